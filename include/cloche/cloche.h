@@ -1,0 +1,168 @@
+/* libcloche: run code nobody vouches for, each piece in its own Linux box.
+ *
+ * Life cycle: 1) cloche_engine_new() starts a keeper, the only process that may hold privilege.
+ * 2) cloche_run_start() makes a box and starts a call or a script in it. 3) cloche_run_wait() gives the result;
+ * cloche_run_cancel() may end it at any moment, from any thread or signal handler. 4) cloche_result_free(),
+ * cloche_run_free(), cloche_engine_free(): afterwards no process, mount or control group is left.
+ *
+ * Functions return 0 or -code (enum cloche_code) and then fill *e; outputs are untouched on failure.
+ * The library never exits and never prints. One engine belongs to one thread, except where said. */
+#ifndef CLOCHE_H
+#define CLOCHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CLOCHE_API __attribute__((visibility("default")))
+#define CLOCHE_MUST_CHECK __attribute__((warn_unused_result))
+
+enum cloche_fault { CLOCHE_FAULT_NONE, CLOCHE_FAULT_CALLER, CLOCHE_FAULT_GUEST, CLOCHE_FAULT_HOST, CLOCHE_FAULT_BUG };
+
+enum cloche_code {
+        CLOCHE_OK,
+#define CLOCHE_ERROR(symbol, name, fault, http, text) CLOCHE_E_##symbol,
+#include <cloche/errors.def>
+#undef CLOCHE_ERROR
+        CLOCHE_CODE_COUNT
+};
+
+enum cloche_status {
+#define CLOCHE_STATUS(symbol, name, exit_code, doc) CLOCHE_STATUS_##symbol,
+#include <cloche/statuses.def>
+#undef CLOCHE_STATUS
+        CLOCHE_STATUS_COUNT
+};
+
+enum cloche_guard {
+#define CLOCHE_GUARD(symbol, name, doc) CLOCHE_GUARD_##symbol,
+#include <cloche/guards.def>
+#undef CLOCHE_GUARD
+        CLOCHE_GUARD_COUNT
+};
+
+enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED };
+
+/* An error value: plain bytes, no allocation, the same in every process. 256 bytes so that it is written to a
+ * pipe in one piece (pipe(7), PIPE_BUF). */
+struct cloche_err {
+        uint16_t code;    /* enum cloche_code */
+        uint16_t reserved;
+        int32_t os_errno; /* 0 when the cause is not a system call */
+        char msg[248];    /* "build root: bind /usr: No such file or directory"; always terminated */
+};
+
+/* Limits of a run. 0 means the safe default of spec/limits.def, CLOCHE_UNLIMITED means none. */
+#define CLOCHE_UNLIMITED UINT64_MAX
+struct cloche_limits {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) uint64_t field;
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+typedef struct cloche_engine cloche_engine;
+typedef struct cloche_run cloche_run;
+typedef struct cloche_result cloche_result;
+
+struct cloche_engine_options {
+        const char *libexec_dir;  /* holds cloche-keeper and cloche-box-init; NULL: found by itself */
+        const char *runtimes_dir; /* holds one folder a language; NULL: found by itself */
+        const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
+        uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
+};
+
+/* A file placed in the box before the code runs. Exactly one source: data, or fd (borrowed, a regular file). */
+struct cloche_file {
+        const char *path; /* absolute, or below the working directory */
+        const void *data;
+        size_t size;
+        int fd;        /* used when data is NULL */
+        uint32_t mode; /* 0: 0644 */
+};
+
+enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT };
+
+struct cloche_run_options {
+        enum cloche_run_kind kind;
+        const char *language; /* name or alias of a runtime */
+        const char *code;     /* source text, any bytes */
+        size_t code_size;     /* 0: strlen(code) */
+        const char *filename; /* shown in stacks, and the script's name; NULL: main.<extension> */
+        const char *function; /* NULL: the one public function, else the code is the body */
+        const char *args;     /* JSON array or object; values JSON lacks in tagged form (spec/values.md) */
+        const char *kwargs;   /* JSON object */
+        const char *schema;   /* JSON object; contract: params, variadic, acceptsKwargs, input, output, strict */
+        const char *workdir;  /* NULL: /workspace */
+        const struct cloche_file *files;
+        size_t file_count;
+        const char *const *argv; /* script: arguments after the script's name */
+        size_t argc;
+        const char *const *env;  /* "NAME=value", added to the minimal environment */
+        size_t env_count;
+        /* Borrowed descriptors for a script's standard streams, -1 or 0-initialised with stream_fds false: stdin is
+         * empty, stdout and stderr are captured. Output is relayed, the guest never holds these descriptors. */
+        int stream_fds;
+        int stdin_fd, stdout_fd, stderr_fd;
+        struct cloche_limits limits;
+        int omit_changes, omit_contents, omit_denied; /* resultOptions of the contract */
+};
+
+/* Start an engine and its keeper.
+ * opt     borrowed, may be NULL.
+ * ret     owned by the caller, cloche_engine_free().
+ * Errors  CLOCHE_E_KEEPER (host), CLOCHE_E_INVALID_ARGUMENT (caller). */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret,
+                                                   struct cloche_err *e);
+
+/* End the keeper and with it every box. Accepts NULL. Runs of the engine must have been freed. */
+CLOCHE_API void cloche_engine_free(cloche_engine *engine);
+
+/* What protects boxes made by this engine; reason is "" when enforced and lives as long as the engine. */
+CLOCHE_API enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard,
+                                                       const char **ret_reason);
+
+/* Make a box and start the run in it.
+ * opt     borrowed during the call only.
+ * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING, _NAMESPACE,
+ *         _MOUNT, _CGROUP, _MISSING_RUNTIME (host). A failure of the guest's code is not an error but a result. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt,
+                                                  cloche_run **ret, struct cloche_err *e);
+
+/* Wait for the end and drop the box. Once per run. ret is owned by the caller, cloche_result_free(). */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e);
+
+/* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at any moment before
+ * cloche_run_free(). */
+CLOCHE_API void cloche_run_cancel(cloche_run *run);
+
+/* Kill what is left of the run and free it. Accepts NULL. */
+CLOCHE_API void cloche_run_free(cloche_run *run);
+
+CLOCHE_API enum cloche_status cloche_result_status(const cloche_result *result);
+CLOCHE_API int cloche_result_exit_code(const cloche_result *result);
+/* The returned value as JSON text (tagged forms, bytes in base64); NULL when the run has none. */
+CLOCHE_API const char *cloche_result_value(const cloche_result *result);
+/* The whole result object of the contract as JSON text. Borrowed, lives with the result. */
+CLOCHE_API const char *cloche_result_json(const cloche_result *result);
+/* Captured bytes; not terminated by contract, *ret_size says how many. */
+CLOCHE_API const char *cloche_result_stdout(const cloche_result *result, size_t *ret_size);
+CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t *ret_size);
+/* The guest's error: its type, message and stack, or NULL. */
+CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
+CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
+CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
+CLOCHE_API void cloche_result_free(cloche_result *result);
+
+CLOCHE_API const char *cloche_code_name(unsigned code);
+CLOCHE_API const char *cloche_code_text(unsigned code);
+CLOCHE_API enum cloche_fault cloche_code_fault(unsigned code);
+CLOCHE_API const char *cloche_status_name(enum cloche_status status);
+CLOCHE_API const char *cloche_guard_name(enum cloche_guard guard);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,144 @@
+#include "fd.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+int fd_write_full(int fd, const void *data, size_t size)
+{
+        const char *p = data;
+
+        while (size > 0) {
+                ssize_t n = write(fd, p, size);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                p += n;
+                size -= (size_t)n;
+        }
+        return 0;
+}
+
+int fd_read_full(int fd, void *data, size_t size)
+{
+        char *p = data;
+
+        while (size > 0) {
+                ssize_t n = read(fd, p, size);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        return -EPIPE;
+                p += n;
+                size -= (size_t)n;
+        }
+        return 0;
+}
+
+int fd_from_bytes(const char *name, const void *data, size_t size)
+{
+        _cleanup_fd_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        int r;
+
+        if (fd < 0)
+                return -errno;
+        r = fd_write_full(fd, data, size);
+        if (r < 0)
+                return r;
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                return -errno;
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count)
+{
+        union {
+                char bytes[CMSG_SPACE(sizeof(int) * FD_MESSAGE_MAX)];
+                struct cmsghdr align;
+        } control = {0};
+        struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+        ssize_t n;
+
+        if (fd_count > FD_MESSAGE_MAX)
+                return -EINVAL;
+        if (fd_count > 0) {
+                struct cmsghdr *header;
+
+                msg.msg_control = control.bytes;
+                msg.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+                header = CMSG_FIRSTHDR(&msg);
+                header->cmsg_level = SOL_SOCKET;
+                header->cmsg_type = SCM_RIGHTS;
+                header->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+                memcpy(CMSG_DATA(header), fds, sizeof(int) * fd_count);
+        }
+        do
+                n = sendmsg(socket_fd, &msg, MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        return n < 0 ? -errno : 0;
+}
+
+static size_t collect_fds(struct msghdr *msg, int *fds, size_t room)
+{
+        size_t count = 0;
+
+        for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+                size_t n;
+
+                if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+                        continue;
+                n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+                        if (count < room)
+                                fds[count] = fd;
+                        else
+                                close(fd);
+                        count++;
+                }
+        }
+        return count;
+}
+
+ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_count, int flags)
+{
+        union {
+                char bytes[CMSG_SPACE(sizeof(int) * FD_MESSAGE_MAX)];
+                struct cmsghdr align;
+        } control;
+        struct iovec iov = {.iov_base = data, .iov_len = size};
+        struct msghdr msg = {
+                .msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = control.bytes,
+                .msg_controllen = sizeof(control.bytes),
+        };
+        size_t room = fd_count ? *fd_count : 0, count;
+        ssize_t n;
+
+        do
+                n = recvmsg(socket_fd, &msg, flags | MSG_CMSG_CLOEXEC);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return -errno;
+        count = collect_fds(&msg, fds, room);
+        if (count > room || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+                for (size_t i = 0; i < count && i < room; i++)
+                        close(fds[i]);
+                return -EMSGSIZE;
+        }
+        if (fd_count)
+                *fd_count = count;
+        return n;
+}

@@ -1,0 +1,48 @@
+/* Owned descriptors: scoped close, visible transfer, and the few calls that move bytes or descriptors whole. */
+#ifndef CLOCHE_BASE_FD_H
+#define CLOCHE_BASE_FD_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static inline void fd_close(int *fd)
+{
+        if (*fd >= 0)
+                close(*fd);
+        *fd = -EBADF;
+}
+
+#define _cleanup_fd_ __attribute__((cleanup(fd_close)))
+
+static inline int fd_take(int *fd)
+{
+        int taken = *fd;
+
+        *fd = -EBADF;
+        return taken;
+}
+
+/* Move ownership out of a scoped descriptor. */
+#define TAKE_FD(fd) fd_take(&(fd))
+
+/* Write or read exactly size bytes; 0, or -errno (-EPIPE for an early end of file). */
+int fd_write_full(int fd, const void *data, size_t size);
+int fd_read_full(int fd, void *data, size_t size);
+
+/* A sealed memory file holding these bytes, position 0, close-on-exec; the descriptor or -errno.
+ * memfd_create(2), fcntl(2) F_ADD_SEALS. */
+int fd_from_bytes(const char *name, const void *data, size_t size);
+
+#define FD_MESSAGE_MAX 8 /* descriptors in one message */
+
+/* One packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL. 0 or -errno. */
+int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count);
+
+/* Receive one packet; descriptors arrive close-on-exec and are owned by the caller, *fd_count is the room on entry
+ * and the number on return. Returns its size, 0 at end of file, or -errno; a packet that was cut, or brought more
+ * descriptors than there is room for, is -EMSGSIZE and leaves none open. */
+ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
+
+#endif

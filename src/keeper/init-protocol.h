@@ -1,0 +1,56 @@
+/* The engine talks to a box's PID 1 over the control socket that came with the box: SOCK_SEQPACKET, one packet a
+ * request, one packet an answer in the same order; INIT_EXITED comes unasked. PID 1 is our program, but it lives
+ * beside hostile code: the engine checks whatever comes back. When the socket closes, PID 1 exits and with it the
+ * box (pid_namespaces(7)). */
+#ifndef CLOCHE_KEEPER_INIT_PROTOCOL_H
+#define CLOCHE_KEEPER_INIT_PROTOCOL_H
+
+#include <cloche/cloche.h>
+
+#define INIT_PATH_MAX 4096
+#define INIT_STRINGS_MAX (4u << 20) /* argv and environment of one program */
+#define INIT_LIST_MAX (64u << 20)   /* bytes of one INIT_LIST answer */
+
+enum init_op {
+        /* Write a regular file, making parent directories. path: absolute, or below /workspace.
+         * fds: [0] contents, read from position 0 to its end (pread). */
+        INIT_PUT = 1,
+        /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
+         * [1] stdin [2] stdout [3] stderr, and when fd_count is 5 [4] channel, which becomes descriptor 3.
+         * argv[0] is looked up in the PATH of the new environment. The answer comes after exec succeeded. */
+        INIT_SPAWN,
+        /* SIGKILL everything but PID 1 and reap it, so that the files stand still. */
+        INIT_QUIESCE,
+        /* List path recursively. Answer fds: [0] memory file of struct init_entry, each followed by its path
+         * (path_size bytes, relative to the listed directory, no terminator). Not followed: symlinks, mounts. */
+        INIT_LIST,
+        /* Open a regular file for reading, no symlink followed. Answer fds: [0] the file. */
+        INIT_GET,
+        INIT_EXITED, /* never asked: a program started by INIT_SPAWN ended */
+};
+
+struct init_request {
+        uint32_t op;
+        uint32_t mode;             /* INIT_PUT: permission bits */
+        uint32_t argc, envc;       /* INIT_SPAWN */
+        char path[INIT_PATH_MAX];  /* INIT_PUT, INIT_LIST, INIT_GET; terminated */
+};
+
+struct init_answer {
+        uint32_t op;
+        int32_t pid;           /* INIT_SPAWN, INIT_EXITED: in the box's pid namespace */
+        int32_t wait_status;   /* INIT_EXITED: as from waitpid(2) */
+        uint32_t reserved;
+        uint64_t user_us, system_us, max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
+        uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE: of the box's writable file system */
+        uint64_t disk_bytes_free, disk_inodes_free;
+        struct cloche_err err; /* code 0: done */
+};
+
+struct init_entry {
+        uint64_t size, mtime_ns, ctime_ns, inode;
+        uint32_t mode; /* st_mode */
+        uint32_t path_size;
+};
+
+#endif

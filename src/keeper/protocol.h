@@ -1,0 +1,63 @@
+/* The privileged door: requests of the engine to the keeper, answers back. SOCK_SEQPACKET, one packet each, the
+ * answer carries the request's type. Plain values without pointers or lengths to follow; the keeper checks size,
+ * range and terminator of every field before use (protocol.c), because the engine parses hostile bytes. */
+#ifndef CLOCHE_KEEPER_PROTOCOL_H
+#define CLOCHE_KEEPER_PROTOCOL_H
+
+#include <cloche/cloche.h>
+
+#define KEEPER_PATH_MAX 4096
+#define KEEPER_BOXES_MAX 4096
+
+enum keeper_op {
+        KEEPER_HELLO,      /* what guards can be had; first request, once */
+        KEEPER_BOX_MAKE,   /* -> box, fds: control socket of its init (init-protocol.h), pidfd of its init */
+        KEEPER_BOX_USAGE,  /* what the box has used so far */
+        KEEPER_BOX_FREEZE, /* stop every process of the box */
+        KEEPER_BOX_THAW,
+        KEEPER_BOX_DROP,   /* kill, wait until all is gone, remove; -> the last usage. The id is free again. */
+        KEEPER_OP_COUNT
+};
+
+/* Limits the kernel holds; UINT64_MAX: none. */
+struct keeper_box_limits {
+        uint64_t memory_bytes, pids, cpu_percent, cpu_ms, disk_bytes, disk_inodes, file_bytes, open_files;
+};
+
+struct keeper_box_spec {
+        struct keeper_box_limits limits;
+        uint32_t optional_guards;          /* as in struct cloche_engine_options */
+        uint32_t reserved;
+        char image[KEEPER_PATH_MAX];       /* "": the host's /usr */
+        char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none */
+};
+
+struct keeper_request {
+        uint32_t op;
+        uint32_t box;
+        struct keeper_box_spec spec; /* KEEPER_BOX_MAKE */
+};
+
+struct keeper_usage {
+        uint64_t cpu_ns;            /* 0 with cpu_known 0 */
+        uint64_t memory_peak_bytes; /* likewise memory_known */
+        uint64_t oom_kills;         /* processes of the box killed for want of memory */
+        uint64_t pids_peak;         /* 0 where the kernel does not count it */
+        uint64_t pids_refused;      /* forks refused by the limit */
+        uint32_t cpu_known, memory_known, pids_known, reserved;
+};
+
+struct keeper_guard {
+        uint32_t state; /* enum cloche_guard_state */
+        char reason[124];
+};
+
+struct keeper_answer {
+        uint32_t op;
+        uint32_t box;
+        struct cloche_err err; /* code 0: done */
+        struct keeper_usage usage;
+        struct keeper_guard guards[CLOCHE_GUARD_COUNT]; /* KEEPER_HELLO */
+};
+
+#endif
