@@ -1,0 +1,11 @@
+/* Capabilities: all sets emptied, regaining them made impossible, and both proven. capabilities(7). */
+#ifndef CLOCHE_JAIL_CAPS_H
+#define CLOCHE_JAIL_CAPS_H
+
+#include <cloche/cloche.h>
+
+/* Empty the bounding, ambient, inheritable, permitted and effective sets, lock the secure bits, set no_new_privs,
+ * then read everything back. Wants CAP_SETPCAP in the namespace. */
+int caps_drop_all(struct cloche_err *e);
+
+#endif

@@ -1,0 +1,152 @@
+/* Runs in: the child the keeper cloned, until it becomes box-init by execveat(2); single thread.
+ * Ours already: user, pid, mount, ipc, uts, net.  Still the host's: cgroup view, root, descriptors, ids (unmapped).
+ * Next: box-init, as JAIL_UID, without capabilities, under the filter, with 0 1 2 on /dev/null and 3 the control socket. */
+#include "enter.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "caps.h"
+#include "cgroup.h"
+#include "net.h"
+#include "rlimit.h"
+#include "root.h"
+#include "seccomp.h"
+#include "userns.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+unsigned long enter_clone_flags(void)
+{
+        return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET;
+}
+
+static int wait_for_parent(int go_fd, struct cloche_err *e)
+{
+        char go;
+        int r = fd_read_full(go_fd, &go, 1);
+
+        return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "wait for the keeper") : 0;
+}
+
+/* First the groups, then the namespace, so that they are the root of the new view. */
+static int enter_cgroups(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int r = cgroup_enter(plan->tasks_fds, plan->tasks_count, e);
+
+        if (r < 0)
+                return r;
+        if (unshare(CLONE_NEWCGROUP) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "make a cgroup namespace");
+        return 0;
+}
+
+static int set_host_name(struct cloche_err *e)
+{
+        if (sethostname(JAIL_HOST_NAME, sizeof(JAIL_HOST_NAME) - 1) < 0 || setdomainname("", 0) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "set the box's host name");
+        return 0;
+}
+
+static int enter_root(const struct jail_plan *plan, struct cloche_err *e)
+{
+        struct root_sources sources;
+        /* Host paths are walked while we still are who the keeper is; files on our tmpfs are made as the box's user,
+         * because an unmapped owner is refused there (EOVERFLOW). */
+        int r = root_sources_open(plan, &sources, e);
+
+        if (r == 0)
+                r = userns_become_user(plan->own_groups, e);
+        if (r == 0)
+                r = root_enter(plan, &sources, e);
+        root_sources_done(&sources);
+        return r;
+}
+
+static int default_signals(struct cloche_err *e)
+{
+        sigset_t none;
+
+        for (int signal_number = 1; signal_number < NSIG; signal_number++)
+                if (signal_number != SIGKILL && signal_number != SIGSTOP)
+                        signal(signal_number, SIG_DFL); /* EINVAL for the two of the C library */
+        sigemptyset(&none);
+        if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+                return err_os(e, CLOCHE_E_INTERNAL, errno, "unblock signals");
+        /* Set after the last change of ids, which clears it. Box-init also leaves when its socket closes. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "tie the box to the keeper");
+        return 0;
+}
+
+/* 0, 1, 2 on /dev/null, 3 the control socket, and two that exec closes: the program at 4, the error pipe at 5. */
+static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
+{
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        /* Copies above the final places first, so that none is overwritten before it was moved. */
+        int control_fd = fcntl(plan->control_fd, F_DUPFD_CLOEXEC, 64);
+        int init_fd = fcntl(plan->init_fd, F_DUPFD_CLOEXEC, 64);
+        int pipe_fd = fcntl(*error_fd, F_DUPFD_CLOEXEC, 64);
+
+        if (null_fd < 0 || control_fd < 0 || init_fd < 0 || pipe_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        for (int fd = 0; fd < 3; fd++)
+                if (dup2(null_fd, fd) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "put /dev/null at %d", fd);
+        if (dup2(control_fd, 3) < 0 || dup3(init_fd, 4, O_CLOEXEC) < 0 || dup3(pipe_fd, 5, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        if (close_range(6, ~0u, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
+        *error_fd = 5;
+        return 0;
+}
+
+static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct cloche_err *e)
+{
+        int r = wait_for_parent(go_fd, e);
+
+        if (r == 0)
+                r = enter_cgroups(plan, e);
+        if (r == 0)
+                r = net_loopback_up(e);
+        if (r == 0)
+                r = set_host_name(e);
+        if (r == 0)
+                r = enter_root(plan, e);
+        if (r == 0)
+                r = default_signals(e);
+        if (r == 0)
+                r = arrange_descriptors(plan, error_fd, e);
+        if (r == 0)
+                r = rlimit_apply(plan, e);
+        if (r == 0)
+                r = caps_drop_all(e); /* all above needed them; sets no_new_privs, which the filter needs */
+        if (r == 0)
+                r = jail_seccomp_load(plan->filter, e); /* last: it forbids the rest */
+        return r;
+}
+
+_Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd)
+{
+        struct cloche_err error = {0};
+        char cpu_seconds[24];
+        char *const argv[] = {(char *)"box-init", cpu_seconds, NULL};
+        char *const environment[] = {NULL};
+
+        if (enter(plan, go_fd, &error_fd, &error) == 0) {
+                /* The processor limit is for what runs in the box, not for PID 1: handed on, in whole seconds. */
+                snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
+                         plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
+                syscall(SYS_execveat, 4, "", argv, environment, AT_EMPTY_PATH);
+                err_os(&error, CLOCHE_E_SPAWN, errno, "start box-init");
+        }
+        err_wrap(&error, "make box");
+        /* The error is lost only if the keeper is gone, and then nobody waits for it. */
+        if (write(error_fd, &error, sizeof(error)) < 0)
+                _exit(2);
+        _exit(1);
+}

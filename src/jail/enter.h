@@ -1,0 +1,17 @@
+/* From a fresh clone to PID 1 of a box. */
+#ifndef CLOCHE_JAIL_ENTER_H
+#define CLOCHE_JAIL_ENTER_H
+
+#include "plan.h"
+
+#include <cloche/cloche.h>
+
+/* Every namespace a box is born in; the control group namespace comes later (enter.c says why). */
+unsigned long enter_clone_flags(void);
+
+/* Runs in the cloned child and does not return: executes plan->init_fd, or writes a struct cloche_err to error_fd
+ * and exits. go_fd: becomes readable when the parent has mapped the user and moved us into our control groups; end of
+ * file means the parent gave up. */
+_Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd);
+
+#endif

@@ -1,0 +1,55 @@
+#include "mount.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sys/syscall.h>
+
+/* glibc 2.36 declares these in <sys/mount.h>, which clashes with <linux/mount.h> there. */
+extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+
+int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
+{
+        struct mount_attr attr = {.attr_set = attributes};
+        _cleanup_fd_ int fd = -EBADF;
+
+        /* Recursive: in a less privileged mount namespace the children are locked to their parent and a copy without
+         * them is refused, as it would show what they cover. */
+        fd = (int)syscall(SYS_open_tree, dir_fd, name,
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "take %s", name);
+        if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "restrict %s", name);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+int mount_attach(int tree_fd, const char *target, struct cloche_err *e)
+{
+        if (syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "attach /%s", target);
+        return 0;
+}
+
+int mount_new(const char *type, const char *target, unsigned long flags, const char *options, struct cloche_err *e)
+{
+        if (mount(type, target, type, flags, options) == 0)
+                return 0;
+        if (errno == EPERM && type[0] == 'p')
+                /* The kernel's own words for "a host container covers parts of /proc" are just EPERM. */
+                return err_os(e, CLOCHE_E_MOUNT, errno,
+                              "mount a new /proc (refused when the host's own /proc has parts mounted over)");
+        return err_os(e, CLOCHE_E_MOUNT, errno, "mount %s on /%s", type, target);
+}
+
+int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e)
+{
+        struct mount_attr attr = {.attr_set = attributes};
+
+        if (syscall(SYS_mount_setattr, AT_FDCWD, target, 0, &attr, sizeof(attr)) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "restrict /%s", target);
+        return 0;
+}

@@ -1,0 +1,21 @@
+/* The few mount calls of the jail, each with an error that says what it was about. */
+#ifndef CLOCHE_JAIL_MOUNT_H
+#define CLOCHE_JAIL_MOUNT_H
+
+#include <cloche/cloche.h>
+#include <stdint.h>
+
+/* A detached copy of the mount tree at name below dir_fd (no symbolic link followed), with these MOUNT_ATTR_ flags set
+ * on every mount in it. *ret_fd is owned by the caller. */
+int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
+
+/* Attach a detached tree at target, a path below the current directory. */
+int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
+
+/* mount(2) of a file system without a device. */
+int mount_new(const char *type, const char *target, unsigned long flags, const char *options, struct cloche_err *e);
+
+/* Set MOUNT_ATTR_ flags on the one mount at target. */
+int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,27 @@
+/* What a box is to be: filled by the keeper, read by every step of the jail. Plain data, nothing owned. */
+#ifndef CLOCHE_JAIL_PLAN_H
+#define CLOCHE_JAIL_PLAN_H
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define JAIL_UID 1000 /* the one user of a box, and its group */
+#define JAIL_HOST_NAME "cloche"
+
+struct jail_plan {
+        const char *image;       /* directory, or "" for the host's /usr */
+        const char *runtime_dir; /* plain files copied to /run/cloche, or "" */
+        uint64_t disk_bytes, disk_inodes;
+        uint64_t file_bytes, open_files, pids, cpu_ms;
+        uint64_t data_bytes; /* RLIMIT_DATA where no control group holds memory; UINT64_MAX: none */
+        int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
+        const struct sock_fprog *filter;
+        int init_fd;    /* sealed program of PID 1 */
+        int control_fd; /* becomes descriptor 3 of PID 1 */
+        const int *tasks_fds; /* the way into the box's control groups (cgroup_enter) */
+        size_t tasks_count;
+};
+
+#endif

@@ -1,0 +1,52 @@
+#include "rlimit.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+#define KEEP UINT64_MAX
+
+static int lower(int resource, uint64_t value)
+{
+        struct rlimit now, wanted;
+
+        if (value == KEEP)
+                return 0;
+        if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+                return -errno;
+        /* An ordinary user may not raise the hard limit: take the lower of both. */
+        wanted.rlim_cur = value < now.rlim_max ? (rlim_t)value : now.rlim_max;
+        wanted.rlim_max = wanted.rlim_cur;
+        return setrlimit((__rlimit_resource_t)resource, &wanted) < 0 ? -errno : 0;
+}
+
+int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e)
+{
+        const struct {
+                int resource;
+                const char *name;
+                uint64_t value;
+        } rows[] = {
+                {RLIMIT_CORE, "RLIMIT_CORE", 0},
+                {RLIMIT_FSIZE, "RLIMIT_FSIZE", plan->file_bytes},
+                {RLIMIT_NOFILE, "RLIMIT_NOFILE", plan->open_files},
+                /* Counted per user namespace since Linux 5.14, so neighbours under one uid do not add up. */
+                {RLIMIT_NPROC, "RLIMIT_NPROC", plan->pids},
+                {RLIMIT_DATA, "RLIMIT_DATA", plan->data_bytes},
+                {RLIMIT_STACK, "RLIMIT_STACK", 8u << 20},
+                {RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK", 8u << 20},
+                {RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE", 819200},
+                {RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", 1024},
+                {RLIMIT_NICE, "RLIMIT_NICE", 0},
+                {RLIMIT_RTPRIO, "RLIMIT_RTPRIO", 0},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                int r = lower(rows[i].resource, rows[i].value);
+
+                if (r < 0)
+                        return err_os(e, CLOCHE_E_PRIVILEGE, -r, "set %s", rows[i].name);
+        }
+        return 0;
+}

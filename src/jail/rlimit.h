@@ -1,0 +1,12 @@
+/* Resource limits: the second wall behind the control groups, per process. getrlimit(2). */
+#ifndef CLOCHE_JAIL_RLIMIT_H
+#define CLOCHE_JAIL_RLIMIT_H
+
+#include "plan.h"
+
+#include <cloche/cloche.h>
+
+/* Hard and soft limits of everything in the box. */
+int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e);
+
+#endif

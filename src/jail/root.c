@@ -1,0 +1,482 @@
+#include "root.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "mount.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+extern int umount2(const char *target, int flags);
+#define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
+#define MS_RDONLY_FLAG 1
+#define MS_NOEXEC_FLAG 8
+#define MS_REC_PRIVATE (16384 | (1 << 18))
+#define MNT_DETACH_FLAG 2
+
+#define RUNTIME_FILES_MAX 64
+#define RUNTIME_FILE_BYTES_MAX (4u << 20)
+
+#define IMAGE_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+/* What a box may see of the host's /etc: what programs of /usr need to start, nothing that tells of the host. */
+static const char *const etc_names[] = {
+        "alternatives", "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "php",
+        "python3",      "python3.11",     "fonts",      "mime.types",   "magic",     "magic.mime",      "services",
+        "protocols",    "matplotlibrc",   "terminfo",   "ImageMagick-6", "perl",     "gemrc",           "localtime",
+};
+
+/* The image never decides these: they are ours, whatever stands there (CVE-2021-30465, CVE-2026-47766). */
+static const char *const own_names[] = {"proc", "sys", "dev", "tmp", "run", "workspace", "home", "root", "boot", "lost+found"};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+
+static const struct {
+        const char *name;
+        const char *target;
+} dev_links[] = {
+        {"dev/fd", "/proc/self/fd"},
+        {"dev/stdin", "/proc/self/fd/0"},
+        {"dev/stdout", "/proc/self/fd/1"},
+        {"dev/stderr", "/proc/self/fd/2"},
+};
+
+/* Parts of /proc that speak of the host or act on it, covered by an empty directory or by /dev/null. */
+static const char *const masked_proc[] = {
+        "acpi",   "asound",     "bootconfig",  "buddyinfo", "bus",        "cgroups",      "cmdline",    "config.gz",  "consoles",
+        "crypto", "devices",    "diskstats",   "dma",       "driver",     "dynamic_debug", "execdomains", "fb",        "fs",
+        "interrupts", "iomem",  "ioports",     "irq",       "kallsyms",   "kcore",        "key-users",  "keys",       "kmsg",
+        "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "locks", "mdstat",    "misc",       "modules",    "mtrr",
+        "pagetypeinfo", "partitions", "pressure", "sched_debug", "schedstat", "scsi",     "slabinfo",   "softirqs",   "swaps",
+        "sysrq-trigger", "sysvipc", "timer_list", "timer_stats", "tty",   "vmallocinfo",  "vmstat",     "xen",        "zoneinfo",
+};
+
+/* Below /proc/sys, which stays readable for what C libraries ask, but speaks of the host here. */
+static const char *const masked_sysctl[] = {"dev", "debug", "fs/binfmt_misc", "kernel/core_pattern", "kernel/modprobe",
+                                            "kernel/random/boot_id", "kernel/usermodehelper", "kernel/hotplug"};
+
+static const struct {
+        const char *name, *text;
+} etc_files[] = {
+        {"etc/passwd", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+        {"etc/group", "cloche:x:1000:\nnogroup:x:65534:\n"},
+        {"etc/hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
+        {"etc/hostname", JAIL_HOST_NAME "\n"},
+        {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+        {"etc/resolv.conf", ""},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* -- taking from the host ------------------------------------------------------------------------------------ */
+
+static struct root_source *new_source(struct root_sources *s, const char *name, struct cloche_err *e)
+{
+        struct root_source *row;
+
+        if (s->count == COUNT(s->rows) || strlen(name) >= sizeof(s->rows[0].name)) {
+                err_set(e, CLOCHE_E_MOUNT, "the image has more than %zu entries at its top, or one with a long name",
+                        COUNT(s->rows));
+                return NULL;
+        }
+        row = &s->rows[s->count++];
+        *row = (struct root_source){.tree_fd = -EBADF};
+        strcpy(row->name, name);
+        return row;
+}
+
+static int add_link(struct root_sources *s, int dir_fd, const char *name, struct cloche_err *e)
+{
+        struct root_source *row = new_source(s, name, e);
+        ssize_t n;
+
+        if (!row)
+                return -(int)e->code;
+        n = readlinkat(dir_fd, name, row->target, sizeof(row->target));
+        if (n < 0 || (size_t)n >= sizeof(row->target))
+                return err_os(e, CLOCHE_E_MOUNT, n < 0 ? errno : ENAMETOOLONG, "read the link /%s of the image", name);
+        row->target[n] = '\0';
+        return 0;
+}
+
+static int add_entry(struct root_sources *s, int dir_fd, const char *name, struct cloche_err *e)
+{
+        struct root_source *row;
+        struct stat st;
+
+        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s of the image", name);
+        if (S_ISLNK(st.st_mode))
+                return add_link(s, dir_fd, name, e);
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                return 0; /* devices, sockets and pipes are not part of an image */
+        row = new_source(s, name, e);
+        if (!row)
+                return -(int)e->code;
+        return mount_clone(dir_fd, name, IMAGE_ATTRIBUTES, &row->tree_fd, e);
+}
+
+static int is_own(const char *name)
+{
+        for (size_t i = 0; i < COUNT(own_names); i++)
+                if (strcmp(name, own_names[i]) == 0)
+                        return 1;
+        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int open_host_image(struct root_sources *s, struct cloche_err *e)
+{
+        static const char *const top[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+        _cleanup_fd_ int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char name[64];
+        int r = 0;
+
+        if (root_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "open /");
+        for (size_t i = 0; r == 0 && i < COUNT(top); i++)
+                r = add_entry(s, root_fd, top[i], e);
+        for (size_t i = 0; r == 0 && i < COUNT(etc_names); i++) {
+                snprintf(name, sizeof(name), "etc/%s", etc_names[i]);
+                r = add_entry(s, root_fd, name, e);
+        }
+        return r;
+}
+
+/* The image's /etc is bound entry by entry, so that the files of etc_files can be ours. */
+static int open_directory(struct root_sources *s, int image_fd, const char *below, struct cloche_err *e)
+{
+        int fd = openat(image_fd, below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+        char name[512];
+        DIR *dir;
+
+        if (fd < 0)
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                               ? 0
+                               : err_os(e, CLOCHE_E_MOUNT, errno, "open /%s of the image", below);
+        dir = fdopendir(fd);
+        if (!dir) {
+                close(fd);
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "list /%s of the image", below);
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                int top = below[0] == '.';
+
+                if (is_own(entry->d_name) && (top || entry->d_name[0] == '.'))
+                        continue;
+                if (top && strcmp(entry->d_name, "etc") == 0)
+                        continue;
+                snprintf(name, sizeof(name), "%s%s", top ? "" : "etc/", entry->d_name);
+                for (size_t i = 0; i < COUNT(etc_files); i++)
+                        if (strcmp(name, etc_files[i].name) == 0)
+                                name[0] = '\0';
+                if (name[0])
+                        r = add_entry(s, image_fd, name, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+static int open_directory_image(struct root_sources *s, const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int image_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int r;
+
+        if (image_fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", path);
+        r = open_directory(s, image_fd, ".", e);
+        return r < 0 ? r : open_directory(s, image_fd, "etc", e);
+}
+
+int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e)
+{
+        int r;
+
+        ret->count = 0;
+        ret->runtime_fd = -EBADF;
+        /* What we mount must not travel back to the host, nor its unmounts come in. */
+        if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private");
+        r = plan->image[0] ? open_directory_image(ret, plan->image, e) : open_host_image(ret, e);
+        for (size_t i = 0; r == 0 && i < COUNT(devices); i++) {
+                char name[32];
+                struct root_source *row;
+
+                snprintf(name, sizeof(name), "dev/%s", devices[i]);
+                row = new_source(ret, name, e);
+                if (!row)
+                        return -(int)e->code;
+                snprintf(name, sizeof(name), "/dev/%s", devices[i]);
+                r = mount_clone(AT_FDCWD, name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &row->tree_fd, e);
+        }
+        if (r < 0)
+                return r;
+        if (plan->runtime_dir[0]) {
+                ret->runtime_fd = open(plan->runtime_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (ret->runtime_fd < 0)
+                        return err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtime %s", plan->runtime_dir);
+        }
+        return 0;
+}
+
+void root_sources_done(struct root_sources *sources)
+{
+        for (unsigned i = 0; i < sources->count; i++)
+                fd_close(&sources->rows[i].tree_fd);
+        fd_close(&sources->runtime_fd);
+        sources->count = 0;
+}
+
+/* -- building; the current directory is the new root ---------------------------------------------------------- */
+
+static int make_directory(const char *path, mode_t mode, struct cloche_err *e)
+{
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        return 0;
+}
+
+static int make_parents(const char *path, struct cloche_err *e)
+{
+        char part[512];
+
+        snprintf(part, sizeof(part), "%s", path);
+        for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+                int r;
+
+                *slash = '\0';
+                r = make_directory(part, 0755, e);
+                *slash = '/';
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int write_file(const char *path, const void *text, size_t size, mode_t mode, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        int r;
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        r = fd_write_full(fd, text, size);
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
+}
+
+static int attach_source(const struct root_source *source, struct cloche_err *e)
+{
+        struct stat st;
+        int r = make_parents(source->name, e);
+
+        if (r < 0)
+                return r;
+        if (source->target[0]) {
+                if (symlink(source->target, source->name) < 0)
+                        return err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", source->name);
+                return 0;
+        }
+        if (fstat(source->tree_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", source->name);
+        r = S_ISDIR(st.st_mode) ? make_directory(source->name, 0755, e) : write_file(source->name, "", 0, 0644, e);
+        return r < 0 ? r : mount_attach(source->tree_fd, source->name, e);
+}
+
+/* One tmpfs with the quota, shown at four places. */
+static int make_writable(const struct jail_plan *plan, struct cloche_err *e)
+{
+        static const struct {
+                const char *name, *place;
+                mode_t mode;
+        } places[] = {
+                {"workspace", "workspace", 0755},
+                {"tmp", "tmp", 01777},
+                {"home", "home/cloche", 0755},
+                {"shm", "dev/shm", 01777},
+        };
+        char options[128], path[64];
+        int r = make_directory("run/scratch", 0755, e);
+
+        /* 0 is tmpfs's own word for no limit. nr_inodes counts the four directories and the root too. */
+        snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
+                 plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
+                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
+        if (r == 0)
+                r = mount_new("tmpfs", "run/scratch", MS_FLAGS_NEW_ROOT, options, e);
+        for (size_t i = 0; r == 0 && i < COUNT(places); i++) {
+                _cleanup_fd_ int tree_fd = -EBADF;
+
+                snprintf(path, sizeof(path), "run/scratch/%s", places[i].name);
+                r = make_directory(path, places[i].mode, e);
+                if (r == 0 && chmod(path, places[i].mode) < 0)
+                        r = err_os(e, CLOCHE_E_MOUNT, errno, "set the mode of /%s", path);
+                if (r == 0)
+                        r = mount_clone(AT_FDCWD, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &tree_fd, e);
+                if (r == 0)
+                        r = make_parents(places[i].place, e);
+                if (r == 0)
+                        r = make_directory(places[i].place, 0755, e);
+                if (r == 0)
+                        r = mount_attach(tree_fd, places[i].place, e);
+        }
+        if (r < 0)
+                return r;
+        if (umount2("run/scratch", MNT_DETACH_FLAG) < 0 || rmdir("run/scratch") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
+        return 0;
+}
+
+static int mask(const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = -EBADF;
+        struct stat st;
+        int r;
+
+        if (lstat(path, &st) < 0)
+                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
+        if (S_ISDIR(st.st_mode))
+                return mount_new("tmpfs", path, MS_FLAGS_NEW_ROOT | MS_RDONLY_FLAG, "mode=0555,nr_inodes=1", e);
+        r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &null_fd, e);
+        return r < 0 ? r : mount_attach(null_fd, path, e);
+}
+
+static int make_proc(struct cloche_err *e)
+{
+        char path[64];
+        _cleanup_fd_ int sys_fd = -EBADF;
+        int r = mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+
+        if (r == 0)
+                r = mount_clone(AT_FDCWD, "proc/sys", IMAGE_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
+        if (r == 0)
+                r = mount_attach(sys_fd, "proc/sys", e);
+        for (size_t i = 0; r == 0 && i < COUNT(masked_proc); i++) {
+                snprintf(path, sizeof(path), "proc/%s", masked_proc[i]);
+                r = mask(path, e);
+        }
+        for (size_t i = 0; r == 0 && i < COUNT(masked_sysctl); i++) {
+                snprintf(path, sizeof(path), "proc/sys/%s", masked_sysctl[i]);
+                r = mask(path, e);
+        }
+        return r;
+}
+
+static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
+{
+        _cleanup_fd_ int from_fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), to_fd = -EBADF;
+        char path[300];
+        struct stat st;
+
+        if (from_fd < 0 || fstat(from_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtime's file %s", name);
+        if (!S_ISREG(st.st_mode))
+                return 0;
+        if (st.st_size > RUNTIME_FILE_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the runtime's file %s has more than %u bytes", name,
+                               RUNTIME_FILE_BYTES_MAX);
+        snprintf(path, sizeof(path), "run/cloche/%s", name);
+        to_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0111 ? 0555 : 0444);
+        if (to_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        for (off_t left = st.st_size; left > 0;) {
+                ssize_t n = sendfile(to_fd, from_fd, NULL, (size_t)left);
+
+                if (n <= 0)
+                        return err_os(e, CLOCHE_E_MOUNT, n < 0 ? errno : EIO, "copy /%s", path);
+                left -= n;
+        }
+        return 0;
+}
+
+/* Copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
+static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
+{
+        int r = make_directory("run/cloche", 0755, e), files = 0, fd;
+        DIR *dir;
+
+        if (r < 0 || sources->runtime_fd < 0)
+                return r;
+        fd = TAKE_FD(sources->runtime_fd);
+        dir = fdopendir(fd);
+        if (!dir) {
+                close(fd);
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "list the runtime");
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                if (entry->d_name[0] == '.' || entry->d_type == DT_DIR)
+                        continue;
+                if (++files > RUNTIME_FILES_MAX)
+                        r = err_set(e, CLOCHE_E_TOO_LARGE, "the runtime has more than %d files", RUNTIME_FILES_MAX);
+                else
+                        r = copy_file(dirfd(dir), entry->d_name, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+static int make_own_files(struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < COUNT(dev_links); i++)
+                if (symlink(dev_links[i].target, dev_links[i].name) < 0)
+                        r = err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", dev_links[i].name);
+        for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++)
+                r = write_file(etc_files[i].name, etc_files[i].text, strlen(etc_files[i].text), 0644, e);
+        return r;
+}
+
+static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
+{
+        static const char *const directories[] = {"etc", "dev", "proc", "run"};
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
+                r = make_directory(directories[i], 0755, e);
+        for (unsigned i = 0; r == 0 && i < sources->count; i++)
+                r = attach_source(&sources->rows[i], e);
+        if (r == 0)
+                r = make_own_files(e);
+        if (r == 0)
+                r = make_writable(plan, e);
+        if (r == 0)
+                r = copy_runtime(sources, e);
+        if (r == 0)
+                r = make_proc(e);
+        return r;
+}
+
+static int leave_host_root(struct cloche_err *e)
+{
+        /* The old root is stacked on the new one and taken away from there; no put_old directory is needed. */
+        if (syscall(SYS_pivot_root, ".", ".") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "change the root");
+        if (umount2(".", MNT_DETACH_FLAG) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "leave the host's root");
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
+        return mount_restrict("/", MOUNT_ATTR_RDONLY, e);
+}
+
+int root_enter(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
+{
+        int r;
+
+        umask(022);
+        /* Covers /tmp in our own mount namespace only. The size holds the runtime's copies and a few small files. */
+        r = mount_new("tmpfs", "/tmp", MS_FLAGS_NEW_ROOT, "mode=0755,size=64m,nr_inodes=1024", e);
+        if (r < 0)
+                return r;
+        if (chdir("/tmp") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
+        r = build(plan, sources, e);
+        return r < 0 ? r : leave_host_root(e);
+}

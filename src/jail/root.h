@@ -1,0 +1,35 @@
+/* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
+ *
+ *   /                    tmpfs, read-only once built
+ *   /usr, /etc/…         the image, read-only, nosuid, nodev
+ *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
+ *   /dev                 null zero full random urandom and the usual links
+ *   /proc                of the box's own pid namespace, masked; there is no /sys
+ *   /run/cloche          the runtime's files, copied */
+#ifndef CLOCHE_JAIL_ROOT_H
+#define CLOCHE_JAIL_ROOT_H
+
+#include "plan.h"
+
+#include <cloche/cloche.h>
+
+/* Mounts taken from the host while its paths can still be walked. Owned, root_sources_done(). */
+struct root_sources {
+        struct root_source {
+                char name[256]; /* below the new root */
+                char target[256]; /* of a symbolic link, "" for a mount */
+                int tree_fd;
+        } rows[128];
+        unsigned count;
+        int runtime_fd; /* directory, or -EBADF */
+};
+
+/* Runs as the user who may read image and runtime (before userns_become_user), inside the new mount namespace. */
+int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e);
+void root_sources_done(struct root_sources *sources);
+
+/* Build the root from them, move into it and leave the host's behind. Runs as the box's user with CAP_SYS_ADMIN in
+ * the box's user namespace, because files on its tmpfs must belong to a mapped user. */
+int root_enter(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
+
+#endif

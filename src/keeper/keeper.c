@@ -1,0 +1,217 @@
+/* cloche-keeper BOX-INIT: the only process that may hold privilege. Runs in: a process of its own, single thread,
+ * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, reads
+ * nothing a guest wrote, and when its engine goes away it kills every box and ends. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "box.h"
+#include "guards.h"
+#include "jail/seccomp.h"
+#include "request.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define ENGINE_FD 3
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3 */
+#endif
+
+struct exchange {
+        const struct keeper_request *request;
+        struct keeper_answer *answer;
+        int fds[2]; /* sent with the answer; the first is closed afterwards, the second borrowed */
+        size_t fd_count;
+};
+
+static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        (void)e;
+        memcpy(x->answer->guards, keeper->guards, sizeof(x->answer->guards));
+        return 0;
+}
+
+static int answer_make(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        int r = box_make(keeper, &x->request->spec, &x->answer->box, &x->fds[0], e);
+
+        if (r < 0)
+                return r;
+        x->fds[1] = keeper->boxes[x->answer->box].init_pidfd;
+        x->fd_count = 2;
+        return 0;
+}
+
+static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        if (!box_find(keeper, x->request->box, e))
+                return -CLOCHE_E_STATE;
+        box_usage(keeper, x->request->box, &x->answer->usage);
+        return 0;
+}
+
+static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        if (!box_find(keeper, x->request->box, e))
+                return -CLOCHE_E_STATE;
+        return cgroup_freeze(&keeper->cgroups, x->request->box, x->request->op == KEEPER_BOX_FREEZE, e);
+}
+
+static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        return box_drop(keeper, x->request->box, &x->answer->usage, e);
+}
+
+/* A request is legal before or after the greeting; anything else ends the keeper and with it every box. */
+static const struct {
+        int (*answer)(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e);
+        int greeted; /* must the greeting have happened, or must it not */
+} requests[KEEPER_OP_COUNT] = {
+        [KEEPER_HELLO] = {answer_hello, 0},      [KEEPER_BOX_MAKE] = {answer_make, 1},
+        [KEEPER_BOX_USAGE] = {answer_usage, 1},  [KEEPER_BOX_FREEZE] = {answer_freeze, 1},
+        [KEEPER_BOX_THAW] = {answer_freeze, 1},  [KEEPER_BOX_DROP] = {answer_drop, 1},
+};
+
+static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, int *greeted)
+{
+        struct keeper_answer answer = {.op = request->op, .box = request->box};
+        struct exchange x = {.request = request, .answer = &answer, .fds = {-EBADF, -EBADF}};
+        int r = request_check(request, size, &answer.err), sent;
+
+        if (r == -CLOCHE_E_PROTOCOL)
+                return -EPROTO;
+        if (r == 0 && requests[request->op].greeted != *greeted)
+                return -EPROTO;
+        if (r == 0)
+                r = requests[request->op].answer(keeper, &x, &answer.err);
+        if (r == 0)
+                answer.err = (struct cloche_err){0};
+        *greeted = 1;
+        sent = fd_send(ENGINE_FD, &answer, sizeof(answer), x.fds, x.fd_count);
+        fd_close(&x.fds[0]);
+        return sent;
+}
+
+static int serve(struct keeper_state *keeper)
+{
+        static struct keeper_request request;
+        int greeted = 0;
+
+        for (;;) {
+                size_t no_fds = 0;
+                ssize_t n = fd_receive(ENGINE_FD, &request, sizeof(request), NULL, &no_fds, 0);
+                int r;
+
+                if (n <= 0)
+                        return n == 0 ? 0 : 1;
+                r = serve_one(keeper, &request, (size_t)n, &greeted);
+                if (r < 0)
+                        return r == -EPIPE ? 0 : 1;
+        }
+}
+
+/* A sealed copy in memory: what runs as PID 1 beside hostile code cannot be written through /proc/1/exe, whoever owns
+ * the file on disk (CVE-2019-5736). */
+static int load_program(const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int file_fd = open(path, O_RDONLY | O_CLOEXEC), memory_fd = -EBADF;
+        struct stat st;
+
+        if (file_fd < 0 || fstat(file_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_KEEPER, errno, "open %s", path);
+        memory_fd = memfd_create("box-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+        if (memory_fd < 0 && errno == EINVAL) /* before MFD_EXEC every memory file was executable */
+                memory_fd = memfd_create("box-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (memory_fd < 0)
+                return err_os(e, CLOCHE_E_KEEPER, errno, "make a memory file");
+        for (off_t left = st.st_size; left > 0;) {
+                ssize_t n = sendfile(memory_fd, file_fd, NULL, (size_t)left);
+
+                if (n <= 0)
+                        return err_os(e, CLOCHE_E_KEEPER, n < 0 ? errno : EIO, "copy %s", path);
+                left -= n;
+        }
+        if (fchmod(memory_fd, 0555) < 0 ||
+            fcntl(memory_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                return err_os(e, CLOCHE_E_KEEPER, errno, "seal %s", path);
+        return TAKE_FD(memory_fd);
+}
+
+static int set_up(struct keeper_state *keeper, const char *init_path, struct cloche_err *e)
+{
+        _cleanup_fd_ int score_fd = -EBADF;
+
+        keeper->is_root = geteuid() == 0;
+        keeper->init_program_fd = load_program(init_path, e);
+        if (keeper->init_program_fd < 0)
+                return -(int)e->code;
+        /* What a privileged process writes here is the floor its children may go down to: without it a guest of a
+         * keeper started with a protected score could make itself unkillable. */
+        score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+        if (score_fd < 0 || fd_write_full(score_fd, "0", 1) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the out-of-memory score");
+        cgroup_host_open(&keeper->cgroups);
+        guards_fill(keeper);
+        return jail_seccomp_build(&keeper->filter, e);
+}
+
+static void drop_all(struct keeper_state *keeper)
+{
+        struct keeper_usage usage;
+
+        /* Kill first, wait then: boxes die side by side. */
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].init_pid)
+                        kill(keeper->boxes[box].init_pid, SIGKILL);
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].init_pid)
+                        (void)box_drop(keeper, box, &usage, NULL);
+        cgroup_host_close(&keeper->cgroups);
+        jail_seccomp_done(&keeper->filter);
+}
+
+/* A keeper that cannot start says so in the answer to the greeting, then ends. */
+static int refuse(const struct cloche_err *error)
+{
+        static struct keeper_request request;
+        struct keeper_answer answer = {.op = KEEPER_HELLO, .err = *error};
+        size_t no_fds = 0;
+
+        if (fd_receive(ENGINE_FD, &request, sizeof(request), NULL, &no_fds, 0) > 0)
+                (void)fd_send(ENGINE_FD, &answer, sizeof(answer), NULL, 0);
+        return 1;
+}
+
+int main(int argc, char **argv)
+{
+        static struct keeper_state keeper = {.init_program_fd = -EBADF};
+        struct cloche_err error = {0};
+        int type = 0, status;
+        socklen_t size = sizeof(type);
+
+        if (argc != 2 || getsockopt(ENGINE_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
+                fprintf(stderr, "cloche-keeper: started by the cloche engine only\n");
+                return 2;
+        }
+        fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
+        close_range(ENGINE_FD + 1, ~0u, 0);
+        /* A terminal's signals are for the engine, which then drops its boxes in order. */
+        setsid();
+        signal(SIGPIPE, SIG_IGN);
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        if (clearenv() != 0 || chdir("/") < 0)
+                return 1;
+        if (set_up(&keeper, argv[1], &error) < 0)
+                return refuse(&error);
+        status = serve(&keeper);
+        drop_all(&keeper);
+        return status;
+}
