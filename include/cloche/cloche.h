@@ -124,6 +124,18 @@ CLOCHE_API void cloche_engine_free(cloche_engine *engine);
 CLOCHE_API enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard,
                                                        const char **ret_reason);
 
+struct cloche_guard_report {
+        enum cloche_guard_state state;
+        int proven;       /* something in a box tried to climb it and could not */
+        char reason[124]; /* what was seen, or what is missing */
+};
+
+/* Make a small box, let a guest of ours climb every wall that can be climbed from inside, and say which held.
+ * ret     CLOCHE_GUARD_COUNT rows.
+ * Errors  those of cloche_run_start, but missing guards: they are what is reported. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
+                                                        struct cloche_err *e);
+
 /* Make a box and start the run in it.
  * opt     borrowed during the call only.
  * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING, _NAMESPACE,

@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +20,8 @@
 /* Host users of boxes: this and the pid of the box's init, so no two living boxes share one. Past the ranges that
  * useradd(8), subuid(5) and systemd (524288 to 1879048191) give out; pids end at 2^22. */
 #define BOX_UID_BASE 0x70000000u
+/* Owners of their user namespaces: this, 15 bits of the keeper's pid, 12 of the box's number. */
+#define BOX_OWNER_BASE 0x78000000u
 
 static int find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
 {
@@ -56,6 +60,28 @@ static pid_t clone_child(int *ret_pidfd)
         };
 
         return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* The kernel charges inotify instances, message queues and namespaces of a box also to whoever made its user namespace
+ * (struct ucounts): made by root, all boxes would share root's allowance, and one could use it up. So each is made under
+ * a user of its own. Files are still opened as root, for images and runtimes that only root can reach. */
+static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int *ret_pidfd)
+{
+        uid_t owner = BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
+        pid_t pid;
+        int code;
+
+        if (!keeper->is_root)
+                return clone_child(ret_pidfd);
+        if (seteuid(owner) < 0)
+                return -1;
+        setfsuid(0);
+        pid = clone_child(ret_pidfd);
+        code = errno;
+        if (pid != 0 && seteuid(0) < 0)
+                abort(); /* a keeper without its rights cannot even clean up */
+        errno = code;
+        return pid;
 }
 
 static int check_guards(const struct keeper_state *keeper, uint32_t optional, struct cloche_err *e)
@@ -129,7 +155,7 @@ static int start_init(struct keeper_state *keeper, uint32_t box, struct jail_pla
         error_read_fd = pair[0];
         error_write_fd = pair[1];
         plan->control_fd = theirs_fd;
-        pid = clone_child(&pidfd);
+        pid = clone_as_owner(keeper, box, &pidfd);
         if (pid < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno,
                               "make the box's namespaces%s", errno == EPERM || errno == ENOSPC ?

@@ -206,7 +206,10 @@ int main(int argc, char **argv)
         /* A terminal's signals are for the engine, which then drops its boxes in order. */
         setsid();
         signal(SIGPIPE, SIG_IGN);
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        /* An ordinary user's keeper must stay dumpable: it writes its children's maps in /proc. Boxes cannot reach it
+         * all the same, as they are in other user and pid namespaces (ptrace(2), access mode checking). */
+        if (geteuid() == 0)
+                prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (clearenv() != 0 || chdir("/") < 0)
                 return 1;
         if (set_up(&keeper, argv[1], &error) < 0)

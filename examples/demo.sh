@@ -1,0 +1,51 @@
+#!/bin/sh
+# The main job on real input, as `make demo` runs it. Each step shows the command, then what it does.
+# usage: demo.sh [BUILD]
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+cloche=$(cd "${1:-$here/../build}" && pwd)/cloche
+cd "$here" || exit 1
+problems=0
+
+# step WHAT EXIT-CODE cloche-arguments…
+step() {
+        printf '\n\033[1m%s\033[0m\n' "$1"
+        expected=$2
+        shift 2
+        printf '$ cloche'
+        printf " '%s'" "$@"
+        printf '\n'
+        "$cloche" "$@"
+        code=$?
+        printf -- '-> exit %d\n' "$code"
+        [ "$code" = "$expected" ] || { echo "expected exit $expected" >&2; problems=$((problems + 1)); }
+}
+
+step 'A Python function over a real CSV file' 0 \
+        call python summary -f summary.py --file rivers.csv=rivers.csv --args '["rivers.csv"]'
+step 'A JavaScript function with keyword arguments' 0 \
+        call javascript -c 'function greet(name, { greeting = "Hello", mark = "." } = {}) { return `${greeting}, ${name}${mark}` }' \
+        --args '["Ada"]' --kwargs '{"greeting": "Good morning", "mark": "!"}'
+step 'An exception with its type and line' 1 \
+        call python ratio -c 'def ratio(a, b):
+    return a / b' --args '[1, 0]'
+step 'An endless loop, stopped after a second' 124 \
+        call python -c 'def spin():
+    while True: pass' --timeout 1
+step 'A fork bomb, held by the box: the host lives, the run ends' 124 \
+        call python -c 'import os
+def bomb():
+    while True:
+        try: os.fork()
+        except OSError: pass' --timeout 1 --pids 64
+step 'A memory bomb, held by the box' 1 \
+        call python -c 'def bomb():
+    hoard = []
+    while True: hoard.append(bytearray(1 << 24))' --memory 128
+step 'What protects all this' 0 selftest
+
+printf '\n'
+left=$(find /sys/fs/cgroup -maxdepth 6 -name 'cloche-*' 2>/dev/null | wc -l)
+echo "left behind: $left control groups, $(grep -c cloche /proc/mounts) mounts"
+[ "$problems" = 0 ] && echo "demo: everything went as expected"
+exit "$problems"

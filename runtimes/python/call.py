@@ -1,0 +1,293 @@
+"""Finds the function in the code, binds the arguments, calls it and waits for what it gives."""
+import _ast
+import sys
+
+modules = sys.modules
+ONLY_AST, TOP_LEVEL_AWAIT = 0x400, 0x2000
+VARIADIC, VARIADIC_KEYWORDS = 0x04, 0x08
+MAX_ARGUMENTS = 1 << 16
+RESULT = "__cloche_result__"
+BODY = "__cloche_body__"
+MODULE = "<module>"
+
+
+class Loader:
+    """Gives linecache, and through it tracebacks and inspect, the source of a file that is nowhere on the disk."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def get_source(self, name):
+        return self.source
+
+    def is_package(self, name):
+        return False
+
+
+def new_main(code, filename):
+    main = type(sys)("__main__")
+    main.__file__ = filename
+    main.__loader__ = Loader(code)
+    main.__builtins__ = modules.get("builtins", sys)
+    modules["__main__"] = main
+    return main
+
+
+def public_functions(tree):
+    found = {}
+    for node in tree.body:
+        if isinstance(node, (_ast.FunctionDef, _ast.AsyncFunctionDef)) and node.name[0] != "_":
+            found[node.name] = True
+    return list(found)
+
+
+def load(code, filename, name):
+    """The namespace of the code, and the callable asked for; a body is a callable like any other."""
+    if name is not None:
+        compiled = compile(code, filename, "exec", dont_inherit=True)
+        main = new_main(code, filename)
+        exec(compiled, main.__dict__)
+        return resolve(main, name)
+    tree = compile(code, filename, "exec", ONLY_AST, dont_inherit=True)
+    names = public_functions(tree)
+    if len(names) > 1:
+        raise TypeError("code defines several public functions (%s): name one" % ", ".join(names))
+    if names:
+        compiled = compile(tree, filename, "exec", dont_inherit=True)
+        main = new_main(code, filename)
+        exec(compiled, main.__dict__)
+        return resolve(main, names[0])
+    return body(tree, code, filename)
+
+
+def resolve(main, name):
+    first, *rest = name.split(".")
+    try:
+        target = main.__dict__[first]
+        for step in rest:
+            target = getattr(target, step)
+    except (KeyError, AttributeError):
+        message = "function %r is not defined in the code; it defines: %s" % (name, defined(main))
+        raise NameError(message) from None
+    if not callable(target):
+        raise TypeError("%r is not a function but %s" % (name, type(target).__name__))
+    return target
+
+
+def defined(main):
+    names = [name for name, value in main.__dict__.items()
+             if name[0] != "_" and callable(value) and getattr(value, "__module__", None) == "__main__"]
+    return ", ".join(names) or "none"
+
+
+# ---- code that is itself the body ----
+
+def body(tree, code, filename):
+    """As a module when it can be one, so that its classes pickle and `global` works; as a function when it returns."""
+    main = new_main(code, filename)
+    try:
+        compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError:
+        return function_body(code, filename, main)
+    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+        tree.body[-1] = assignment(tree.body[-1])
+        compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
+
+    def run(*args, **kwargs):
+        space = main.__dict__
+        space["args"], space["kwargs"] = args, kwargs
+        waiting = eval(compiled, space)
+        return finish(waiting, space) if waiting is not None else space.pop(RESULT, None)
+
+    return run
+
+
+async def finish(waiting, space):
+    await waiting
+    return space.pop(RESULT, None)
+
+
+def place(node):
+    return {"lineno": node.lineno, "col_offset": node.col_offset,
+            "end_lineno": node.end_lineno, "end_col_offset": node.end_col_offset}
+
+
+def assignment(node):
+    name = _ast.Name(id=RESULT, ctx=_ast.Store(), **place(node))
+    return _ast.Assign(targets=[name], value=node.value, type_comment=None, **place(node))
+
+
+def function_body(code, filename, main):
+    try:
+        compiled = compile(wrapped(code, filename, "def "), filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        try:
+            compiled = compile(wrapped(code, filename, "async def "), filename, "exec", dont_inherit=True)
+        except SyntaxError:
+            raise error from None
+    exec(compiled, main.__dict__)
+    function = main.__dict__.pop(BODY)
+    function.__code__ = function.__code__.replace(co_name=MODULE)
+    return function
+
+
+def wrapped(code, filename, keyword):
+    """Statements a function may not hold (future and star imports) stay in the module, in front of it."""
+    tree = compile(code, filename, "exec", ONLY_AST, dont_inherit=True)
+    holder = compile(keyword + BODY + "(*args, **kwargs): pass", filename, "exec", ONLY_AST, dont_inherit=True)
+    outside = [node for node in tree.body if is_module_only(node)]
+    inside = [node for node in tree.body if not is_module_only(node)]
+    holder.body[0].body = inside or holder.body[0].body
+    holder.body[0].name = BODY
+    tree.body = outside + holder.body
+    return tree
+
+
+def is_module_only(node):
+    if not isinstance(node, _ast.ImportFrom):
+        return False
+    return node.module == "__future__" or any(alias.name == "*" for alias in node.names)
+
+
+# ---- arguments ----
+
+def shape(function):
+    """(code object, number of leading parameters already bound) for functions and methods, else None."""
+    inner = getattr(function, "__func__", None)
+    if type(function) is METHOD and type(inner) is FUNCTION:
+        return inner.__code__, 1
+    return (function.__code__, 0) if type(function) is FUNCTION else None
+
+
+FUNCTION = type(shape)
+METHOD = type(Loader("").get_source)
+
+
+def is_body(function):
+    return function.__code__.co_name == MODULE or function.__globals__ is globals()
+
+
+def source_of(function):
+    if shape(function):
+        inner = getattr(function, "__func__", function)
+        return "convention" if is_body(inner) else "inferred"
+    try:
+        import inspect
+        inspect.signature(function)
+        return "inferred"
+    except (TypeError, ValueError):
+        return "convention"
+
+
+def names_of(function):
+    """(positional names, names that may be keywords), or None when anything may be one."""
+    found = shape(function)
+    if found is None:
+        return names_by_inspect(function)
+    code, bound = found
+    if code.co_flags & VARIADIC_KEYWORDS:
+        keywords = None
+    else:
+        first = max(code.co_posonlyargcount, bound)
+        keywords = code.co_varnames[first:code.co_argcount + code.co_kwonlyargcount]
+    return code.co_varnames[bound:code.co_argcount], keywords, bool(code.co_flags & VARIADIC)
+
+
+def names_by_inspect(function):
+    try:
+        import inspect
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return (), None, True
+    kinds = [(parameter.name, parameter.kind.name) for parameter in parameters]
+    positional = tuple(name for name, kind in kinds if kind.startswith("POSITIONAL"))
+    keywords = tuple(name for name, kind in kinds if kind in ("POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"))
+    variadic = {kind for _, kind in kinds}
+    return positional, None if "VAR_KEYWORD" in variadic else keywords, "VAR_POSITIONAL" in variadic
+
+
+def spread(args, kwargs):
+    """args as {position: value} and the keywords, whichever of the three forms args has."""
+    if isinstance(args, dict):
+        for name in args:
+            if name in kwargs:
+                raise TypeError("argument %r is given twice, in args and in kwargs" % name)
+        return {}, {**args, **kwargs}
+    if args and all(isinstance(item, dict) and item.keys() == {"index", "value"} for item in args):
+        return indexed(args), kwargs
+    return dict(enumerate(args)), kwargs
+
+
+def indexed(items):
+    placed = {}
+    for item in items:
+        index = item["index"]
+        if type(index) is not int or not 0 <= index < MAX_ARGUMENTS:
+            raise TypeError("argument index %.80r is not a position" % (index,))
+        if index in placed:
+            raise TypeError("argument index %d is given twice" % index)
+        placed[index] = item["value"]
+    return placed
+
+
+def bind(function, placed, keywords):
+    """Behind a gap in the positions arguments go by name, so that the language's own defaults fill the gap."""
+    positional, allowed, variadic = names_of(function)
+    if not variadic and placed and max(placed) >= len(positional):
+        raise TypeError("%s() takes %d positional arguments (%s): argument %d is too many" % (
+            getattr(function, "__name__", "function"), len(positional), ", ".join(positional), max(placed) + 1))
+    args = []
+    while len(args) in placed:
+        args.append(placed[len(args)])
+    keywords = dict(keywords)
+    for index in sorted(placed)[len(args):]:
+        name = positional[index] if index < len(positional) else None
+        if name is None or (allowed is not None and name not in allowed):
+            raise TypeError("argument at position %d%s is missing" % (
+                len(args), " (%r)" % positional[len(args)] if len(args) < len(positional) else ""))
+        if name in keywords:
+            raise TypeError("argument %r is given twice" % name)
+        keywords[name] = placed[index]
+    return args, keywords
+
+
+def call(code, filename, name, args, kwargs, schema):
+    """(value, signature source)"""
+    placed, keywords = spread(args, kwargs)
+    rules = part("schema")["Rules"](schema) if schema is not None else None
+    if rules:
+        placed, keywords = rules.bind(placed, keywords)
+    function = load(code, filename, name)
+    source = "schema" if rules else source_of(function)
+    if rules:
+        placed, keywords = rules.fit(placed, keywords, names_of(function))
+    args, keywords = bind(function, placed, keywords)
+    value = settle(function(*args, **keywords))
+    if rules:
+        rules.check_output(value)
+    return value, source
+
+
+# ---- what the function gave ----
+
+GENERATOR = type(item for item in ())
+
+
+def settle(value):
+    while True:
+        kind = type(value)
+        if kind is GENERATOR:
+            return list(value)
+        if not hasattr(kind, "__await__") and not hasattr(kind, "__anext__"):
+            return value
+        import asyncio
+        value = asyncio.run(collect(value) if hasattr(kind, "__anext__") else wait(value))
+
+
+async def wait(value):
+    value = await value
+    return await collect(value) if hasattr(type(value), "__anext__") else value
+
+
+async def collect(items):
+    return [item async for item in items]

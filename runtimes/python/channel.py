@@ -1,0 +1,100 @@
+"""Frames on the agent's socket: u32 length, u32 json_length, JSON, attachments; little endian."""
+import os
+from os import (_exit, close, dup2, fstat, getpid, readv, register_at_fork, set_blocking,
+                write)
+
+MAX_FRAME = 1 << 30
+MAX_JSON = 256 << 20
+SMALL = 1 << 16
+# High numbers stay clear of what user code opens or closes by habit; the low ones serve a small RLIMIT_NOFILE.
+NUMBERS = (1000, 500, 200, 60, 15)
+
+
+class BadFrame(Exception):
+    """The stream cannot be followed any further."""
+
+
+class Channel:
+    def __init__(self, fd):
+        self.fd = move(fd)
+        self.pid = getpid()
+        self.socket = identity(self.fd)
+        set_blocking(self.fd, True)
+        register_at_fork(after_in_child=self.drop)
+
+    def drop(self):
+        """A forked child has no business on the channel, and must not hold it open when the agent dies."""
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            close(fd)
+
+    def mine(self):
+        return getpid() == self.pid
+
+    def read(self):
+        """One frame as (JSON bytes, attachments), or None at the end of the stream."""
+        head = self.exactly(8)
+        if head is None:
+            return None
+        length, json_length = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little")
+        if length > MAX_FRAME or json_length > MAX_JSON or json_length + 4 > length:
+            raise BadFrame("frame of %d bytes with %d of JSON" % (length, json_length))
+        body = self.exactly(length - 4)
+        if body is None:
+            return None
+        view = memoryview(body)
+        return bytes(view[:json_length]), view[json_length:]
+
+    def exactly(self, size):
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        have = 0
+        while have < size:
+            self.check()
+            count = readv(self.fd, [view[have:]])
+            if count == 0:
+                return None
+            have += count
+        return buffer
+
+    def send(self, text, attachments=(), size=0):
+        head = (4 + len(text) + size).to_bytes(4, "little") + len(text).to_bytes(4, "little")
+        if size + len(text) <= SMALL:
+            self.write(b"".join((head, text, *attachments)))
+            return
+        self.write(head)
+        self.write(text)
+        for data in attachments:
+            self.write(data)
+
+    def write(self, data):
+        view = memoryview(data)
+        done = 0
+        while done < len(view):
+            self.check()
+            done += write(self.fd, view[done:])
+
+    def check(self):
+        """User code may have closed the descriptor, and something else may bear its number now."""
+        if identity(self.fd) != self.socket:
+            _exit(1)
+
+
+def move(fd):
+    for number in NUMBERS:
+        try:
+            dup2(fd, number, False)
+        except OSError:
+            continue
+        close(fd)
+        return number
+    os.set_inheritable(fd, False)
+    return fd
+
+
+def identity(fd):
+    try:
+        status = fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,227 @@
+"""Reads requests until the engine closes the channel, and answers each `call`."""
+import _signal
+import atexit
+import os
+import sys
+
+channels, values, calls = part("channel"), part("values"), part("call")
+encode, write_json, parse_json = values["encode"], values["write_json"], values["parse_json"]
+Refused, TooLarge, Decoder = values["Refused"], values["TooLarge"], values["Decoder"]
+call = calls["call"]
+exit_now, getcwd = os._exit, os.getcwd
+run_exit_functions = atexit._run_exitfuncs
+set_trace, set_profile = sys.settrace, sys.setprofile
+set_recursion_limit, RECURSION_LIMIT = sys.setrecursionlimit, sys.getrecursionlimit()
+signal, getsignal, IGNORE = _signal.signal, _signal.getsignal, _signal.SIG_IGN
+SIGNALS = tuple(range(1, _signal.NSIG))
+STREAMS = (sys.stdout, sys.stderr)
+MUTED = {}
+
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, THREW = (
+    -32700, -32600, -32601, -32602, -32603, -32000)
+SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": (list, dict), "kwargs": dict,
+          "schema": (dict, type(None)), "resultBytes": int}
+DEFAULTS = {"filename": "main.py", "function": None, "args": [], "kwargs": {}, "schema": None, "resultBytes": 0}
+
+
+class Invalid(Exception):
+    """Params that are not what spec/values.md says."""
+
+
+def main():
+    channel = channels["Channel"](3)
+    user_environment()
+    try:
+        serve(channel)
+    except channels["BadFrame"] as error:
+        send_error(channel, None, PARSE_ERROR, str(error))
+        exit_now(1)
+    except OSError:
+        exit_now(1)
+    leave(0)
+
+
+def user_environment():
+    """What a plain `python3 main.py` in the working directory would have."""
+    sys.path[0] = getcwd()
+    for stream in STREAMS:
+        # A killed run must not lose the lines it printed.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(line_buffering=True)
+
+
+def leave(status):
+    """Without joining threads: the result is out, and the box ends them."""
+    try:
+        run_exit_functions()
+    except BaseException:
+        status = status or 1
+    flush()
+    exit_now(status)
+
+
+def serve(channel):
+    while True:
+        frame = channel.read()
+        unmute()
+        if frame is None:
+            return
+        try:
+            answer = respond(channel, frame)
+        except BaseException as late:
+            # A handler of the user's that fired between the lines.
+            settle_down()
+            answer = failure(None, INTERNAL, "the answer was interrupted by %s" % type(late).__name__)
+        settle_down()
+        if not channel.mine():
+            leave(0)
+        if answer is not None:
+            channel.send(*answer)
+
+
+def respond(channel, frame):
+    """The frame to send, or None for what needs no answer."""
+    try:
+        request = parse_json(frame[0])
+    except Exception as error:
+        # SystemError too: the scanner's own, when json.decoder with its error class is not loaded.
+        return failure(None, PARSE_ERROR, "not JSON: %s" % error)
+    if type(request) is not dict or request.get("jsonrpc") != "2.0" or type(request.get("method", "")) is not str:
+        return failure(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
+    number = request.get("id")
+    if "method" not in request or number is None:
+        return None
+    if type(number) not in (str, int):
+        return failure(None, INVALID_REQUEST, "the id is neither string nor integer")
+    if request["method"] != "call":
+        return failure(number, NO_METHOD, "unknown method %.80r" % request["method"])
+    return answer_call(channel, number, request.get("params"), frame[1])
+
+
+def answer_call(channel, number, params, attachments):
+    try:
+        request = read_params(params, attachments)
+    except (Invalid, Refused) as error:
+        data = {"type": "TypeError", "message": str(error), "stack": ""}
+        return failure(number, INVALID_PARAMS, str(error), data)
+    sys.argv = [request["filename"]]
+    error = None
+    try:
+        try:
+            value, source = call(request["code"], request["filename"], request["function"], request["args"],
+                                 request["kwargs"], request["schema"])
+        finally:
+            settle_down()
+        answer = success(number, value, source, request["resultBytes"])
+    except BaseException as caught:
+        error = caught
+    if error is not None:
+        settle_down()
+        answer = threw(channel, number, error, request)
+    flush()
+    return answer
+
+
+def read_params(params, attachments):
+    if type(params) is not dict:
+        raise Invalid("params must be an object")
+    request = {**DEFAULTS, **params}
+    decoder = Decoder(attachments)
+    for name in ("args", "kwargs", "schema"):
+        try:
+            request[name] = decoder.decode(request[name])
+        except Refused as refusal:
+            refusal.steps.append(name)
+            raise
+    decoder.finish()
+    for name, kind in SHAPES.items():
+        if name not in request or not isinstance(request[name], kind):
+            raise Invalid("params.%s is missing or of the wrong type" % name)
+    return request
+
+
+def settle_down():
+    """What user code may have left armed would otherwise run inside the agent: between two bytes of a frame, say."""
+    while True:
+        try:
+            set_trace(None)
+            set_profile(None)
+            set_recursion_limit(RECURSION_LIMIT)
+            mute()
+            return
+        except BaseException:
+            continue
+
+
+def mute():
+    for number in SIGNALS:
+        handler = getsignal(number)
+        if callable(handler):
+            MUTED[number] = handler
+            signal(number, IGNORE)
+
+
+def unmute():
+    while MUTED:
+        number, handler = MUTED.popitem()
+        signal(number, handler)
+
+
+def success(number, value, source, limit):
+    try:
+        text, parts, size = encode(value, limit)
+    except Refused as refusal:
+        raise TypeError(str(refusal)) from None
+    except TooLarge as error:
+        raise ValueError(str(error)) from None
+    head = '{"jsonrpc":"2.0","id":%s,"result":{"signatureSource":"%s","value":' % (json_text(number), source)
+    return head.encode() + text + b"}}", parts, size
+
+
+def json_text(value):
+    return write_json(value).decode()
+
+
+def failure(number, code, message, data=None):
+    error = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return (write_json({"jsonrpc": "2.0", "id": number, "error": clean(error)}),)
+
+
+def send_error(channel, number, code, message):
+    channel.send(*failure(number, code, message))
+
+
+def clean(value):
+    """Messages may hold lone surrogates, which have no UTF-8."""
+    if type(value) is str:
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return {key: clean(item) for key, item in value.items()} if type(value) is dict else value
+
+
+def threw(channel, number, error, request):
+    if not channel.mine():
+        child_failed(error)
+    try:
+        data = part("errors")["describe"](error, request["filename"], request["code"])
+    except BaseException:
+        # Out of memory or stack, or an exception that fights its own description.
+        data = {"type": type.__getattribute__(type(error), "__name__"), "message": "", "stack": ""}
+    return failure(number, THREW, data["message"], data)
+
+
+def child_failed(error):
+    """As in a plain interpreter: a forked child that throws says so on stderr, or ends with its sys.exit code."""
+    if isinstance(error, SystemExit):
+        leave(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
+    sys.__excepthook__(type(error), error, error.__traceback__)
+    leave(1)
+
+
+def flush():
+    for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *STREAMS):
+        try:
+            stream.flush()
+        except BaseException:
+            continue

@@ -1,0 +1,68 @@
+/* cloche call: one function, its result on standard output. */
+#include "options.h"
+#include "session.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void print_error(const cloche_result *result)
+{
+        const char *stack = cloche_result_error_stack(result), *message = cloche_result_error_message(result);
+
+        if (stack && *stack)
+                fprintf(stderr, "%s\n", stack);
+        fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
+                message && *message ? ": " : "", message ? message : "");
+}
+
+/* The result alone is on standard output; what the guest printed goes to standard error, so pipelines stay clean. */
+static void print_plain(const cloche_result *result)
+{
+        const char *text;
+        size_t size;
+
+        text = cloche_result_stdout(result, &size);
+        fwrite(text, 1, size, stderr);
+        text = cloche_result_stderr(result, &size);
+        fwrite(text, 1, size, stderr);
+        if (cloche_result_value(result))
+                printf("%s\n", cloche_result_value(result));
+        else
+                print_error(result);
+}
+
+static int run(struct cli_request *request)
+{
+        cloche_engine *engine = NULL;
+        cloche_result *result = NULL;
+        struct cloche_err e = {0};
+        int r, code;
+
+        request->run.kind = CLOCHE_CALL;
+        r = session_open(request, &engine, &e);
+        if (r < 0)
+                return cli_fail(&e);
+        r = session_run(engine, &request->run, &result, &e);
+        if (r == 0 && request->json)
+                printf("%s\n", cloche_result_json(result));
+        else if (r == 0)
+                print_plain(result);
+        code = r < 0 ? cli_fail(&e) : cloche_result_exit_code(result);
+        cloche_result_free(result);
+        cloche_engine_free(engine);
+        return fflush(stdout) == 0 || code ? code : 1;
+}
+
+static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_files, options_limits, options_box, NULL};
+
+const struct cli_command command_call = {
+        .name = "call",
+        .usage = "LANGUAGE [FUNCTION] (-c CODE | -f FILE | -) [OPTION…]",
+        .summary = "call a function in a box of its own",
+        .description = "Prints the result as JSON on standard output; what the function printed goes to standard error.\n"
+                       "Without FUNCTION: the one public function of the code, else the code is the function's body.\n"
+                       "Exit code: 0 success, 1 error or crash, 124 timeout, 143 cancelled, 2 bad input.",
+        .tables = tables,
+        .run = run,
+        .positional_max = 2,
+};

@@ -1,0 +1,55 @@
+/* cloche run: a script with its streams, arguments and environment passed through. */
+#include "options.h"
+#include "session.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static int report(const cloche_result *result)
+{
+        enum cloche_status status = cloche_result_status(result);
+
+        /* An exit status of the script's own speaks for itself. */
+        if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR)
+                fprintf(stderr, "cloche: %s: %s: %s\n", cloche_status_name(status), cloche_result_error_type(result),
+                        cloche_result_error_message(result));
+        return cloche_result_exit_code(result);
+}
+
+static int run(struct cli_request *request)
+{
+        cloche_engine *engine = NULL;
+        cloche_result *result = NULL;
+        struct cloche_err e = {0};
+        int r, code;
+
+        request->run.kind = CLOCHE_SCRIPT;
+        request->run.stream_fds = 1;
+        request->run.stdin_fd = STDIN_FILENO;
+        request->run.stdout_fd = STDOUT_FILENO;
+        request->run.stderr_fd = STDERR_FILENO;
+        request->run.omit_changes = 1;
+        r = session_open(request, &engine, &e);
+        if (r < 0)
+                return cli_fail(&e);
+        r = session_run(engine, &request->run, &result, &e);
+        code = r < 0 ? cli_fail(&e) : report(result);
+        cloche_result_free(result);
+        cloche_engine_free(engine);
+        return code;
+}
+
+static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_limits, options_box, NULL};
+
+const struct cli_command command_run = {
+        .name = "run",
+        .usage = "LANGUAGE (-c CODE | -f FILE | -) [OPTION…] [-- ARGUMENT…]",
+        .summary = "run a script in a box of its own",
+        .description = "Standard input, output and error are passed through as they come.\n"
+                       "Exit code: the script's own; 128 and the signal's number when one killed it; 124 timeout,\n"
+                       "143 cancelled, 2 bad input.",
+        .tables = tables,
+        .run = run,
+        .positional_max = 1,
+        .takes_rest = 1,
+};

@@ -1,0 +1,380 @@
+#include "options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CODE_BYTES_MAX (64u << 20)
+
+/* -- values --------------------------------------------------------------------------------------------------- */
+
+/* A decimal number in units of `unit`; 0 means none. */
+static int set_limit(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
+{
+        char *end;
+        double number;
+
+        errno = 0;
+        number = strtod(value, &end);
+        if (end == value || *end || errno || !isfinite(number) || value[0] == ' ' || strpbrk(value, "xXpP") ||
+            (number != 0 && (number < least || number > most)))
+                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
+        *limit = number == 0 ? CLOCHE_UNLIMITED : (uint64_t)llround(number * unit);
+        return 0;
+}
+
+static int set_whole(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
+{
+        if (!*value || strspn(value, "0123456789") != strlen(value))
+                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
+        return set_limit(limit, option, value, unit, least, most, what);
+}
+
+static int set_timeout(struct cli_request *r, const char *v)
+{
+        return set_limit(&r->run.limits.wall_ms, "--timeout", v, 1000, 0.001, 86400, "a number of seconds");
+}
+
+static int set_cpu_time(struct cli_request *r, const char *v)
+{
+        return set_limit(&r->run.limits.cpu_ms, "--cpu-time", v, 1000, 0.001, 86400, "a number of seconds");
+}
+
+static int set_memory(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.memory_bytes, "--memory", v, 1 << 20, 8, 1 << 20, "a whole number of MiB");
+}
+
+static int set_disk(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.disk_bytes, "--disk", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
+}
+
+static int set_inodes(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.disk_inodes, "--inodes", v, 1, 64, 100000000, "a whole number of files");
+}
+
+static int set_file_size(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.file_bytes, "--file-size", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
+}
+
+static int set_pids(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.pids, "--pids", v, 1, 8, 32768, "a whole number");
+}
+
+static int set_open_files(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.open_files, "--open-files", v, 1, 16, 1048576, "a whole number");
+}
+
+static int set_cpu(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.cpu_percent, "--cpu", v, 1, 1, 100000, "a whole number of percent of one core");
+}
+
+static int set_output(struct cli_request *r, const char *v)
+{
+        return set_whole(&r->run.limits.output_bytes, "--output-limit", v, 1, 1, 1 << 30, "a whole number of bytes");
+}
+
+static int set_args(struct cli_request *r, const char *v)
+{
+        r->run.args = v;
+        return 0;
+}
+
+static int set_kwargs(struct cli_request *r, const char *v)
+{
+        r->run.kwargs = v;
+        return 0;
+}
+
+static int set_schema(struct cli_request *r, const char *v)
+{
+        r->run.schema = v;
+        return 0;
+}
+
+static int set_json(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->json = 1;
+        return 0;
+}
+
+static int set_image(struct cli_request *r, const char *v)
+{
+        struct stat st;
+
+        if (stat(v, &st) < 0 || !S_ISDIR(st.st_mode))
+                return cli_bad("--image: '%s' is not a directory", v);
+        r->engine.image = v;
+        return 0;
+}
+
+static int set_env(struct cli_request *r, const char *v)
+{
+        if (!strchr(v, '=') || v[0] == '=')
+                return cli_bad("--env: '%s' is not NAME=VALUE", v);
+        if (r->run.env_count == CLI_ENV_MAX)
+                return cli_bad("--env: given more than %d times", CLI_ENV_MAX);
+        r->env[r->run.env_count++] = v;
+        return 0;
+}
+
+static int set_optional(struct cli_request *r, const char *v)
+{
+        while (*v) {
+                size_t size = strcspn(v, ","), found = 0;
+
+                for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
+                        const char *name = cloche_guard_name((enum cloche_guard)g);
+
+                        if (strlen(name) == size && memcmp(name, v, size) == 0) {
+                                r->engine.optional_guards |= 1u << g;
+                                found = 1;
+                        }
+                }
+                if (!found)
+                        return cli_bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size, v);
+                v += size + (v[size] == ',');
+        }
+        return 0;
+}
+
+static int set_file(struct cli_request *r, const char *v)
+{
+        const char *equals = strchr(v, '=');
+        struct cloche_file *file = &r->files[r->run.file_count];
+        struct stat st;
+
+        if (!equals || equals == v || !equals[1])
+                return cli_bad("--file: '%s' is not VPATH=HOSTPATH", v);
+        if (r->run.file_count == CLI_FILES_MAX)
+                return cli_bad("--file: given more than %d times", CLI_FILES_MAX);
+        *file = (struct cloche_file){.path = strndup(v, (size_t)(equals - v)), .fd = -1};
+        if (!file->path)
+                return cli_bad("out of memory");
+        r->run.file_count++;
+        /* O_NONBLOCK: a pipe of that name is not waited for. */
+        file->fd = open(equals + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (file->fd < 0 || fstat(file->fd, &st) < 0)
+                return cli_bad("--file: cannot read '%s': %s", equals + 1, strerror(errno));
+        if (!S_ISREG(st.st_mode))
+                return cli_bad("--file: cannot read '%s': not a regular file", equals + 1);
+        file->mode = st.st_mode & 0111 ? 0755 : 0644;
+        return 0;
+}
+
+/* -- code ----------------------------------------------------------------------------------------------------- */
+
+static int read_code(struct cli_request *r, int fd, const char *name)
+{
+        size_t room = 0;
+
+        for (;;) {
+                ssize_t n;
+
+                if (room - r->code_size < 2) {
+                        char *grown;
+
+                        room = room ? room * 2 : 65536;
+                        grown = realloc(r->code, room);
+                        if (!grown)
+                                return cli_bad("out of memory");
+                        r->code = grown;
+                }
+                n = read(fd, r->code + r->code_size, room - r->code_size - 1);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return cli_bad("cannot read '%s': %s", name, strerror(errno));
+                if (n == 0)
+                        break;
+                r->code_size += (size_t)n;
+                if (r->code_size > CODE_BYTES_MAX)
+                        return cli_bad("'%s' has more than %u bytes", name, CODE_BYTES_MAX);
+        }
+        r->code[r->code_size] = '\0';
+        return 0;
+}
+
+static int first_code(struct cli_request *r)
+{
+        return r->have_code++ ? cli_bad("code was given twice: use one of -c, -f and -") : 0;
+}
+
+static int set_code(struct cli_request *r, const char *v)
+{
+        int bad = first_code(r);
+
+        if (bad)
+                return bad;
+        r->code = strdup(v);
+        r->code_size = strlen(v);
+        return r->code ? 0 : cli_bad("out of memory");
+}
+
+static int set_code_file(struct cli_request *r, const char *v)
+{
+        const char *slash = strrchr(v, '/');
+        int bad = first_code(r), fd;
+
+        if (bad)
+                return bad;
+        fd = open(v, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return cli_bad("-f: cannot read '%s': %s", v, strerror(errno));
+        bad = read_code(r, fd, v);
+        close(fd);
+        r->run.filename = slash ? slash + 1 : v;
+        return bad;
+}
+
+static int set_code_stdin(struct cli_request *r, const char *v)
+{
+        int bad = first_code(r);
+
+        (void)v;
+        return bad ? bad : read_code(r, STDIN_FILENO, "standard input");
+}
+
+const struct cli_option options_code[] = {
+        {"-c", "CODE", "the code itself", set_code},
+        {"-f", "FILE", "a file that holds the code", set_code_file},
+        {"-", NULL, "the code comes on standard input", set_code_stdin},
+        {0},
+};
+const struct cli_option options_call[] = {
+        {"--args", "JSON", "arguments: an array, or an object of keywords", set_args},
+        {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
+        {"--schema", "JSON", "what the function takes, checked before it is called", set_schema},
+        {0},
+};
+const struct cli_option options_json[] = {
+        {"--json", NULL, "print the whole answer as JSON, and nothing else, on standard output", set_json},
+        {0},
+};
+const struct cli_option options_script[] = {
+        {"--env", "NAME=VALUE", "an environment variable of the script; may be repeated", set_env},
+        {0},
+};
+const struct cli_option options_limits[] = {
+        {"--timeout", "SECONDS", "wall time; default 30", set_timeout},
+        {"--cpu-time", "SECONDS", "processor time of all processes together; default 30", set_cpu_time},
+        {"--memory", "MIB", "all memory of the box; default 512", set_memory},
+        {"--pids", "N", "processes and threads at one time; default 128", set_pids},
+        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
+        {"--disk", "MIB", "files written in the box; default 256", set_disk},
+        {"--inodes", "N", "files and directories in the box; default 65536", set_inodes},
+        {"--file-size", "MIB", "size of one file; default 256", set_file_size},
+        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
+        {"--output-limit", "BYTES", "kept of standard output and error each; default 1048576 for call, none for run", set_output},
+        {0},
+};
+const struct cli_option options_files[] = {
+        {"--file", "VPATH=HOSTPATH", "put a copy of a host file into the box; may be repeated", set_file},
+        {0},
+};
+const struct cli_option options_box[] = {
+        {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
+        {"--optional", "GUARD[,GUARD…]", "run even where these guards are missing or degraded", set_optional},
+        {0},
+};
+
+/* -- parsing -------------------------------------------------------------------------------------------------- */
+
+static const struct cli_option *find_option(const struct cli_command *command, const char *word, size_t size)
+{
+        for (const struct cli_option *const *table = command->tables; *table; table++)
+                for (const struct cli_option *option = *table; option->name; option++)
+                        if (strlen(option->name) == size && memcmp(option->name, word, size) == 0)
+                                return option;
+        return NULL;
+}
+
+/* One option at argv[*at]; "--name value" and "--name=value". */
+static int parse_option(const struct cli_command *command, int argc, char **argv, int *at, struct cli_request *request)
+{
+        const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
+        size_t size = equals ? (size_t)(equals - word) : strlen(word);
+        const struct cli_option *option = find_option(command, word, size);
+
+        if (!option)
+                return cli_bad("there is no option '%.*s' (cloche help %s lists them)", (int)size, word, command->name);
+        if (!option->argument)
+                return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
+        if (equals)
+                return option->set(request, equals + 1);
+        if (++*at == argc)
+                return cli_bad("%s: expected %s", option->name, option->argument);
+        return option->set(request, argv[*at]);
+}
+
+static void bind_request(struct cli_request *request)
+{
+        request->run.files = request->files;
+        request->run.env = request->env;
+        request->run.code = request->code;
+        request->run.code_size = request->code_size;
+        request->run.language = request->positional[0];
+        request->run.function = request->positional[1];
+}
+
+int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request)
+{
+        for (int at = 0; at < argc; at++) {
+                int bad = 0;
+
+                if (strcmp(argv[at], "--") == 0 && command->takes_rest) {
+                        request->run.argv = (const char *const *)argv + at + 1;
+                        request->run.argc = (size_t)(argc - at - 1);
+                        break;
+                }
+                if (argv[at][0] == '-')
+                        bad = parse_option(command, argc, argv, &at, request);
+                else if (request->positional_count == command->positional_max)
+                        bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", argv[at], command->name, command->usage);
+                else
+                        request->positional[request->positional_count++] = argv[at];
+                if (bad)
+                        return bad;
+        }
+        if (command->positional_max > 0 && request->positional_count == 0)
+                return cli_bad("expected a language (usage: cloche %s %s)", command->name, command->usage);
+        if (command->positional_max > 0 && !request->have_code)
+                return cli_bad("expected code: one of -c CODE, -f FILE and -");
+        bind_request(request);
+        return 0;
+}
+
+void options_done(struct cli_request *request)
+{
+        for (size_t i = 0; i < request->run.file_count; i++) {
+                free((char *)request->files[i].path);
+                if (request->files[i].fd >= 0)
+                        close(request->files[i].fd);
+        }
+        free(request->code);
+}
+
+void options_help(const struct cli_command *command)
+{
+        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n%s\n", command->name, command->summary, command->name, command->usage,
+               command->description);
+        for (const struct cli_option *const *table = command->tables; *table; table++) {
+                printf("\n");
+                for (const struct cli_option *option = *table; option->name; option++)
+                        printf("  %s%s%-*s %s\n", option->name, option->argument ? " " : "",
+                               (int)(28 - strlen(option->name) - (option->argument != NULL)), option->argument ? option->argument : "",
+                               option->help);
+        }
+}

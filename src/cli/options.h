@@ -1,0 +1,30 @@
+/* What the command line said. */
+#ifndef CLOCHE_CLI_OPTIONS_H
+#define CLOCHE_CLI_OPTIONS_H
+
+#include "cli.h"
+
+#define CLI_FILES_MAX 1000
+#define CLI_ENV_MAX 1000
+
+struct cli_request {
+        struct cloche_engine_options engine;
+        struct cloche_run_options run;
+        struct cloche_file files[CLI_FILES_MAX];
+        const char *env[CLI_ENV_MAX];
+        const char *positional[3];
+        int positional_count;
+        char *code; /* owned */
+        size_t code_size;
+        int have_code, json;
+};
+
+extern const struct cli_option options_code[], options_call[], options_script[], options_limits[], options_files[], options_box[],
+        options_json[];
+
+/* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
+int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request);
+void options_done(struct cli_request *request);
+void options_help(const struct cli_command *command);
+
+#endif

@@ -1,0 +1,85 @@
+#include "session.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+
+/* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
+static _Atomic(cloche_run *) current;
+static atomic_int cancelled;
+
+static void on_signal(int signal_number)
+{
+        cloche_run *run = atomic_load(&current);
+
+        (void)signal_number;
+        atomic_store(&cancelled, 1);
+        if (run)
+                cloche_run_cancel(run);
+}
+
+static void catch_signals(void)
+{
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGHUP, &action, NULL);
+        signal(SIGPIPE, SIG_IGN);
+}
+
+/* The keeper keeps what root can do; this process needs none of it, and proves that it cannot take it back. */
+static int drop_privilege(struct cloche_err *e)
+{
+        if (geteuid() != 0)
+                return 0;
+        if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become nobody");
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
+        if (setuid(0) == 0 || setgid(0) == 0 || seteuid(0) == 0)
+                return err_set(e, CLOCHE_E_PRIVILEGE, "privilege could be taken back after dropping it");
+        return 0;
+}
+
+int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e)
+{
+        cloche_engine *engine = NULL;
+        int r;
+
+        catch_signals();
+        r = cloche_engine_new(&request->engine, &engine, e);
+        if (r < 0)
+                return r;
+        r = drop_privilege(e);
+        if (r < 0) {
+                cloche_engine_free(engine);
+                return r;
+        }
+        *ret = engine;
+        return 0;
+}
+
+int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
+{
+        cloche_run *run = NULL;
+        int r = cloche_run_start(engine, opt, &run, e);
+
+        if (r < 0)
+                return r;
+        atomic_store(&current, run);
+        if (atomic_load(&cancelled))
+                cloche_run_cancel(run);
+        r = cloche_run_wait(run, ret, e);
+        atomic_store(&current, NULL);
+        cloche_run_free(run);
+        return r;
+}

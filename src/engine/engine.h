@@ -1,0 +1,102 @@
+/* What the files of the engine share. */
+#ifndef CLOCHE_ENGINE_ENGINE_H
+#define CLOCHE_ENGINE_ENGINE_H
+
+#include "box.h"
+#include "files.h"
+#include "output.h"
+#include "runtime.h"
+#include "wire/frame.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+struct cloche_engine {
+        struct keeper *keeper;
+        struct runtimes runtimes;
+        char *image, *libexec_dir;
+        uint32_t optional_guards;
+        uv_loop_t loop;
+        unsigned runs; /* alive */
+};
+
+/* Why a run was ended by us. */
+enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_END_PROTOCOL };
+
+struct cloche_run {
+        struct cloche_engine *engine;
+        const struct runtime *runtime;
+        enum cloche_run_kind kind;
+        struct cloche_limits limits;
+        int omit_changes, omit_contents, omit_denied;
+        struct box box;
+        struct files files;
+        uint64_t started_ns, ended_ns;
+
+        /* The wire to the agent: requests out, frames in. */
+        int channel_fd;
+        struct frame_reader reader;
+        struct buf to_agent;
+
+        struct stream {
+                struct cloche_run *run;
+                int fd;      /* read end of the guest's stream, nonblocking */
+                int relayed; /* to sink_fd, our copy of the caller's; else kept */
+                int sink_fd; /* -EBADF once nobody reads there any more */
+                int sink_pollable;
+                uint64_t relay_bytes_max;
+                struct output kept;
+                struct buf pending; /* read and not yet written to the sink */
+                uv_poll_t poll, sink_poll;
+        } streams[2];
+        struct {
+                int source_fd; /* our copy of the caller's */
+                int guest_fd;  /* write end of the guest's stdin, nonblocking */
+                int pollable;
+                struct buf pending;
+                uv_poll_t source_poll, guest_poll;
+        } input;
+
+        uv_poll_t channel_poll, control_poll;
+        uv_timer_t wall_timer, cpu_timer;
+        uv_async_t cancel_async;
+        atomic_int cancelled;
+        unsigned handles; /* open on the loop */
+        int ended;        /* no further event counts */
+        enum run_end end;
+
+        json_t *answer;            /* the agent's result or error member, values in text form */
+        int answer_is_error;
+        struct cloche_err problem; /* RUN_END_PROTOCOL: what was wrong */
+        json_t *warnings;
+};
+
+/* request.c: everything that can be wrong with options, before a box is made. */
+int request_check(const struct cloche_run_options *opt, struct cloche_err *e);
+/* The `call` request as a frame. */
+int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
+                  struct buf *ret, struct cloche_err *e);
+/* Strings for box_spawn. */
+int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
+                    uint32_t *ret_envc, struct cloche_err *e);
+/* Where the script lies in the box. */
+void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
+
+/* result.c: closes the books of a run whose box is quiet or gone. */
+int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
+                cloche_result **ret, struct cloche_err *e);
+
+/* stream.c */
+/* Pipes for the guest's 0, 1, 2: guest_fds are owned by the caller. */
+int streams_open(struct cloche_run *run, const struct cloche_run_options *opt, int guest_fds[3], struct cloche_err *e);
+int streams_start(struct cloche_run *run, struct cloche_err *e);
+/* No more events; what is in the pipes is taken, as the program has ended. */
+void streams_stop(struct cloche_run *run);
+void streams_done(struct cloche_run *run);
+
+/* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
+int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,43 @@
+/* Files of a run: placed before it, compared after it. */
+#ifndef CLOCHE_ENGINE_FILES_H
+#define CLOCHE_ENGINE_FILES_H
+
+#include "box.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+#define FILES_CONTENT_MAX (1u << 20)        /* of one file in the result; larger ones are named without contents */
+#define FILES_CONTENTS_TOTAL_MAX (16u << 20) /* of all together */
+#define FILES_ROOT "/workspace"
+
+/* A listing of FILES_ROOT, sorted by path. Paths point into bytes. */
+struct files {
+        struct files_entry {
+                const char *path; /* not terminated */
+                struct init_entry about;
+        } *entries;
+        size_t count;
+        char *bytes;
+};
+
+/* An absolute normal path in the box's writable places for path, which may be relative to workdir.
+ * -CLOCHE_E_INVALID_ARGUMENT for anything else. */
+int files_resolve(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e);
+
+/* Put the caller's files into the box. */
+int files_place(struct box *box, const struct cloche_run_options *opt, struct cloche_err *e);
+
+int files_list(struct box *box, struct files *ret, struct cloche_err *e);
+/* Records as init writes them; pure. bytes is taken, also on failure. */
+int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *e);
+void files_done(struct files *files);
+
+/* {created, modified, deleted, denied}; contents are fetched from the box unless omit_contents. */
+int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents, json_t **ret,
+                  struct cloche_err *e);
+
+/* A JSON string for bytes that are UTF-8, else the tagged form; NULL when out of memory. */
+json_t *files_bytes_to_json(const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,71 @@
+#include "limits.h"
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct row {
+        const char *name, *json;
+        size_t offset;
+        uint64_t preset, min, max;
+} rows[] = {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) \
+        {#field, json, offsetof(struct cloche_limits, field), def, min, max},
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+static uint64_t *field(struct cloche_limits *limits, const struct row *row)
+{
+        return (uint64_t *)((char *)limits + row->offset);
+}
+
+int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret, struct cloche_err *e)
+{
+        struct cloche_limits limits = *asked;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                uint64_t *value = field(&limits, &rows[i]);
+
+                if (*value == 0)
+                        *value = rows[i].preset;
+                if (*value != CLOCHE_UNLIMITED && (*value < rows[i].min || *value > rows[i].max))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the limit %s is %llu, expected %llu to %llu, or none",
+                                       rows[i].json, (unsigned long long)*value, (unsigned long long)rows[i].min,
+                                       (unsigned long long)rows[i].max);
+        }
+        *ret = limits;
+        return 0;
+}
+
+struct keeper_box_limits limits_of_box(const struct cloche_limits *limits)
+{
+        return (struct keeper_box_limits){
+                .memory_bytes = limits->memory_bytes,
+                .pids = limits->pids,
+                .cpu_percent = limits->cpu_percent,
+                .cpu_ms = limits->cpu_ms,
+                .disk_bytes = limits->disk_bytes,
+                .disk_inodes = limits->disk_inodes,
+                .file_bytes = limits->file_bytes,
+                .open_files = limits->open_files,
+        };
+}
+
+json_t *limits_to_json(const struct cloche_limits *limits)
+{
+        struct cloche_limits copy = *limits;
+        json_t *object = json_object();
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                uint64_t value = *field(&copy, &rows[i]);
+
+                if (json_object_set_new(object, rows[i].json,
+                                        json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value)) < 0) {
+                        json_decref(object);
+                        return NULL;
+                }
+        }
+        return object;
+}

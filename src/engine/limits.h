@@ -1,0 +1,16 @@
+/* Limits of a run: defaults, ranges, and what of them the kernel holds. */
+#ifndef CLOCHE_ENGINE_LIMITS_H
+#define CLOCHE_ENGINE_LIMITS_H
+
+#include "keeper/protocol.h"
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+/* Put defaults where 0 stands; -CLOCHE_E_INVALID_ARGUMENT names a limit out of its range. */
+int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret, struct cloche_err *e);
+struct keeper_box_limits limits_of_box(const struct cloche_limits *limits);
+/* {"wallMs": 30000, …}; 0 for none. NULL when out of memory. */
+json_t *limits_to_json(const struct cloche_limits *limits);
+
+#endif

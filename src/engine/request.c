@@ -1,0 +1,255 @@
+#include "base/err.h"
+#include "engine.h"
+#include "wire/json.h"
+#include "wire/rpc.h"
+#include "wire/value.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CODE_BYTES_MAX (64u << 20)
+#define FILES_MAX 10000
+
+static const char *const base_environment[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/cloche", "USER=cloche", "LANG=C.UTF-8", "TZ=UTC", "TMPDIR=/tmp", "CLOCHE=1",
+};
+
+/* -- checking ------------------------------------------------------------------------------------------------- */
+
+static int load(const char *text, const char *what, json_t **ret, struct cloche_err *e)
+{
+        int r = json_load_human(text, strlen(text), ret, e);
+
+        return r < 0 ? err_wrap(e, "%s", what) : 0;
+}
+
+static int check_json(const char *text, const char *what, int array_too, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *value = NULL, *converted = NULL;
+        int r;
+
+        if (!text)
+                return 0;
+        r = load(text, what, &value, e);
+        if (r == 0 && !json_is_object(value) && !(array_too && json_is_array(value)))
+                r = err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", what, array_too ? "array or object" : "object");
+        if (r == 0) {
+                r = value_from_text(value, &bytes, &converted, e);
+                if (r < 0)
+                        err_wrap(e, "%s", what);
+        }
+        json_decref(converted);
+        json_decref(value);
+        return r;
+}
+
+static int check_files(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        char path[INIT_PATH_MAX];
+
+        if (opt->file_count > FILES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, at most %d are placed", opt->file_count, FILES_MAX);
+        for (size_t i = 0; i < opt->file_count; i++) {
+                const struct cloche_file *file = &opt->files[i];
+                struct stat st;
+                int r = files_resolve(file->path, opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
+
+                if (r < 0)
+                        return r;
+                if (!file->data && (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode)))
+                        return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file for %s is not an open regular file", path);
+        }
+        return 0;
+}
+
+static int check_environment(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        for (size_t i = 0; i < opt->env_count; i++)
+                if (!strchr(opt->env[i], '=') || opt->env[i][0] == '=')
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the environment entry '%.60s' must be NAME=value", opt->env[i]);
+        return 0;
+}
+
+static int check_names(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        char path[INIT_PATH_MAX];
+        int r;
+
+        if (opt->function && (!opt->function[0] || strlen(opt->function) > 256))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a function's name must have 1 to 256 bytes");
+        if (opt->filename && (strchr(opt->filename, '/') || !opt->filename[0] || strlen(opt->filename) > 200 ||
+                              strcmp(opt->filename, ".") == 0 || strcmp(opt->filename, "..") == 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", opt->filename);
+        if (!opt->workdir)
+                return 0;
+        r = files_resolve(opt->workdir, FILES_ROOT, path, sizeof(path), e);
+        if (r == 0 && opt->workdir[0] != '/')
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.60s' must be an absolute path", opt->workdir);
+        return r < 0 ? err_wrap(e, "working directory") : 0;
+}
+
+int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r;
+
+        if (!opt->code)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no code");
+        if ((opt->code_size ? opt->code_size : strlen(opt->code)) > CODE_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
+        r = check_names(opt, e);
+        if (r == 0)
+                r = check_json(opt->args, "args", 1, e);
+        if (r == 0)
+                r = check_json(opt->kwargs, "kwargs", 0, e);
+        if (r == 0)
+                r = check_json(opt->schema, "schema", 0, e);
+        if (r == 0)
+                r = check_environment(opt, e);
+        return r < 0 ? r : check_files(opt, e);
+}
+
+/* -- building ------------------------------------------------------------------------------------------------- */
+
+static const char *filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size)
+{
+        if (opt->filename)
+                snprintf(ret, size, "%s", opt->filename);
+        else
+                snprintf(ret, size, "main%s", runtime->extension);
+        return ret;
+}
+
+void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size)
+{
+        char name[256];
+
+        snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, filename(opt, runtime, name, sizeof(name)));
+}
+
+/* text as a value of the frame; missing: other, stolen. */
+static int add_value(json_t *params, const char *key, const char *text, json_t *other, struct buf *attachments, struct cloche_err *e)
+{
+        json_t *value = NULL, *converted = other;
+        int r = 0;
+
+        if (text) {
+                json_decref(other);
+                r = load(text, key, &value, e);
+                if (r == 0)
+                        r = value_from_text(value, attachments, &converted, e);
+                json_decref(value);
+        }
+        if (r == 0 && json_object_set_new(params, key, converted) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
+        return r;
+}
+
+static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime,
+                       const struct cloche_limits *limits, struct buf *attachments, struct cloche_err *e)
+{
+        size_t code_size = opt->code_size ? opt->code_size : strlen(opt->code);
+        json_t *code = json_stringn(opt->code, code_size);
+        uint64_t result_bytes = limits->result_bytes == CLOCHE_UNLIMITED ? FRAME_BYTES_MAX : limits->result_bytes;
+        char name[256];
+        int r;
+
+        if (!code)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code is not UTF-8 text");
+        if (json_object_set_new(params, "code", code) < 0 || json_object_set_new(params, "language", json_string(runtime->name)) < 0 ||
+            json_object_set_new(params, "filename", json_string(filename(opt, runtime, name, sizeof(name)))) < 0 ||
+            json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
+            json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
+        r = add_value(params, "args", opt->args, json_array(), attachments, e);
+        if (r == 0)
+                r = add_value(params, "kwargs", opt->kwargs, json_object(), attachments, e);
+        return r < 0 ? r : add_value(params, "schema", opt->schema, json_null(), attachments, e);
+}
+
+int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
+                  struct buf *ret, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *params = json_object();
+        int r = fill_params(params, opt, runtime, limits, &attachments, e);
+
+        if (r < 0) {
+                json_decref(params);
+                return r;
+        }
+        return rpc_request(json_integer(1), "call", params, attachments.data, attachments.size, ret, e);
+}
+
+static int add_string(struct buf *ret, const char *text, uint32_t *count)
+{
+        (*count)++;
+        return buf_append(ret, text, strlen(text) + 1);
+}
+
+static int add_words(struct buf *ret, const json_t *words, const char *script, uint32_t *count)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < json_array_size(words); i++) {
+                const char *word = json_string_value(json_array_get(words, i));
+
+                r = add_string(ret, strcmp(word, "{script}") == 0 ? script : word, count);
+        }
+        return r;
+}
+
+static int is_overridden(const struct cloche_run_options *opt, const char *entry)
+{
+        size_t size = strcspn(entry, "=") + 1;
+
+        for (size_t i = 0; i < opt->env_count; i++)
+                if (strncmp(opt->env[i], entry, size) == 0)
+                        return 1;
+        return 0;
+}
+
+static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct runtime *runtime, uint32_t *count)
+{
+        const char *name;
+        json_t *value;
+        char entry[4096];
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof(base_environment) / sizeof(base_environment[0]); i++)
+                r = is_overridden(opt, base_environment[i]) ? 0 : add_string(ret, base_environment[i], count);
+        json_object_foreach((json_t *)runtime->env, name, value) {
+                snprintf(entry, sizeof(entry), "%s=%s", name, json_is_string(value) ? json_string_value(value) : "");
+                if (r == 0 && !is_overridden(opt, entry))
+                        r = add_string(ret, entry, count);
+        }
+        for (size_t i = 0; r == 0 && i < opt->env_count; i++)
+                r = add_string(ret, opt->env[i], count);
+        return r;
+}
+
+int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
+                    uint32_t *ret_envc, struct cloche_err *e)
+{
+        char script[INIT_PATH_MAX];
+        uint32_t none = 0;
+        int r;
+
+        *ret = BUF_INIT(INIT_STRINGS_MAX);
+        *ret_argc = *ret_envc = 0;
+        request_script_path(opt, runtime, script, sizeof(script));
+        r = add_string(ret, opt->workdir ? opt->workdir : FILES_ROOT, &none);
+        if (r == 0)
+                r = add_words(ret, opt->kind == CLOCHE_CALL ? runtime->agent : runtime->script, script, ret_argc);
+        for (size_t i = 0; r == 0 && opt->kind == CLOCHE_SCRIPT && i < opt->argc; i++)
+                r = add_string(ret, opt->argv[i], ret_argc);
+        if (r == 0)
+                r = add_environment(ret, opt, runtime, ret_envc);
+        if (r < 0)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "arguments and environment have more than %u bytes", INIT_STRINGS_MAX);
+        return 0;
+}

@@ -1,0 +1,346 @@
+/* What a run came to: one verdict from all that is known, and the result object of the contract. */
+#include "base/err.h"
+#include "engine.h"
+#include "limits.h"
+#include "wire/base64.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+struct cloche_result {
+        enum cloche_status status;
+        int exit_code;
+        json_t *root;
+        char *value, *json;
+        struct buf out[2];
+};
+
+static const int status_exit_codes[CLOCHE_STATUS_COUNT] = {
+#define CLOCHE_STATUS(symbol, name, exit_code, doc) [CLOCHE_STATUS_##symbol] = exit_code,
+#include <cloche/statuses.def>
+#undef CLOCHE_STATUS
+};
+
+/* -- the verdict ---------------------------------------------------------------------------------------------- */
+
+struct verdict {
+        enum cloche_status status;
+        int exit_code;
+        const char *limit; /* the limit that ended it, or NULL */
+        char type[64], message[512];
+};
+
+static void say(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+static void say(struct verdict *v, enum cloche_status status, const char *type, const char *format, ...)
+{
+        va_list ap;
+
+        v->status = status;
+        v->exit_code = status_exit_codes[status];
+        snprintf(v->type, sizeof(v->type), "%s", type);
+        va_start(ap, format);
+        vsnprintf(v->message, sizeof(v->message), format, ap);
+        va_end(ap);
+}
+
+static double run_ms(const struct cloche_run *run)
+{
+        return (double)(run->ended_ns - run->started_ns) / 1e6;
+}
+
+static void judge_end(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
+{
+        switch (run->end) {
+        case RUN_END_WALL:
+                v->limit = "wallMs";
+                say(v, CLOCHE_STATUS_TIMEOUT, "WallTimeLimit", "stopped after %.0f ms; the limit is %llu ms", run_ms(run),
+                    (unsigned long long)run->limits.wall_ms);
+                break;
+        case RUN_END_CPU:
+                v->limit = "cpuMs";
+                say(v, CLOCHE_STATUS_TIMEOUT, "CpuTimeLimit", "stopped after %.0f ms of processor time; the limit is %llu ms",
+                    (double)usage->cpu_ns / 1e6, (unsigned long long)run->limits.cpu_ms);
+                break;
+        case RUN_END_CANCELLED:
+                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %.0f ms", run_ms(run));
+                break;
+        case RUN_END_PROTOCOL:
+                say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s", run->problem.msg);
+                break;
+        case RUN_END_NONE:
+                break;
+        }
+}
+
+/* The interpreter is gone, and not by us. */
+static void judge_death(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
+{
+        int status = run->box.exit.wait_status, by_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        uint64_t cpu_ms = (run->box.exit.user_us + run->box.exit.system_us) / 1000;
+
+        if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
+                v->limit = "memoryBytes";
+                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %llu bytes",
+                    (unsigned long long)run->limits.memory_bytes);
+        } else if (!run->box.exited) {
+                say(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");
+        } else if ((by_signal == SIGXCPU || by_signal == SIGKILL) && cpu_ms >= run->limits.cpu_ms) {
+                v->limit = "cpuMs";
+                say(v, CLOCHE_STATUS_TIMEOUT, "CpuTimeLimit", "stopped after %llu ms of processor time; the limit is %llu ms",
+                    (unsigned long long)cpu_ms, (unsigned long long)run->limits.cpu_ms);
+        } else if (by_signal) {
+                say(v, CLOCHE_STATUS_CRASH, "Signal", "killed by signal %d (SIG%s)", by_signal,
+                    sigabbrev_np(by_signal) ? sigabbrev_np(by_signal) : "?");
+                if (run->kind == CLOCHE_SCRIPT)
+                        v->exit_code = 128 + by_signal;
+        } else if (run->kind == CLOCHE_CALL) {
+                say(v, CLOCHE_STATUS_CRASH, "NoResult", "the interpreter exited with %d before there was a result", WEXITSTATUS(status));
+        } else if (WEXITSTATUS(status) != 0) {
+                say(v, CLOCHE_STATUS_ERROR, "ExitStatus", "the script exited with %d", WEXITSTATUS(status));
+                v->exit_code = WEXITSTATUS(status);
+        }
+}
+
+static void judge_error(const struct cloche_run *run, struct verdict *v)
+{
+        const json_t *data = json_object_get(run->answer, "data");
+        const char *type = json_string_value(json_object_get(data, "type"));
+
+        say(v, CLOCHE_STATUS_ERROR, type ? type : "Error", "%s", "");
+}
+
+static struct verdict judge(const struct cloche_run *run, const struct keeper_usage *usage)
+{
+        struct verdict v = {.status = CLOCHE_STATUS_SUCCESS};
+
+        if (run->end != RUN_END_NONE)
+                judge_end(run, usage, &v);
+        else if (run->answer && run->answer_is_error)
+                judge_error(run, &v);
+        else if (!run->answer)
+                judge_death(run, usage, &v);
+        return v;
+}
+
+/* -- the object ----------------------------------------------------------------------------------------------- */
+
+static json_t *error_object(const struct cloche_run *run, const struct verdict *v)
+{
+        const json_t *data = json_object_get(run->answer, "data");
+        json_t *message = json_object_get(data, "message"), *stack = json_object_get(data, "stack");
+
+        if (v->status == CLOCHE_STATUS_SUCCESS)
+                return json_null();
+        if (run->end == RUN_END_NONE && run->answer_is_error) {
+                if (!json_is_string(message))
+                        message = json_object_get(run->answer, "message");
+                return json_pack("{s:s, s:O, s:O}", "type", v->type, "message", message, "stack",
+                                 json_is_string(stack) ? stack : json_null());
+        }
+        return json_pack("{s:s, s:s, s:n}", "type", v->type, "message", v->message, "stack");
+}
+
+static json_t *usage_object(const struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet)
+{
+        /* Without a control group the program's own clock is the best there is. */
+        double cpu_ms = usage->cpu_known ? (double)usage->cpu_ns / 1e6 : (double)(run->box.exit.user_us + run->box.exit.system_us) / 1e3;
+
+        return json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms, "memoryPeakBytes",
+                         (json_int_t)(usage->memory_known ? usage->memory_peak_bytes : run->box.exit.max_rss_bytes), "pidsPeak",
+                         (json_int_t)usage->pids_peak, "diskBytes", (json_int_t)quiet->disk_bytes_used, "diskInodes",
+                         (json_int_t)quiet->disk_inodes_used, "stdoutBytes", (json_int_t)run->streams[0].kept.total, "stderrBytes",
+                         (json_int_t)run->streams[1].kept.total);
+}
+
+static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
+                          const struct init_answer *quiet)
+{
+        json_t *list = json_array();
+        int bounded_disk = run->limits.disk_bytes != CLOCHE_UNLIMITED, bounded_inodes = run->limits.disk_inodes != CLOCHE_UNLIMITED;
+
+        if (v->limit)
+                json_array_append_new(list, json_string(v->limit));
+        if (usage->oom_kills > 0 && (!v->limit || strcmp(v->limit, "memoryBytes") != 0))
+                json_array_append_new(list, json_string("memoryBytes"));
+        if (usage->pids_refused > 0 || (usage->pids_known && usage->pids_peak >= run->limits.pids))
+                json_array_append_new(list, json_string("pids"));
+        if (bounded_disk && quiet->op && quiet->disk_bytes_free < 4096)
+                json_array_append_new(list, json_string("diskBytes"));
+        if (bounded_inodes && quiet->op && quiet->disk_inodes_free == 0)
+                json_array_append_new(list, json_string("diskInodes"));
+        for (int i = 0; i < 2; i++)
+                if (!run->streams[i].relayed && output_dropped(&run->streams[i].kept) > 0) {
+                        json_array_append_new(list, json_string("outputBytes"));
+                        break;
+                }
+        return list;
+}
+
+static json_t *meta_object(struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
+                           const struct init_answer *quiet)
+{
+        json_t *source = json_object_get(run->answer, "signatureSource");
+        json_t *meta = json_pack("{s:f, s:O, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
+                                 source && !run->answer_is_error ? source : json_null(), "usage", usage_object(run, usage, quiet),
+                                 "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
+                                 run->warnings);
+
+        return meta;
+}
+
+/* Bytes as text for people: what is not UTF-8 becomes U+FFFD, a byte at a time. *ret_lossy says so. */
+static json_t *bytes_as_text(const struct buf *bytes, int *ret_lossy)
+{
+        json_t *text = json_stringn(bytes->data ? bytes->data : "", bytes->size);
+        _cleanup_buf_ struct buf mended = BUF_INIT(SIZE_MAX / 2);
+
+        *ret_lossy = !text;
+        for (size_t at = 0; !text && at < bytes->size;) {
+                size_t size = 1, best = 0;
+                json_t *piece;
+
+                /* The longest run that is text: grown while it holds, so that clean stretches go over whole. */
+                for (; at + size <= bytes->size && size <= 4; size++) {
+                        piece = json_stringn(bytes->data + at, size);
+                        if (piece) {
+                                best = size;
+                                json_decref(piece);
+                                break;
+                        }
+                }
+                if (buf_append(&mended, best ? bytes->data + at : "\xef\xbf\xbd", best ? best : 3) < 0)
+                        return NULL;
+                at += best ? best : 1;
+        }
+        return text ? text : json_stringn(mended.data ? mended.data : "", mended.size);
+}
+
+static void add_output(json_t *root, const char *name, const char *base64_name, const struct buf *bytes)
+{
+        _cleanup_buf_ struct buf encoded = BUF_INIT(SIZE_MAX / 2);
+        int lossy;
+
+        json_object_set_new(root, name, bytes_as_text(bytes, &lossy));
+        if (lossy && base64_encode(&encoded, bytes->data, bytes->size) == 0)
+                json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
+}
+
+static json_t *files_object(const struct cloche_run *run, json_t *changes)
+{
+        if (!changes)
+                changes = json_pack("{s:[], s:[], s:[], s:[]}", "created", "modified", "deleted", "denied");
+        if (run->omit_denied)
+                json_object_del(changes, "denied");
+        return changes;
+}
+
+int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
+                cloche_result **ret, struct cloche_err *e)
+{
+        struct verdict v = judge(run, usage);
+        cloche_result *result = calloc(1, sizeof(*result));
+        json_t *value = v.status == CLOCHE_STATUS_SUCCESS ? json_object_get(run->answer, "value") : NULL;
+
+        if (!result) {
+                json_decref(changes);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make the result");
+        }
+        result->status = v.status;
+        result->exit_code = v.exit_code;
+        for (int i = 0; i < 2; i++)
+                (void)output_text(&run->streams[i].kept, &result->out[i]);
+        result->root = json_pack("{s:s, s:b, s:O, s:o}", "status", cloche_status_name(v.status), "success", v.status == CLOCHE_STATUS_SUCCESS,
+                                 "result", value ? value : json_null(), "error", error_object(run, &v));
+        add_output(result->root, "stdout", "stdoutBase64", &result->out[0]);
+        add_output(result->root, "stderr", "stderrBase64", &result->out[1]);
+        json_object_set_new(result->root, "exitCode", json_integer(v.exit_code));
+        json_object_set_new(result->root, "files", files_object(run, changes));
+        json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
+        if (value)
+                result->value = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        result->json = json_dumps(result->root, JSON_COMPACT);
+        if (!result->json || (value && !result->value)) {
+                cloche_result_free(result);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result");
+        }
+        *ret = result;
+        return 0;
+}
+
+/* -- looking at it -------------------------------------------------------------------------------------------- */
+
+enum cloche_status cloche_result_status(const cloche_result *result)
+{
+        return result->status;
+}
+
+int cloche_result_exit_code(const cloche_result *result)
+{
+        return result->exit_code;
+}
+
+const char *cloche_result_value(const cloche_result *result)
+{
+        return result->value;
+}
+
+const char *cloche_result_json(const cloche_result *result)
+{
+        return result->json;
+}
+
+static const char *output(const struct buf *bytes, size_t *ret_size)
+{
+        if (ret_size)
+                *ret_size = bytes->size;
+        return bytes->data ? bytes->data : "";
+}
+
+const char *cloche_result_stdout(const cloche_result *result, size_t *ret_size)
+{
+        return output(&result->out[0], ret_size);
+}
+
+const char *cloche_result_stderr(const cloche_result *result, size_t *ret_size)
+{
+        return output(&result->out[1], ret_size);
+}
+
+static const char *error_member(const cloche_result *result, const char *name)
+{
+        return json_string_value(json_object_get(json_object_get(result->root, "error"), name));
+}
+
+const char *cloche_result_error_type(const cloche_result *result)
+{
+        return error_member(result, "type");
+}
+
+const char *cloche_result_error_message(const cloche_result *result)
+{
+        return error_member(result, "message");
+}
+
+const char *cloche_result_error_stack(const cloche_result *result)
+{
+        return error_member(result, "stack");
+}
+
+void cloche_result_free(cloche_result *result)
+{
+        if (!result)
+                return;
+        json_decref(result->root);
+        free(result->value);
+        free(result->json);
+        buf_done(&result->out[0]);
+        buf_done(&result->out[1]);
+        free(result);
+}

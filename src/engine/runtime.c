@@ -1,0 +1,127 @@
+#include "runtime.h"
+
+#include "base/err.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is_strings(const json_t *array)
+{
+        for (size_t i = 0; i < json_array_size(array); i++)
+                if (!json_is_string(json_array_get(array, i)))
+                        return 0;
+        return json_array_size(array) > 0;
+}
+
+static int read_manifest(const char *path, struct runtime *ret, struct cloche_err *e)
+{
+        json_error_t error;
+        json_t *manifest = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+
+        if (!manifest)
+                return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: %s (line %d)", path, error.text, error.line);
+        *ret = (struct runtime){
+                .manifest = manifest,
+                .name = json_string_value(json_object_get(manifest, "name")),
+                .extension = json_string_value(json_object_get(manifest, "extension")),
+                .agent = json_object_get(manifest, "agent"),
+                .script = json_object_get(manifest, "script"),
+                .env = json_object_get(manifest, "env"),
+        };
+        if (ret->name && ret->extension && is_strings(ret->agent) && is_strings(ret->script))
+                return 0;
+        json_decref(manifest);
+        return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: expected name, extension, agent and script", path);
+}
+
+static int add(struct runtimes *runtimes, const char *directory, const char *name, struct cloche_err *e)
+{
+        struct runtime runtime, *grown;
+        char path[4096], manifest[4200];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        snprintf(manifest, sizeof(manifest), "%s/manifest.json", path);
+        if (access(manifest, F_OK) < 0)
+                return 0;
+        r = read_manifest(manifest, &runtime, e);
+        if (r < 0)
+                return r;
+        runtime.directory = strdup(path);
+        grown = realloc(runtimes->rows, (runtimes->count + 1) * sizeof(*grown));
+        if (grown)
+                runtimes->rows = grown;
+        if (!grown || !runtime.directory) {
+                json_decref(runtime.manifest);
+                free(runtime.directory);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "load the runtimes");
+        }
+        runtimes->rows[runtimes->count++] = runtime;
+        return 0;
+}
+
+int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e)
+{
+        struct runtimes runtimes = {0};
+        DIR *dir = opendir(directory);
+        int r = 0;
+
+        if (!dir)
+                return err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtimes in %s", directory);
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (entry->d_name[0] != '.')
+                        r = add(&runtimes, directory, entry->d_name, e);
+        closedir(dir);
+        if (r == 0 && runtimes.count == 0)
+                r = err_set(e, CLOCHE_E_MISSING_RUNTIME, "there is no runtime in %s", directory);
+        if (r < 0) {
+                runtimes_done(&runtimes);
+                return r;
+        }
+        *ret = runtimes;
+        return 0;
+}
+
+void runtimes_done(struct runtimes *runtimes)
+{
+        for (size_t i = 0; i < runtimes->count; i++) {
+                json_decref(runtimes->rows[i].manifest);
+                free(runtimes->rows[i].directory);
+        }
+        free(runtimes->rows);
+        *runtimes = (struct runtimes){0};
+}
+
+static int answers_to(const struct runtime *runtime, const char *language)
+{
+        const json_t *aliases = json_object_get(runtime->manifest, "aliases");
+
+        if (strcmp(runtime->name, language) == 0)
+                return 1;
+        for (size_t i = 0; i < json_array_size(aliases); i++) {
+                const char *alias = json_string_value(json_array_get(aliases, i));
+
+                if (alias && strcmp(alias, language) == 0)
+                        return 1;
+        }
+        return 0;
+}
+
+int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e)
+{
+        char known[160] = "";
+        size_t size = 0;
+
+        for (size_t i = 0; language && i < runtimes->count; i++)
+                if (answers_to(&runtimes->rows[i], language)) {
+                        *ret = &runtimes->rows[i];
+                        return 0;
+                }
+        for (size_t i = 0; i < runtimes->count && size < sizeof(known); i++)
+                size += (size_t)snprintf(known + size, sizeof(known) - size, "%s%s", i ? ", " : "", runtimes->rows[i].name);
+        return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "unknown language '%.40s', expected one of: %s", language ? language : "", known);
+}

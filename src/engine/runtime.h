@@ -1,0 +1,27 @@
+/* Runtimes: one folder a language, described by its manifest.json. */
+#ifndef CLOCHE_ENGINE_RUNTIME_H
+#define CLOCHE_ENGINE_RUNTIME_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+struct runtime {
+        json_t *manifest;
+        char *directory;
+        /* Borrowed from the manifest. */
+        const char *name, *extension;
+        const json_t *agent, *script, *env; /* arrays of strings; object of strings */
+};
+
+struct runtimes {
+        struct runtime *rows;
+        size_t count;
+};
+
+/* Read every manifest below directory. -CLOCHE_E_MISSING_RUNTIME names what is wrong with which. */
+int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e);
+void runtimes_done(struct runtimes *runtimes);
+/* By name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists those there are. */
+int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,318 @@
+/* The guest's standard streams: captured, or relayed to the caller's descriptors, which the guest never holds (it could
+ * open them again through /proc/self/fd with other rights). Nothing is buffered without bound: while the caller does
+ * not read, the guest is not read. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#define READ_SIZE 65536
+#define DRAIN_MAX (16u << 20) /* of what an ended program left in a pipe; pipes hold far less */
+
+/* write(2) without SIGPIPE, which a library may neither ignore nor let through: blocked for this thread, and taken away
+ * when it came of this call. */
+static ssize_t write_quietly(int fd, const void *data, size_t size)
+{
+        const struct timespec now = {0};
+        sigset_t pipe_signal, before, pending;
+        ssize_t n;
+
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        sigpending(&pending);
+        pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+        n = write(fd, data, size);
+        n = n < 0 ? -errno : n;
+        if (n == -EPIPE && !sigismember(&pending, SIGPIPE))
+                while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
+                        ;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return n;
+}
+
+static int is_ready(int fd, short events, int timeout_ms)
+{
+        struct pollfd polled = {.fd = fd, .events = events};
+
+        return poll(&polled, 1, timeout_ms) > 0;
+}
+
+/* -- output --------------------------------------------------------------------------------------------------- */
+
+/* The caller's descriptor may be blocking and shared, so its flags are left alone: a pipe that polls writable takes
+ * PIPE_BUF bytes without blocking (pipe(7)). Returns 1 when nothing is left to write. */
+static int flush_pending(struct stream *s, int timeout_ms)
+{
+        while (s->pending.size > 0 && s->sink_fd >= 0) {
+                size_t size = s->pending.size < PIPE_BUF ? s->pending.size : PIPE_BUF;
+                ssize_t n;
+
+                if (!is_ready(s->sink_fd, POLLOUT, timeout_ms))
+                        return 0;
+                n = write_quietly(s->sink_fd, s->pending.data, size);
+                if (n >= 0)
+                        buf_consume(&s->pending, (size_t)n);
+                else if (n != -EINTR && n != -EAGAIN)
+                        break; /* nobody reads there any more: the guest is not to notice */
+        }
+        if (s->pending.size > 0) {
+                buf_consume(&s->pending, s->pending.size);
+                if (s->sink_pollable)
+                        uv_poll_stop(&s->sink_poll);
+                s->sink_pollable = 0;
+                s->relay_bytes_max = 0;
+        }
+        return 1;
+}
+
+static void take(struct stream *s, const char *data, size_t size)
+{
+        uint64_t left = s->relay_bytes_max > s->kept.total ? s->relay_bytes_max - s->kept.total : 0;
+
+        if (!s->relayed) {
+                /* Out of memory here loses output of the guest and nothing else; the count tells. */
+                if (output_append(&s->kept, data, size) < 0)
+                        s->kept.total += size;
+                return;
+        }
+        s->kept.total += size;
+        (void)buf_append(&s->pending, data, size < left ? size : (size_t)left);
+}
+
+/* 1: bytes were read, 0: none now, -1: the end. */
+static int read_some(struct stream *s)
+{
+        char data[READ_SIZE];
+        ssize_t n = read(s->fd, data, sizeof(data));
+
+        if (n < 0)
+                return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        if (n == 0)
+                return -1;
+        take(s, data, (size_t)n);
+        return 1;
+}
+
+static void on_output(uv_poll_t *poll, int status, int events);
+
+static struct stream *stream_of(uv_poll_t *poll, size_t member)
+{
+        return (struct stream *)((char *)poll - member);
+}
+
+static void on_sink(uv_poll_t *poll, int status, int events)
+{
+        struct stream *s = stream_of(poll, offsetof(struct stream, sink_poll));
+
+        (void)status;
+        (void)events;
+        if (!flush_pending(s, 0))
+                return;
+        uv_poll_stop(poll);
+        uv_poll_start(&s->poll, UV_READABLE, on_output);
+}
+
+static void on_output(uv_poll_t *poll, int status, int events)
+{
+        struct stream *s = stream_of(poll, offsetof(struct stream, poll));
+
+        (void)status;
+        (void)events;
+        if (read_some(s) < 0)
+                uv_poll_stop(poll);
+        else if (!flush_pending(s, 0) && s->sink_pollable) {
+                uv_poll_stop(poll);
+                uv_poll_start(&s->sink_poll, UV_WRITABLE, on_sink);
+        }
+}
+
+static void stop_output(struct stream *s)
+{
+        struct cloche_run *run = s->run;
+        uint64_t stop = s->kept.total + DRAIN_MAX;
+
+        if (s->fd < 0)
+                return;
+        uv_poll_stop(&s->poll);
+        if (s->sink_pollable)
+                uv_poll_stop(&s->sink_poll);
+        do
+                /* A program that ended by itself has its last words delivered, however slowly the caller reads. */
+                while (!flush_pending(s, 100) && run->end == RUN_END_NONE && !atomic_load(&run->cancelled))
+                        ;
+        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, 0) && read_some(s) > 0);
+        (void)flush_pending(s, 0);
+}
+
+/* -- input ---------------------------------------------------------------------------------------------------- */
+
+static void close_input(struct cloche_run *run)
+{
+        uv_poll_stop(&run->input.guest_poll);
+        if (run->input.pollable)
+                uv_poll_stop(&run->input.source_poll);
+        fd_close(&run->input.guest_fd); /* the guest reads the end of file */
+}
+
+static void watch_input(struct cloche_run *run);
+
+static void on_guest_writable(uv_poll_t *poll, int status, int events)
+{
+        struct cloche_run *run = poll->data;
+        struct buf *pending = &run->input.pending;
+        ssize_t n = 0;
+
+        (void)status;
+        (void)events;
+        if (pending->size > 0)
+                n = write_quietly(run->input.guest_fd, pending->data, pending->size);
+        if (n > 0)
+                buf_consume(pending, (size_t)n);
+        if (n < 0 && n != -EAGAIN && n != -EINTR) {
+                close_input(run); /* the guest closed its stdin */
+                return;
+        }
+        if (pending->size == 0) {
+                uv_poll_stop(poll);
+                watch_input(run);
+        }
+}
+
+static void read_input(struct cloche_run *run)
+{
+        char data[READ_SIZE];
+        ssize_t n = read(run->input.source_fd, data, sizeof(data));
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (n <= 0 || buf_append(&run->input.pending, data, (size_t)n) < 0) {
+                close_input(run);
+                return;
+        }
+        if (run->input.pollable)
+                uv_poll_stop(&run->input.source_poll);
+        uv_poll_start(&run->input.guest_poll, UV_WRITABLE, on_guest_writable);
+}
+
+static void on_source_readable(uv_poll_t *poll, int status, int events)
+{
+        (void)status;
+        (void)events;
+        read_input(poll->data);
+}
+
+/* A regular file cannot be polled (epoll answers EPERM) and never blocks for long: it is read when the guest takes more. */
+static void watch_input(struct cloche_run *run)
+{
+        if (run->input.pollable)
+                uv_poll_start(&run->input.source_poll, UV_READABLE, on_source_readable);
+        else
+                read_input(run);
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+static int open_pipe(int *ret_read_fd, int *ret_write_fd, int ours_reads, struct cloche_err *e)
+{
+        int pair[2], ours;
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        *ret_read_fd = pair[0];
+        *ret_write_fd = pair[1];
+        ours = ours_reads ? pair[0] : pair[1];
+        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a pipe");
+        return 0;
+}
+
+static int copy_fd(int fd, int *ret_fd, struct cloche_err *e)
+{
+        *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "take descriptor %d", fd) : 0;
+}
+
+static int open_output(struct cloche_run *run, int i, const struct cloche_run_options *opt, int *ret_guest_fd, struct cloche_err *e)
+{
+        struct stream *s = &run->streams[i];
+        int sink_fd = i == 0 ? opt->stdout_fd : opt->stderr_fd, r;
+
+        r = open_pipe(&s->fd, ret_guest_fd, 1, e);
+        if (r < 0 || !opt->stream_fds || sink_fd < 0)
+                return r;
+        s->relayed = 1;
+        s->pending = BUF_INIT(2 * READ_SIZE);
+        /* What is relayed is the caller's business unless a limit was asked for. */
+        s->relay_bytes_max = opt->limits.output_bytes ? run->limits.output_bytes : UINT64_MAX;
+        return copy_fd(sink_fd, &s->sink_fd, e);
+}
+
+int streams_open(struct cloche_run *run, const struct cloche_run_options *opt, int guest_fds[3], struct cloche_err *e)
+{
+        int r = open_pipe(&guest_fds[0], &run->input.guest_fd, 0, e);
+
+        if (r == 0)
+                r = open_output(run, 0, opt, &guest_fds[1], e);
+        if (r == 0)
+                r = open_output(run, 1, opt, &guest_fds[2], e);
+        run->input.pending = BUF_INIT(READ_SIZE);
+        if (r == 0 && opt->stream_fds && opt->stdin_fd >= 0)
+                r = copy_fd(opt->stdin_fd, &run->input.source_fd, e);
+        if (run->input.source_fd < 0)
+                fd_close(&run->input.guest_fd);
+        return r;
+}
+
+static int start_output(struct stream *s, struct cloche_err *e)
+{
+        int r = loop_poll_init(s->run, &s->poll, s->fd, e);
+
+        if (r == 0 && s->relayed)
+                s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
+        if (r == 0)
+                uv_poll_start(&s->poll, UV_READABLE, on_output);
+        return r;
+}
+
+int streams_start(struct cloche_run *run, struct cloche_err *e)
+{
+        int r = start_output(&run->streams[0], e);
+
+        if (r == 0)
+                r = start_output(&run->streams[1], e);
+        if (r < 0 || run->input.source_fd < 0)
+                return r;
+        r = loop_poll_init(run, &run->input.guest_poll, run->input.guest_fd, e);
+        if (r < 0)
+                return r;
+        run->input.pollable = loop_poll_init(run, &run->input.source_poll, run->input.source_fd, NULL) == 0;
+        watch_input(run);
+        return 0;
+}
+
+void streams_stop(struct cloche_run *run)
+{
+        if (run->input.guest_fd >= 0 && run->input.source_fd >= 0)
+                close_input(run);
+        stop_output(&run->streams[0]);
+        stop_output(&run->streams[1]);
+}
+
+void streams_done(struct cloche_run *run)
+{
+        for (int i = 0; i < 2; i++) {
+                fd_close(&run->streams[i].fd);
+                fd_close(&run->streams[i].sink_fd);
+                output_done(&run->streams[i].kept);
+                buf_done(&run->streams[i].pending);
+        }
+        fd_close(&run->input.source_fd);
+        fd_close(&run->input.guest_fd);
+        buf_done(&run->input.pending);
+}

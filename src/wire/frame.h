@@ -1,0 +1,42 @@
+/* Frames: u32 length · u32 json_length · JSON · attachments, little endian (spec/values.md). Pure. */
+#ifndef CLOCHE_WIRE_FRAME_H
+#define CLOCHE_WIRE_FRAME_H
+
+#include "base/buf.h"
+
+#include <cloche/cloche.h>
+
+#define FRAME_BYTES_MAX (1u << 30)
+#define FRAME_JSON_BYTES_MAX (256u << 20)
+
+struct frame {
+        const char *json; /* not terminated */
+        size_t json_size;
+        const unsigned char *attachments;
+        size_t attachments_size;
+};
+
+/* Collects bytes of a stream and cuts frames out of them; never holds more than max_bytes and one read. */
+struct frame_reader {
+        struct buf in;
+        size_t max_bytes; /* of one frame, headers included */
+        size_t given;     /* bytes of the frame last given, dropped at the next call */
+};
+
+void frame_reader_init(struct frame_reader *r, size_t max_bytes);
+void frame_reader_done(struct frame_reader *r);
+
+/* Where the next bytes of the stream go, and how many may; NULL when there is no memory for more. */
+char *frame_reader_room(struct frame_reader *r, size_t *ret_size);
+/* size bytes were put there. */
+void frame_reader_filled(struct frame_reader *r, size_t size);
+
+/* 1: *ret is a frame, its views valid until the next call on r. 0: more bytes are needed. -CLOCHE_E_TOO_LARGE,
+ * -CLOCHE_E_PROTOCOL: the stream cannot be read any further. */
+int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e);
+
+/* Append a frame to out. -CLOCHE_E_TOO_LARGE over a hard maximum or that of out, -CLOCHE_E_RESOURCE. */
+int frame_build(struct buf *out, const char *json, size_t json_size, const void *attachments, size_t attachments_size,
+                struct cloche_err *e);
+
+#endif

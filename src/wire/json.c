@@ -1,0 +1,116 @@
+#include "json.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SAFE_DIGITS "9007199254740991"
+
+/* The end of the string that starts at at (a quote), or end. */
+static const char *skip_string(const char *at, const char *end)
+{
+        for (at++; at < end && *at != '"'; at++)
+                if (*at == '\\' && at + 1 < end)
+                        at++;
+        return at < end ? at + 1 : end;
+}
+
+/* Before jansson recurses: its own bound is 2048 and not ours. Unbalanced text is its business. */
+static int check_depth(const char *text, size_t size, struct cloche_err *e)
+{
+        const char *end = text + size;
+        int depth = 0;
+
+        for (const char *at = text; at < end;) {
+                if (*at == '"') {
+                        at = skip_string(at, end);
+                        continue;
+                }
+                if (*at == '[' || *at == '{')
+                        depth++;
+                else if (*at == ']' || *at == '}')
+                        depth--;
+                if (depth > JSON_DEPTH_MAX)
+                        return err_set(e, CLOCHE_E_INVALID_JSON, "nested deeper than %d at byte %zu", JSON_DEPTH_MAX,
+                                       (size_t)(at - text));
+                at++;
+        }
+        return 0;
+}
+
+int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_err *e)
+{
+        json_error_t error;
+        json_t *value;
+        int r = check_depth(text, size, e);
+
+        if (r < 0)
+                return r;
+        value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        if (!value)
+                return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line, error.column);
+        *ret = value;
+        return 0;
+}
+
+static size_t number_size(const char *at, const char *end)
+{
+        size_t size = 0;
+
+        while (at + size < end && strchr("+-.eE0123456789", at[size]) && at[size])
+                size++;
+        return size;
+}
+
+static int is_big_integer(const char *at, size_t size)
+{
+        if (*at == '-') {
+                at++;
+                size--;
+        }
+        if (size < sizeof(SAFE_DIGITS) - 1 || at[0] == '0')
+                return 0;
+        for (size_t i = 0; i < size; i++)
+                if (at[i] < '0' || at[i] > '9')
+                        return 0;
+        return size > sizeof(SAFE_DIGITS) - 1 || memcmp(at, SAFE_DIGITS, size) > 0;
+}
+
+static int append_number(struct buf *out, const char *at, size_t size)
+{
+        int r;
+
+        if (!is_big_integer(at, size))
+                return buf_append(out, at, size);
+        r = buf_append(out, "{\"$\":\"bigint\",\"v\":\"", 19);
+        if (r == 0)
+                r = buf_append(out, at, size);
+        return r < 0 ? r : buf_append(out, "\"}", 2);
+}
+
+int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(size * 4 + 64);
+        const char *end = text + size;
+        int r = 0;
+
+        for (const char *at = text; r == 0 && at < end;) {
+                const char *next = at + 1;
+
+                if (*at == '"') {
+                        next = skip_string(at, end);
+                        r = buf_append(&out, at, (size_t)(next - at));
+                } else if (*at == '-' || (*at >= '0' && *at <= '9')) {
+                        next = at + number_size(at, end);
+                        r = append_number(&out, at, (size_t)(next - at));
+                } else {
+                        r = buf_append(&out, at, 1);
+                }
+                at = next;
+        }
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
+        return json_load_text(out.data ? out.data : "", out.size, ret, e);
+}

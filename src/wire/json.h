@@ -1,0 +1,19 @@
+/* Loading JSON text with every bound the wire has. Pure. */
+#ifndef CLOCHE_WIRE_JSON_H
+#define CLOCHE_WIRE_JSON_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+/* Of the text. A value is at most 200 deep (value.h), but its tagged forms and the message around it nest further. */
+#define JSON_DEPTH_MAX 1000
+
+/* Any JSON value; duplicate keys, NUL in keys and deep nesting are refused. *ret is owned by the caller.
+ * -CLOCHE_E_INVALID_JSON says where. */
+int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_err *e);
+
+/* The same for text people write: integers outside ±(2^53-1) become the bigint form of spec/values.md, so that no
+ * digit is lost. */
+int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e);
+
+#endif

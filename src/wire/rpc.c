@@ -1,0 +1,100 @@
+#include "rpc.h"
+
+#include "base/err.h"
+#include "json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
+                struct buf *out, struct cloche_err *e)
+{
+        json_t *message = json_pack("{s:s, s:s, s:o*, s:o*}", "jsonrpc", "2.0", "method", method, "params", params, "id", id);
+        char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+        int r = text ? frame_build(out, text, strlen(text), attachments, attachments_size, e)
+                     : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write a message");
+
+        free(text);
+        json_decref(message);
+        return r;
+}
+
+static int is_id(const json_t *id)
+{
+        return json_is_string(id) || json_is_integer(id);
+}
+
+static int parse_call(struct rpc_message *m, struct cloche_err *e)
+{
+        const json_t *method = json_object_get(m->root, "method");
+
+        if (!json_is_string(method))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"method\" of a message must be a string");
+        m->method = json_string_value(method);
+        m->params = json_object_get(m->root, "params");
+        if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"params\" of a message must be an object or an array");
+        if (m->id && !is_id(m->id))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"id\" of a request must be a string or an integer");
+        m->kind = m->id ? RPC_REQUEST : RPC_NOTIFICATION;
+        return 0;
+}
+
+static int parse_answer(struct rpc_message *m, struct cloche_err *e)
+{
+        const json_t *code, *message;
+
+        m->result = json_object_get(m->root, "result");
+        m->error = json_object_get(m->root, "error");
+        if (!m->result == !m->error)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a message must have one of \"method\", \"result\" and \"error\"");
+        if (!is_id(m->id) && !(m->error && json_is_null(m->id)))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"id\" of an answer must be a string or an integer");
+        m->kind = m->result ? RPC_RESULT : RPC_ERROR;
+        if (m->result)
+                return 0;
+        code = json_object_get(m->error, "code");
+        message = json_object_get(m->error, "message");
+        if (!json_is_integer(code) || llabs(json_integer_value(code)) > INT32_MAX || !json_is_string(message))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"error\" must have an integer \"code\" and a string \"message\"");
+        m->error_code = (int)json_integer_value(code);
+        m->error_message = json_string_value(message);
+        return 0;
+}
+
+static int parse(struct rpc_message *m, struct cloche_err *e)
+{
+        const char *version = json_string_value(json_object_get(m->root, "jsonrpc"));
+
+        if (!json_is_object(m->root) || !version || strcmp(version, "2.0") != 0)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a message must be an object with \"jsonrpc\": \"2.0\"");
+        m->id = json_object_get(m->root, "id");
+        return json_object_get(m->root, "method") ? parse_call(m, e) : parse_answer(m, e);
+}
+
+int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e)
+{
+        struct rpc_message m = {0};
+        int r = json_load_text(f->json, f->json_size, &m.root, e);
+
+        if (r < 0) {
+                if (e)
+                        e->code = CLOCHE_E_PROTOCOL;
+                err_wrap(e, "a message");
+                return -CLOCHE_E_PROTOCOL;
+        }
+        r = parse(&m, e);
+        if (r < 0) {
+                json_decref(m.root);
+                return r;
+        }
+        *ret = m;
+        return 0;
+}
+
+void rpc_message_done(struct rpc_message *m)
+{
+        json_decref(m->root);
+        *m = (struct rpc_message){0};
+}

@@ -1,0 +1,28 @@
+/* JSON-RPC 2.0 messages in frames. No batches; ids are strings or integers. Pure. */
+#ifndef CLOCHE_WIRE_RPC_H
+#define CLOCHE_WIRE_RPC_H
+
+#include "frame.h"
+
+#include <jansson.h>
+
+enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESULT, RPC_ERROR };
+
+/* Members other than root are borrowed from root, NULL where the kind has none. */
+struct rpc_message {
+        enum rpc_kind kind;
+        json_t *root, *id, *params, *result, *error;
+        const char *method;
+        int error_code;
+        const char *error_message;
+};
+
+/* Append a request, or with id NULL a notification, to out. id and params are stolen, also on failure. */
+int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
+                struct buf *out, struct cloche_err *e);
+
+/* -CLOCHE_E_PROTOCOL when the frame holds no such message. ret is done with rpc_message_done(). */
+int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);
+void rpc_message_done(struct rpc_message *m);
+
+#endif

@@ -1,0 +1,497 @@
+#include "value.h"
+
+#include "base/err.h"
+#include "base64.h"
+#include "json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIGINT_DIGITS_MAX (1u << 20)
+#define SAFE_INTEGER_MAX INT64_C(9007199254740991)
+#define TEXT_BYTES_MAX (256u << 20)
+
+enum form { FROM_FRAME, FROM_TEXT };
+
+struct range {
+        uint64_t at, size;
+};
+
+/* One pass over a tree: where we are, what was seen of the attachments. */
+struct walk {
+        enum form form;
+        enum cloche_code code; /* of refusals */
+        char path[120];
+        size_t path_size;
+        int depth;
+        const unsigned char *attachments; /* FROM_FRAME */
+        uint64_t attachments_size;
+        struct buf *out; /* FROM_TEXT */
+        struct range *ranges;
+        size_t range_count, range_room;
+        struct cloche_err *e;
+};
+
+static int refuse(struct walk *w, const char *what)
+{
+        return err_set(w->e, w->code, "$%s: %s", w->path, what);
+}
+
+/* Paths are for people: a long one is cut. Returns what to restore. */
+static size_t enter(struct walk *w, const char *step)
+{
+        size_t before = w->path_size, room = sizeof(w->path) - 1 - before, size = strlen(step);
+
+        size = size < room ? size : room;
+        memcpy(w->path + before, step, size);
+        w->path_size = before + size;
+        w->path[w->path_size] = '\0';
+        return before;
+}
+
+static void leave(struct walk *w, size_t before)
+{
+        w->path_size = before;
+        w->path[before] = '\0';
+}
+
+static int convert(struct walk *w, const json_t *value, json_t **ret);
+
+static int convert_key(struct walk *w, const json_t *value, const char *key, json_t **ret)
+{
+        char step[48];
+        size_t before;
+        int r;
+
+        snprintf(step, sizeof(step), ".%.40s", key);
+        before = enter(w, step);
+        r = convert(w, value, ret);
+
+        leave(w, before);
+        return r;
+}
+
+static int convert_index(struct walk *w, const json_t *value, size_t index, json_t **ret)
+{
+        char step[32];
+        size_t before;
+        int r;
+
+        snprintf(step, sizeof(step), "[%zu]", index);
+        before = enter(w, step);
+        r = convert(w, value, ret);
+
+        leave(w, before);
+        return r;
+}
+
+static int convert_array(struct walk *w, const json_t *value, json_t **ret)
+{
+        json_t *array = json_array(), *item;
+
+        for (size_t i = 0; array && i < json_array_size(value); i++) {
+                int r = convert_index(w, json_array_get(value, i), i, &item);
+
+                if (r < 0 || json_array_append_new(array, item) < 0) {
+                        json_decref(array);
+                        return r < 0 ? r : refuse(w, "out of memory");
+                }
+        }
+        *ret = array;
+        return array ? 0 : refuse(w, "out of memory");
+}
+
+/* -- tagged forms --------------------------------------------------------------------------------------------- */
+
+static int compare_ranges(const void *a, const void *b)
+{
+        const struct range *x = a, *y = b;
+
+        return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int note_range(struct walk *w, uint64_t at, uint64_t size)
+{
+        if (w->range_count == VALUE_ATTACHMENTS_MAX)
+                return refuse(w, "more than 65536 attachments");
+        if (w->range_count == w->range_room) {
+                size_t room = w->range_room ? w->range_room * 2 : 16;
+                struct range *grown = realloc(w->ranges, room * sizeof(*grown));
+
+                if (!grown)
+                        return refuse(w, "out of memory");
+                w->ranges = grown;
+                w->range_room = room;
+        }
+        w->ranges[w->range_count++] = (struct range){at, size};
+        return 0;
+}
+
+static int check_overlap(struct walk *w)
+{
+        if (w->range_count > 1)
+                qsort(w->ranges, w->range_count, sizeof(w->ranges[0]), compare_ranges);
+        for (size_t i = 1; i < w->range_count; i++)
+                if (w->ranges[i - 1].at + w->ranges[i - 1].size > w->ranges[i].at)
+                        return refuse(w, "two values share bytes of the attachments");
+        return 0;
+}
+
+static const struct {
+        const char *name;
+        unsigned size;
+} element_types[] = {
+        {"i8", 1},  {"u8", 1},  {"u8c", 1}, {"i16", 2}, {"u16", 2}, {"i32", 4},
+        {"u32", 4}, {"i64", 8}, {"u64", 8}, {"f32", 4}, {"f64", 8},
+};
+
+static unsigned element_size(const char *type)
+{
+        for (size_t i = 0; type && i < sizeof(element_types) / sizeof(element_types[0]); i++)
+                if (strcmp(type, element_types[i].name) == 0)
+                        return element_types[i].size;
+        return 0;
+}
+
+static int bytes_from_text(struct walk *w, const json_t *value, json_t *made, uint64_t *ret_size)
+{
+        const json_t *text = json_object_get(value, "b64");
+        size_t at = w->out->size;
+        int r;
+
+        if (!json_is_string(text))
+                return refuse(w, "\"b64\" must be a string");
+        if (w->range_count++ == VALUE_ATTACHMENTS_MAX)
+                return refuse(w, "more than 65536 attachments");
+        r = base64_decode(w->out, json_string_value(text), json_string_length(text));
+        if (r == -EINVAL)
+                return refuse(w, "\"b64\" is not base64");
+        if (r < 0)
+                return err_set(w->e, CLOCHE_E_TOO_LARGE, "$%s: the bytes of all values together are too many", w->path);
+        *ret_size = w->out->size - at;
+        if (json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0 ||
+            json_object_set_new(made, "n", json_integer((json_int_t)*ret_size)) < 0)
+                return refuse(w, "out of memory");
+        return 0;
+}
+
+static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, uint64_t *ret_size)
+{
+        const json_t *at = json_object_get(value, "at"), *n = json_object_get(value, "n");
+        _cleanup_buf_ struct buf text = BUF_INIT((size_t)2 << 30);
+        uint64_t offset, size;
+        int r;
+
+        if (!json_is_integer(at) || !json_is_integer(n) || json_integer_value(at) < 0 || json_integer_value(n) < 0)
+                return refuse(w, "\"at\" and \"n\" must be integers from 0");
+        offset = (uint64_t)json_integer_value(at);
+        size = (uint64_t)json_integer_value(n);
+        if (offset > w->attachments_size || size > w->attachments_size - offset)
+                return refuse(w, "the range is outside the attachments");
+        r = note_range(w, offset, size);
+        if (r < 0)
+                return r;
+        *ret_size = size;
+        if (!w->attachments) /* checking only */
+                return 0;
+        if (base64_encode(&text, w->attachments + offset, size) < 0 ||
+            json_object_set_new(made, "b64", json_stringn_nocheck(text.data ? text.data : "", text.size)) < 0)
+                return refuse(w, "out of memory");
+        return 0;
+}
+
+static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
+{
+        const char *type = json_string_value(json_object_get(value, "t"));
+        int typed = strcmp(json_string_value(json_object_get(value, "$")), "array") == 0;
+        unsigned size = typed ? element_size(type) : 1;
+        uint64_t have = 0;
+        int r;
+
+        if (!size)
+                return refuse(w, "\"t\" must be one of i8 u8 u8c i16 u16 i32 u32 i64 u64 f32 f64");
+        if (json_object_size(value) != (w->form == FROM_TEXT ? 2u : 3u) + (unsigned)typed)
+                return refuse(w, w->form == FROM_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
+        r = w->form == FROM_TEXT ? bytes_from_text(w, value, made, &have) : bytes_from_frame(w, value, made, &have);
+        if (r < 0)
+                return r;
+        if (have % size)
+                return refuse(w, "the bytes are no whole number of elements");
+        if (typed && json_object_set_new(made, "t", json_string(type)) < 0)
+                return refuse(w, "out of memory");
+        return 0;
+}
+
+static int convert_number(struct walk *w, const json_t *v, json_t **ret)
+{
+        static const char *const names[] = {"NaN", "Infinity", "-Infinity", "-0"};
+
+        for (size_t i = 0; json_is_string(v) && i < sizeof(names) / sizeof(names[0]); i++)
+                if (strcmp(json_string_value(v), names[i]) == 0) {
+                        *ret = json_deep_copy(v);
+                        return 0;
+                }
+        return refuse(w, "\"v\" of a number must be NaN, Infinity, -Infinity or -0");
+}
+
+static int convert_bigint(struct walk *w, const json_t *v, json_t **ret)
+{
+        const char *text = json_string_value(v);
+        size_t size = json_string_length(v), digits;
+
+        if (text && *text == '-') {
+                text++;
+                size--;
+        }
+        digits = text ? strspn(text, "0123456789") : 0;
+        if (!text || digits != size || digits == 0 || digits > BIGINT_DIGITS_MAX || (text[0] == '0' && digits > 1))
+                return refuse(w, "\"v\" of a bigint must be decimal digits without leading zeros");
+        *ret = json_deep_copy(v);
+        return 0;
+}
+
+static int two_digits(const char **at, int least, int most)
+{
+        const char *p = *at;
+        int value;
+
+        if (p[0] < '0' || p[0] > '9' || p[1] < '0' || p[1] > '9')
+                return 0;
+        value = (p[0] - '0') * 10 + p[1] - '0';
+        *at += 2;
+        return value >= least && value <= most;
+}
+
+static int one_of(const char **at, const char *set)
+{
+        return **at && strchr(set, **at) ? ((*at)++, 1) : 0;
+}
+
+static int is_day(const char **at)
+{
+        static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+        const char *begin = *at;
+        int year, month, leap;
+
+        if (!two_digits(at, 0, 99) || !two_digits(at, 0, 99) || !one_of(at, "-") || !two_digits(at, 1, 12) || !one_of(at, "-"))
+                return 0;
+        year = (begin[0] - '0') * 1000 + (begin[1] - '0') * 100 + (begin[2] - '0') * 10 + begin[3] - '0';
+        month = (begin[5] - '0') * 10 + begin[6] - '0';
+        leap = month == 2 && ((year % 4 == 0 && year % 100 != 0) || year % 400 == 0);
+        return year > 0 && two_digits(at, 1, days[month - 1] + leap);
+}
+
+/* RFC 3339, the offset optional, a day alone allowed. */
+static int is_date(const char *at)
+{
+        if (!is_day(&at))
+                return 0;
+        if (!*at)
+                return 1;
+        if (!one_of(&at, "T") || !two_digits(&at, 0, 23) || !one_of(&at, ":") || !two_digits(&at, 0, 59) ||
+            !one_of(&at, ":") || !two_digits(&at, 0, 59))
+                return 0;
+        if (one_of(&at, ".")) {
+                size_t digits = strspn(at, "0123456789");
+
+                if (digits < 1 || digits > 9)
+                        return 0;
+                at += digits;
+        }
+        if (one_of(&at, "Z"))
+                return !*at;
+        if (one_of(&at, "+-"))
+                return two_digits(&at, 0, 23) && one_of(&at, ":") && two_digits(&at, 0, 59) && !*at;
+        return !*at;
+}
+
+static int convert_date(struct walk *w, const json_t *v, json_t **ret)
+{
+        if (!json_is_null(v) && (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v) ||
+                                 !is_date(json_string_value(v))))
+                return refuse(w, "\"v\" of a date must be an RFC 3339 date or time, or null");
+        *ret = json_deep_copy(v);
+        return 0;
+}
+
+static int convert_set(struct walk *w, const json_t *v, json_t **ret)
+{
+        return json_is_array(v) ? convert_array(w, v, ret) : refuse(w, "\"v\" of a set must be an array");
+}
+
+static int convert_map(struct walk *w, const json_t *v, json_t **ret)
+{
+        int r;
+
+        for (size_t i = 0; i < json_array_size(v); i++)
+                if (json_array_size(json_array_get(v, i)) != 2)
+                        return refuse(w, "\"v\" of a map must be an array of pairs");
+        if (!json_is_array(v))
+                return refuse(w, "\"v\" of a map must be an array of pairs");
+        w->depth--; /* the pairs are no containers of the value */
+        r = convert_array(w, v, ret);
+        w->depth++;
+        return r;
+}
+
+static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
+{
+        json_t *seen = json_object();
+        int r = seen ? convert_map(w, v, ret) : refuse(w, "out of memory"), bad = 0;
+
+        for (size_t i = 0; r == 0 && !bad && i < json_array_size(v); i++) {
+                const json_t *key = json_array_get(json_array_get(v, i), 0);
+
+                bad = !json_is_string(key) || json_object_getn(seen, json_string_value(key), json_string_length(key)) ||
+                      json_object_setn_new_nocheck(seen, json_string_value(key), json_string_length(key), json_true()) < 0;
+        }
+        json_decref(seen);
+        if (!bad)
+                return r;
+        json_decref(*ret);
+        return refuse(w, "keys of an object must be strings, each once");
+}
+
+static const struct {
+        const char *name;
+        int (*convert)(struct walk *w, const json_t *v, json_t **ret);
+} tags[] = {
+        {"number", convert_number}, {"bigint", convert_bigint}, {"date", convert_date},
+        {"set", convert_set},       {"map", convert_map},       {"object", convert_escaped},
+};
+
+static int convert_v(struct walk *w, const json_t *value, const char *tag, json_t *made)
+{
+        for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+                json_t *v;
+                int r;
+
+                if (strcmp(tag, tags[i].name) != 0)
+                        continue;
+                if (json_object_size(value) != 2 || !json_object_get(value, "v"))
+                        return refuse(w, "this tag has \"v\" and no other key");
+                r = tags[i].convert(w, json_object_get(value, "v"), &v);
+                if (r < 0)
+                        return r;
+                return json_object_set_new(made, "v", v) < 0 ? refuse(w, "out of memory") : 0;
+        }
+        return err_set(w->e, w->code, "$%s: there is no tag \"%.40s\"", w->path, tag);
+}
+
+static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
+{
+        const char *tag = json_string_value(json_object_get(value, "$"));
+        json_t *made = json_object();
+        int r;
+
+        if (!tag)
+                r = refuse(w, "\"$\" must name a tag");
+        else if (!made || json_object_set_new(made, "$", json_string(tag)) < 0)
+                r = refuse(w, "out of memory");
+        else if (strcmp(tag, "bytes") == 0 || strcmp(tag, "array") == 0)
+                r = convert_bytes(w, value, made);
+        else if (strcmp(tag, "undefined") == 0)
+                r = json_object_size(value) == 1 ? 0 : refuse(w, "undefined has no other key");
+        else
+                r = convert_v(w, value, tag, made);
+        if (r < 0) {
+                json_decref(made);
+                return r;
+        }
+        *ret = made;
+        return 0;
+}
+
+/* -- everything ----------------------------------------------------------------------------------------------- */
+
+static int convert_object(struct walk *w, const json_t *value, json_t **ret)
+{
+        json_t *object, *item;
+        const char *key;
+        json_t *member;
+
+        if (json_object_get(value, "$"))
+                return convert_tagged(w, value, ret);
+        object = json_object();
+        json_object_foreach((json_t *)value, key, member) {
+                int r = convert_key(w, member, key, &item);
+
+                if (r < 0 || json_object_set_new_nocheck(object, key, item) < 0) {
+                        json_decref(object);
+                        return r < 0 ? r : refuse(w, "out of memory");
+                }
+        }
+        *ret = object;
+        return object ? 0 : refuse(w, "out of memory");
+}
+
+static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
+{
+        if (json_is_integer(value) &&
+            (json_integer_value(value) > SAFE_INTEGER_MAX || json_integer_value(value) < -SAFE_INTEGER_MAX))
+                return refuse(w, "an integer outside -(2^53-1) to 2^53-1 must be a bigint");
+        if (json_string_length(value) > TEXT_BYTES_MAX)
+                return refuse(w, "a string of more than 256 MiB");
+        *ret = json_deep_copy(value);
+        return *ret ? 0 : refuse(w, "out of memory");
+}
+
+static int convert(struct walk *w, const json_t *value, json_t **ret)
+{
+        int r;
+
+        if (++w->depth > VALUE_DEPTH_MAX + 1) /* a leaf counts too */
+                return refuse(w, "nested deeper than 200");
+        if (json_is_array(value))
+                r = convert_array(w, value, ret);
+        else if (json_is_object(value))
+                r = convert_object(w, value, ret);
+        else
+                r = convert_leaf(w, value, ret);
+        w->depth--;
+        return r;
+}
+
+int value_from_text(json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e)
+{
+        struct walk w = {.form = FROM_TEXT, .code = CLOCHE_E_INVALID_JSON, .out = attachments, .e = e};
+
+        return convert(&w, value, ret);
+}
+
+int value_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
+                  struct cloche_err *e)
+{
+        struct walk w = {
+                .form = FROM_FRAME,
+                .code = CLOCHE_E_PROTOCOL,
+                .attachments = attachments ? attachments : (const unsigned char *)"",
+                .attachments_size = attachments_size,
+                .e = e,
+        };
+        int r = convert(&w, value, ret);
+
+        if (r == 0) {
+                r = check_overlap(&w);
+                if (r < 0)
+                        json_decref(*ret);
+        }
+        free(w.ranges);
+        return r;
+}
+
+int value_check(const json_t *value, size_t attachments_size, struct cloche_err *e)
+{
+        struct walk w = {.form = FROM_FRAME, .code = CLOCHE_E_PROTOCOL, .attachments_size = attachments_size, .e = e};
+        json_t *copy = NULL;
+        int r = convert(&w, value, &copy);
+
+        if (r == 0) {
+                json_decref(copy);
+                r = check_overlap(&w);
+        }
+        free(w.ranges);
+        return r;
+}

@@ -1,0 +1,51 @@
+"""cloche selftest names every guard of spec/guards.def with its state and, unless enforced, the reason."""
+import json
+import os
+import re
+from cloche import SOURCE, cli, equal, need_root
+
+
+def guard_names():
+    with open(os.path.join(SOURCE, "spec/guards.def")) as file:
+        return re.findall(r'^CLOCHE_GUARD\(\w+, "([^"]+)"', file.read(), re.M)
+
+
+def guards(**keywords):
+    """name -> {state, reason} from the JSON, whichever of array and object it is."""
+    finished = cli("selftest", "--json", **keywords)
+    parsed = json.loads(finished.stdout)
+    rows = parsed["guards"] if isinstance(parsed, dict) and "guards" in parsed else parsed
+    if isinstance(rows, dict):
+        return rows
+    return {row.get("name") or row["guard"]: row for row in rows}
+
+
+def test_every_guard_has_a_line():
+    text = cli("selftest").stdout.decode()
+    for name in guard_names():
+        line = [x for x in text.splitlines() if name in x.split()]
+        equal(len(line), 1, name)
+        assert re.search(r"enforced|degraded|absent", line[0]), line
+
+
+def test_json_has_every_guard():
+    rows = guards()
+    equal(sorted(rows), sorted(guard_names()))
+    for name, row in rows.items():
+        assert row["state"] in ("enforced", "degraded", "absent"), row
+        assert row["state"] == "enforced" or row["reason"], f"{name} gives no reason"
+
+
+def test_as_root_all_is_enforced():
+    need_root()
+    missing = {n: r for n, r in guards().items() if r["state"] != "enforced"}
+    equal(missing, {})
+    equal(cli("selftest").code, 0)
+
+
+def test_an_ordinary_user_is_told_what_is_missing():
+    need_root()
+    rows = guards(prefix=["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"])
+    assert any(r["state"] != "enforced" for r in rows.values()), rows
+    equal(rows["mount-namespace"]["state"], "enforced")
+    equal(rows["seccomp"]["state"], "enforced")

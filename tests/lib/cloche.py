@@ -1,0 +1,303 @@
+"""What the tests say: call(), run(), guest(), and a few assertions. Standard library only.
+
+Every cloche command is printed as a shell line beginning with "+ ", so that a failed test's log can be replayed.
+"""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import time
+
+BUILD = os.environ["CLOCHE_BUILD"]
+SOURCE = os.environ["CLOCHE_SOURCE"]
+CLI = os.path.join(BUILD, "cloche")
+HANG = 50  # seconds; no cloche command of a test may take that long
+
+EXIT_CODES = {"success": 0, "error": 1, "crash": 1, "timeout": 124, "terminated": 143}
+
+
+class Result:
+    """The result object of the contract, its values turned back from tagged JSON (spec/values.md)."""
+
+    def __init__(self, raw, finished):
+        self.raw = raw
+        self.status = raw["status"]
+        self.value = untag(raw.get("result"))
+        self.error = raw.get("error") or {}
+        self.stdout, self.stderr = untag(raw["stdout"]), untag(raw["stderr"])
+        self.exit_code = raw["exitCode"]
+        self.files, self.meta = raw.get("files"), raw["meta"]
+        self.usage, self.limits_hit = raw["meta"].get("usage") or {}, raw["meta"].get("limitsHit") or []
+        self.cli = finished
+
+    def __repr__(self):
+        return json.dumps(self.raw)[:3000]
+
+    def paths(self, kind):
+        return sorted(change["path"] for change in self.files[kind])
+
+
+class Finished:
+    """How a process ended. stdout and stderr are bytes."""
+
+    def __init__(self, code, stdout, stderr):
+        self.code, self.stdout, self.stderr = code, stdout, stderr
+
+    def __repr__(self):
+        return f"exit {self.code}, stdout {self.stdout[:500]!r}, stderr {self.stderr[:1500]!r}"
+
+
+def untag(value):
+    """The tags the tests meet; anything else stays as it came."""
+    import base64
+    if isinstance(value, list):
+        return [untag(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("$")
+    if kind is None:
+        return {k: untag(v) for k, v in value.items()}
+    if kind == "bytes":
+        return base64.b64decode(value["b64"])
+    if kind == "bigint":
+        return int(value["v"])
+    if kind == "undefined":
+        return None
+    return value
+
+
+# ---- running the CLI ------------------------------------------------------------------------------------------
+
+def argv_options(options):
+    """{"timeout": 1, "file": ["a=b"]} -> ["--timeout", "1", "--file", "a=b"]"""
+    words = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        for one in value if isinstance(value, list) else [value]:
+            words += [option] if one is True else [option, str(one)]
+    return words
+
+
+def cli(*words, stdin=b"", bound=HANG, env=None, prefix=()):
+    """Run cloche to its end, however it ends."""
+    command = [*prefix, CLI, *map(str, words)]
+    print("+ " + shlex.join(command), flush=True)
+    finished = subprocess.run(command, input=stdin, capture_output=True, timeout=bound,
+                              env=None if env is None else {**os.environ, **env})
+    return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+
+def start(*words, **popen):
+    """Start cloche in its own session and give the Popen. The harness kills what a test leaves, and says so."""
+    command = [CLI, *map(str, words)]
+    print("+ " + shlex.join(command), "&", flush=True)
+    popen.setdefault("stdin", subprocess.DEVNULL)
+    popen.setdefault("stdout", subprocess.PIPE)
+    popen.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen(command, start_new_session=True, **popen)
+
+
+def call_words(language, code, function=None, args=None, kwargs=None, schema=None, **options):
+    words = ["call", language] + ([function] if function else []) + ["-c", textwrap.dedent(code), "--json"]
+    for name, value in [("--args", args), ("--kwargs", kwargs), ("--schema", schema)]:
+        if value is not None:
+            words += [name, json.dumps(value)]
+    return words + argv_options(options)
+
+
+def parse_result(finished):
+    """The JSON on stdout; the process' exit code always follows from the status."""
+    try:
+        result = Result(json.loads(finished.stdout), finished)
+    except (ValueError, KeyError) as e:
+        raise AssertionError(f"no result object ({e!r}): {finished}") from None
+    assert finished.code == EXIT_CODES[result.status], (finished.code, result)
+    return result
+
+
+def call(language, code, function=None, *, stdin=b"", env=None, prefix=(), **options):
+    """cloche call … --json -> Result. Options are named as on the command line, with _ for -."""
+    words = call_words(language, code, function, **options)
+    return parse_result(cli(*words, stdin=stdin, env=env, prefix=prefix))
+
+
+def value_of(language, code, function=None, **options):
+    """The value of a call that must succeed."""
+    result = call(language, code, function, **options)
+    assert result.status == "success", result
+    return result.value
+
+
+def run(language, code, *arguments, stdin=b"", bound=HANG, env=None, **options):
+    """cloche run … -> Finished"""
+    words = ["run", language, "-c", textwrap.dedent(code)] + argv_options(options)
+    return cli(*words, *(["--", *arguments] if arguments else []), stdin=stdin, bound=bound, env=env)
+
+
+# Attacks must be harmless when they succeed: open for writing but do not write, pass values the kernel would call
+# invalid. A box with a hole, or a stand-in for it, then costs a failed test and not the host.
+# ---- hostile guests -------------------------------------------------------------------------------------------
+
+GUEST_PRELUDE = '''
+import ctypes, errno, mmap, os, resource, signal, stat, struct, subprocess, sys, threading, time
+if os.uname().nodename != "cloche" or os.getuid() != 1000:
+    raise SystemExit("an attack that is not in a box would be one on the host")
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+def syscall(number, *arguments):
+    """The call's value when it succeeds, else the name of its errno."""
+    ctypes.set_errno(0)
+    words = [a if isinstance(a, (bytes, ctypes.Array, ctypes._SimpleCData, ctypes._Pointer)) or a is None
+             else ctypes.c_long(a) for a in arguments]
+    value = libc.syscall(ctypes.c_long(number), *words)
+    return value if value >= 0 else errno.errorcode[ctypes.get_errno()]
+
+def attempt(function, *arguments, **keywords):
+    """ "ok", or the name of the errno of the OSError it raised."""
+    try:
+        function(*arguments, **keywords)
+        return "ok"
+    except OSError as e:
+        return errno.errorcode.get(e.errno, str(e))
+
+def channel():
+    """The agent's descriptor, wherever it keeps it: the one socket above 2."""
+    for name in os.listdir('/proc/self/fd'):
+        if int(name) > 2 and os.path.exists('/proc/self/fd/' + name) and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+            return int(name)
+
+def in_child(function):
+    """How a child ends that runs it: ("exit", code) or ("signal", number)."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+            os._exit(0)
+        except BaseException:
+            os._exit(99)
+    status = os.waitpid(pid, 0)[1]
+    return ["signal", os.WTERMSIG(status)] if os.WIFSIGNALED(status) else ["exit", os.WEXITSTATUS(status)]
+'''
+
+
+def guest_code(body):
+    return GUEST_PRELUDE + "\ndef attack(*args):\n" + textwrap.indent(textwrap.dedent(body), "    ")
+
+
+def guest(body, **options):
+    """Run body in a box as a Python function with the prelude above -> Result, however it ends."""
+    return call("python", guest_code(body), "attack", **options)
+
+
+def guest_value(body, **options):
+    """The value returned by a body that must come to its end."""
+    result = guest(body, **options)
+    assert result.status == "success", result
+    return result.value
+
+
+# ---- assertions and probes ------------------------------------------------------------------------------------
+
+def equal(actual, expected, context=""):
+    assert actual == expected, f"{actual!r} is not {expected!r} {context}"
+
+
+def one_of(actual, *expected):
+    assert actual in expected, f"{actual!r} is none of {expected!r}"
+
+
+def bad_input(*words, says, stdin=b""):
+    """Refused before anything runs: exit 2, nothing on stdout, one line on stderr that says what is wrong."""
+    finished = cli(*words, stdin=stdin)
+    equal(finished.code, 2, finished)
+    equal(finished.stdout, b"")
+    lines = finished.stderr.decode().splitlines()
+    equal(len(lines), 1, finished)
+    assert re.search(says, lines[0], re.I), f"{lines[0]!r} does not say {says!r}"
+
+
+def limit_hit(result, status, error_type):
+    equal(result.status, status, result)
+    equal(result.error.get("type"), error_type, result)
+    assert result.limits_hit, result
+
+
+def memory_available():
+    for line in open("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+
+
+def disk_free(path="/tmp"):
+    s = os.statvfs(path)
+    return s.f_bavail * s.f_frsize
+
+
+class HostStaysWell:
+    """After an attack a neighbour still runs and the host has its memory and disk back.
+    The slack is for other programs of the host; the attacks ask for far more."""
+    SLACK = 512 << 20
+
+    def __enter__(self):
+        self.memory, self.disk = memory_available(), disk_free()
+
+    def __exit__(self, kind, *_):
+        if kind:
+            return
+        equal(value_of("python", "def f(): return 6 * 7"), 42, "(a neighbour after the attack)")
+        wait_for(lambda: memory_available() > self.memory - self.SLACK, "the host's memory to come back")
+        wait_for(lambda: disk_free() > self.disk - self.SLACK, "the host's disk space to come back")
+
+
+def wait_for(condition, what, bound=20):
+    deadline = time.monotonic() + bound
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {bound} s for {what}"
+        time.sleep(0.02)
+
+
+def descendants(pid):
+    """Every process below pid on the host, pid namespaces or not."""
+    found, todo = [], [pid]
+    while todo:
+        for task in task_children(todo.pop()):
+            found.append(task)
+            todo.append(task)
+    return found
+
+
+def task_children(pid):
+    try:
+        return [int(c) for t in os.listdir(f"/proc/{pid}/task")
+                for c in open(f"/proc/{pid}/task/{t}/children").read().split()]
+    except OSError:
+        return []
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
+
+
+def write_file(name, data):
+    """A file in the test's own directory -> its absolute path."""
+    path = os.path.abspath(name)
+    with open(path, "wb") as file:
+        file.write(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root")
+
+
+def skip(reason):
+    print(reason, flush=True)
+    sys.exit(77)

@@ -1,0 +1,420 @@
+#!/usr/bin/python3
+"""Run the tests below tests/integration and tests/hostile.
+
+    run-tests.py [--build DIR] [--jobs N] [--list] [pattern…]
+
+A test is a function `test_*` of a Python file there; the path is its name and nothing registers it. Each runs in
+its own process, directory and control groups, with a wall-clock bound (a file may say TIMEOUT = seconds). It passes
+when it returns, is skipped when it calls cloche.skip(), and fails otherwise, or when it leaves something behind: a
+process, a mount, a control group, a file in /tmp. Failed ones leave repro.sh and their output in
+BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures.
+
+Who runs where:   harness ─ thread per job ─ shim (child subreaper, sees every orphan) ─ test (in its control groups)
+"""
+import argparse
+import ast
+import concurrent.futures
+import fnmatch
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+LIB = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.dirname(LIB)
+SOURCE = os.path.dirname(TESTS)
+FOLDERS = ["integration", "hostile"]
+SKIPPED = 77
+DEFAULT_TIMEOUT = 60
+GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves
+GROUP_MEMORY = 6 << 30       # keeps a bomb that got out of its box from taking the machine down
+GROUP_PIDS = 4000
+V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
+
+
+# ---- control groups -------------------------------------------------------------------------------------------
+
+def cgroup_parents():
+    """Directories in which this process may make groups: one a v1 hierarchy, one for v2 if it has controllers."""
+    own = {}
+    for line in open("/proc/self/cgroup"):
+        _, names, path = line.rstrip("\n").split(":", 2)
+        for name in names.split(","):
+            own[name] = path
+    parents = []
+    for line in open("/proc/mounts"):
+        _, where, kind, options = line.split()[:4]
+        if kind == "cgroup":
+            name = next((c for c in V1_CONTROLLERS if c in options.split(",")), None)
+            if name and name in own:
+                parents.append(where + own[name])
+        elif kind == "cgroup2" and "" in own:
+            controllers = open(where + "/cgroup.controllers").read().split()
+            if "memory" in controllers and "pids" in controllers:
+                parents.append(where + own[""])
+    return sorted({os.path.normpath(p) for p in parents if os.access(p, os.W_OK)})
+
+
+def write_quietly(path, text):
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+        return True
+    except OSError:
+        return False
+
+
+def groups_make(parents, name):
+    made = []
+    for parent in parents:
+        group = f"{parent}/{name}"
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        made.append(group)
+        write_quietly(group + "/memory.limit_in_bytes", str(GROUP_MEMORY))
+        write_quietly(group + "/memory.max", str(GROUP_MEMORY))
+        write_quietly(group + "/pids.max", str(GROUP_PIDS))
+    return made
+
+
+def groups_members(groups):
+    pids = set()
+    for group in groups:
+        for directory, _, _ in os.walk(group):
+            try:
+                pids.update(int(p) for p in open(directory + "/cgroup.procs").read().split())
+            except (OSError, ValueError):
+                pass
+    return {p for p in pids if p > 0 and not is_zombie(p)}
+
+
+def groups_subdirectories(groups):
+    return [d for group in groups for d, _, _ in os.walk(group) if d != group]
+
+
+def groups_remove(groups):
+    """Kill and remove, whatever the test did. True when all is gone."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for group in groups:
+            for directory, _, _ in os.walk(group, topdown=False):
+                write_quietly(directory + "/freezer.state", "THAWED")
+        for pid in groups_members(groups):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        for group in groups:
+            for directory, _, _ in os.walk(group, topdown=False):
+                try:
+                    os.rmdir(directory)
+                except OSError:
+                    pass
+        if not any(os.path.isdir(g) for g in groups):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def is_zombie(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (OSError, IndexError):
+        return True
+
+
+# ---- what a test may not leave --------------------------------------------------------------------------------
+
+def host_state():
+    """Things of ours on the host that are nobody's any more: mounts, empty groups, files."""
+    with open("/proc/self/mounts") as file:
+        mounts = {"mount " + " ".join(line.split()[:3]) for line in file}
+    groups = set()
+    for directory, names, _ in os.walk("/sys/fs/cgroup"):
+        for name in names:
+            if name.startswith("cloche") and not groups_members([f"{directory}/{name}"]):
+                groups.add(f"control group {directory}/{name}")
+    files = {f"file /tmp/{name}" for name in os.listdir("/tmp") if "cloche" in name}
+    return mounts | groups | files
+
+
+def settled_leaks(before, groups):
+    """What is there now, was not before, and does not go away within the grace. Mounts, groups elsewhere and files may
+    be those of the test that ran beside this one: then both are blamed."""
+    deadline = time.monotonic() + GRACE
+    while True:
+        leaks = {f"process {p}: {command_line(p)}" for p in groups_members(groups)}
+        leaks |= {f"control group {d}" for d in groups_subdirectories(groups)}
+        leaks |= host_state() - before
+        if not leaks or time.monotonic() > deadline:
+            return sorted(leaks)
+        time.sleep(0.05)
+
+
+def command_line(pid):
+    try:
+        return open(f"/proc/{pid}/cmdline", "rb").read().replace(b"\0", b" ").decode(errors="replace").strip() or "?"
+    except OSError:
+        return "?"
+
+
+# ---- one test -------------------------------------------------------------------------------------------------
+
+def children_of(parent):
+    try:
+        return [int(p) for p in open(f"/proc/{parent}/task/{parent}/children").read().split()]
+    except OSError:
+        return []
+
+
+def shim(path, function, bound):
+    """Own process: fork the test, wait for it, name the orphans it left. Reports JSON on descriptor 1."""
+    import ctypes
+    PR_SET_CHILD_SUBREAPER = 36
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    report = os.dup(1)
+    os.dup2(2, 1)
+    groups = [g for g in os.environ.get("CLOCHE_TEST_GROUPS", "").split(":") if g]
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.close(report)
+        for group in groups:
+            write_quietly(group + "/cgroup.procs", str(os.getpid()))
+        run_function(path, function)
+    status, late = wait_bounded(child, bound)
+    orphans = orphans_left()
+    os.write(report, json.dumps({"status": status, "late": late, "orphans": orphans}).encode())
+
+
+def wait_bounded(child, bound):
+    """Exit status of the child, or None after the bound; whatever else we inherit is reaped meanwhile."""
+    pidfd = os.pidfd_open(child)
+    import select
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    if not poll.poll(bound * 1000):
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return None, True
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), False
+
+
+def orphans_left():
+    deadline = time.monotonic() + GRACE
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return []
+        left = children_of(os.getpid())
+        if time.monotonic() > deadline:
+            names = [f"process {p}: {command_line(p)}" for p in left]
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            return names
+        time.sleep(0.02)
+
+
+def run_function(path, function):
+    """Never returns: the process exits with the test's verdict."""
+    code = 1
+    try:
+        sys.path.insert(0, LIB)
+        sys.dont_write_bytecode = True
+        import importlib.util
+        spec = importlib.util.spec_from_file_location("test", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        getattr(module, function)()
+        code = 0
+    except SystemExit as e:
+        code = e.code if isinstance(e.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class Test:
+    def __init__(self, path, function, bound):
+        self.path, self.function, self.bound = path, function, bound
+        self.name = f"{os.path.relpath(path, TESTS)}::{function}"
+
+
+class Runner:
+    def __init__(self, build, jobs):
+        self.build, self.jobs = build, jobs
+        self.failures = os.path.join(build, "test-failures")
+        self.scratch = os.path.join(build, "test-scratch", str(os.getpid()))
+        self.parents = cgroup_parents()
+        self.lock = threading.Lock()
+        self.count = {"passed": 0, "failed": 0, "skipped": 0}
+        self.number = 0
+
+    def run(self, test):
+        with self.lock:
+            self.number += 1
+            number = self.number
+        directory = f"{self.scratch}/{number}"
+        os.makedirs(directory)
+        # Tests of ordinary users drop their uid in this directory.
+        os.chmod(directory, 0o755)
+        groups = groups_make(self.parents, f"test-{os.getpid()}-{number}")
+        log_path = f"{directory}.log"
+        before = host_state()
+        started = time.monotonic()
+        report = self.shim(test, directory, groups, log_path)
+        duration = time.monotonic() - started
+        problems = report.get("orphans", [])
+        problems = problems + [x for x in settled_leaks(before, groups) if x not in problems]
+        if not groups_remove(groups):
+            problems.append("control groups of the test cannot be removed")
+        self.verdict(test, report, problems, duration, log_path)
+        shutil.rmtree(directory, ignore_errors=True)
+        os.unlink(log_path)
+
+    def shim(self, test, directory, groups, log_path):
+        environment = dict(os.environ, CLOCHE_BUILD=self.build, CLOCHE_SOURCE=SOURCE, TMPDIR=directory,
+                           CLOCHE_TEST_GROUPS=":".join(groups))
+        command = [sys.executable, os.path.abspath(__file__), "--shim", test.path, test.function, str(test.bound)]
+        with open(log_path, "wb") as log:
+            process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=log)
+            try:
+                out, _ = process.communicate(timeout=test.bound + GRACE + 10)
+                return json.loads(out)
+            except (subprocess.TimeoutExpired, ValueError) as e:
+                process.kill()
+                process.wait()
+                return {"status": None, "late": isinstance(e, subprocess.TimeoutExpired), "orphans": []}
+
+    def verdict(self, test, report, leaks, duration, log_path):
+        status = report["status"]
+        must_work = os.environ.get("CLOCHE_MUST_WORK") == "1"
+        with open(log_path, errors="replace") as file:
+            log = file.read()
+        reason = None
+        if report["late"]:
+            reason = f"still running after {test.bound} s"
+        elif status == SKIPPED and not leaks:
+            why = log.strip().splitlines()[-1] if log.strip() else "no reason"
+            if must_work:
+                reason = f"skipped although CLOCHE_MUST_WORK=1: {why}"
+            else:
+                return self.say("skipped", f"ok {test.name} ({duration:.2f} s) # SKIP {why}")
+        elif status != 0:
+            reason = f"killed by signal {-status}" if (status or 0) < 0 else "assertion or exception"
+        if leaks:
+            reason = (reason + "; " if reason else "") + "left behind:\n" + "\n".join("  " + x for x in leaks)
+        if reason is None:
+            return self.say("passed", f"ok {test.name} ({duration:.2f} s)")
+        self.keep(test, log, reason)
+        text = "".join(f"    {line}\n" for line in (reason + "\n" + log).rstrip().splitlines()[-60:])
+        self.say("failed", f"not ok {test.name} ({duration:.2f} s)\n{text.rstrip()}")
+
+    def say(self, kind, line):
+        with self.lock:
+            self.count[kind] += 1
+            print(line, flush=True)
+
+    def keep(self, test, log, reason):
+        """Leave what is needed to see it again: the command, the log, the cloche commands the test ran."""
+        directory = os.path.join(self.failures, test.name.replace("/", ".").replace("::", "."))
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(directory)
+        with open(directory + "/log", "w") as file:
+            file.write(f"{reason}\n\n{log}")
+        commands = [line[2:] for line in log.splitlines() if line.startswith("+ ")]
+        with open(directory + "/repro.sh", "w") as file:
+            file.write("#!/bin/sh\n# The whole test:\n")
+            file.write(f"cd {shlex.quote(SOURCE)} && exec /usr/bin/python3 tests/lib/run-tests.py --build "
+                       f"{shlex.quote(self.build)} {shlex.quote(test.name)}\n")
+            file.write("# What it ran:\n" + "".join(f"# {c}\n" for c in commands))
+        os.chmod(directory + "/repro.sh", 0o755)
+
+    def all(self, tests):
+        shutil.rmtree(self.failures, ignore_errors=True)
+        os.makedirs(self.scratch, exist_ok=True)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+                try:
+                    for future in [pool.submit(self.run, t) for t in tests]:
+                        future.result()
+                except BaseException:  # Ctrl-C: finish what runs, start nothing more
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            try:
+                os.rmdir(os.path.dirname(self.scratch))
+            except OSError:
+                pass
+        passed, failed, skipped = (self.count[k] for k in ("passed", "failed", "skipped"))
+        print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+        return 1 if failed or not tests else 0
+
+
+# ---- which tests ----------------------------------------------------------------------------------------------
+
+def find_tests(patterns):
+    tests = []
+    for folder in FOLDERS:
+        for directory, _, files in os.walk(os.path.join(TESTS, folder)):
+            for name in sorted(files):
+                if name.endswith(".py") and not name.startswith("_"):
+                    tests += tests_of(os.path.join(directory, name))
+    return [t for t in tests if not patterns or any(matches(t.name, p) for p in patterns)]
+
+
+def tests_of(path):
+    """Read, not imported: listing tests runs none of their code."""
+    with open(path) as file:
+        body = ast.parse(file.read(), path).body
+    bound = DEFAULT_TIMEOUT
+    for node in body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TIMEOUT":
+            bound = ast.literal_eval(node.value)
+    return [Test(path, n.name, bound) for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")]
+
+
+def matches(name, pattern):
+    pattern = pattern.removeprefix("tests/")
+    return pattern in name or fnmatch.fnmatch(name, pattern)
+
+
+def main():
+    if sys.argv[1:2] == ["--shim"]:
+        return shim(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    parser = argparse.ArgumentParser(description="Run Cloche's integration and hostile tests.")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build directory (default: build)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("patterns", nargs="*", help="substring or glob of a test's name")
+    options = parser.parse_args()
+    tests = find_tests(options.patterns)
+    if options.list:
+        print("\n".join(t.name for t in tests))
+        return 0
+    build = os.path.abspath(options.build)
+    if not os.access(os.path.join(build, "cloche"), os.X_OK):
+        print(f"run-tests.py: {build}/cloche is not built", file=sys.stderr)
+        return 2
+    # A terminated harness still unwinds: groups killed, directories removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return Runner(build, options.jobs).all(tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

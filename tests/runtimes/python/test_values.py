@@ -1,0 +1,225 @@
+"""The shared vectors of tests/vectors, and what only Python's own types show."""
+import base64
+import json
+import subprocess
+import unittest
+
+from harness import PYTHON, VECTORS, AgentCase
+
+ECHO = "def f(x): return x"
+
+
+def outward(tree, attachments):
+    """The text form as the framed form: bytes move into the attachments."""
+    if isinstance(tree, list):
+        return [outward(item, attachments) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "$" in tree and isinstance(tree.get("b64"), str):
+        try:
+            data = base64.b64decode(tree["b64"], validate=True)
+        except ValueError:
+            return tree
+        rest = {key: item for key, item in tree.items() if key != "b64"}
+        rest.update(at=len(attachments), n=len(data))
+        attachments += data
+        return rest
+    return {key: outward(item, attachments) for key, item in tree.items()}
+
+
+def inward(tree, attachments):
+    """The framed form as the text form."""
+    if isinstance(tree, list):
+        return [inward(item, attachments) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "$" in tree and "at" in tree:
+        data = attachments[tree["at"]:tree["at"] + tree["n"]]
+        rest = {key: item for key, item in tree.items() if key not in ("at", "n")}
+        return {**rest, "b64": base64.b64encode(data).decode()}
+    return {key: inward(item, attachments) for key, item in tree.items()}
+
+
+def exact(tree):
+    """1 and 1.0 differ here, and the order of keys does not count."""
+    return json.dumps(tree, sort_keys=True)
+
+
+class Vectors(AgentCase):
+    def test_valid(self):
+        for vector in json.loads((VECTORS / "values.json").read_text()):
+            with self.subTest(vector["name"]):
+                attachments = bytearray()
+                argument = outward(vector["value"], attachments)
+                answer, attached = self.agent.request(bytes(attachments), code=ECHO, args=[argument])
+                if "python" in vector.get("unsupported", []):
+                    self.assertIn("error", answer)
+                    continue
+                self.assertIn("result", answer, answer)
+                want = vector["python"] if "python" in vector else vector["value"]
+                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(want))
+
+    def test_invalid(self):
+        for vector in json.loads((VECTORS / "invalid.json").read_text()):
+            with self.subTest(vector["name"]):
+                answer, _ = self.agent.request(code=ECHO, args=[vector["value"]])
+                self.assertIn("error", answer)
+        self.assertAlive()
+
+
+class OwnTypesCase(AgentCase):
+    def sent(self, code, want, attachment=None):
+        answer, attached = self.agent.request(code=code)
+        self.assertIn("result", answer, answer)
+        self.assertEqual(exact(answer["result"]["value"]), exact(want))
+        if attachment is not None:
+            self.assertEqual(attached, attachment)
+
+    def refused(self, code, message):
+        error = self.error(code)
+        self.assertEqual((error["type"], error["message"]), ("TypeError", message))
+
+
+class OwnTypes(OwnTypesCase):
+    def test_containers(self):
+        self.sent("(1, [2], {'a': (3,)})", [1, [2], {"a": [3]}])
+        self.sent("{1: 'a', 'b': 2}", {"$": "map", "v": [[1, "a"], ["b", 2]]})
+        self.sent("{(1, 2): 3}", {"$": "map", "v": [[[1, 2], 3]]})
+        self.sent("{'$': 1}", {"$": "object", "v": [["$", 1]]})
+        self.sent("frozenset([1])", {"$": "set", "v": [1]})
+        self.sent("{}", {})
+
+    def test_numbers(self):
+        self.sent("[1, 1.0, True, -0.0, 2**53 - 1, 2**53, -2**53]", [
+            1, 1.0, True, {"$": "number", "v": "-0"}, 9007199254740991,
+            {"$": "bigint", "v": "9007199254740992"}, {"$": "bigint", "v": "-9007199254740992"}])
+        self.sent("[float('nan'), float('inf'), -float('inf')]",
+                  [{"$": "number", "v": name} for name in ("NaN", "Infinity", "-Infinity")])
+
+    def test_integers_of_any_size(self):
+        figures = "9" * 10000
+        self.assertEqual(self.call(ECHO, {"$": "bigint", "v": figures}), {"$": "bigint", "v": figures})
+
+    def test_bytes_and_arrays(self):
+        self.sent("[b'ab', bytearray(b'c'), memoryview(b'def')[::2], b'']", [
+            {"$": "bytes", "at": 0, "n": 2}, {"$": "bytes", "at": 2, "n": 1}, {"$": "bytes", "at": 3, "n": 2},
+            {"$": "bytes", "at": 5, "n": 0}], b"abcdf")
+        self.sent("from array import array\narray('h', [1, -1])", {"$": "array", "t": "i16", "at": 0, "n": 4}, b"\1\0\xff\xff")
+        self.sent("from array import array\narray('l', [1])", {"$": "array", "t": "i64", "at": 0, "n": 8}, b"\1" + bytes(7))
+
+    def test_arrays_arrive_as_arrays(self):
+        code = "def f(x): return [type(x).__name__, x.typecode, x.tolist()]"
+        answer, _ = self.agent.request(b"\0\0\x80\x3f", code=code, args=[{"$": "array", "t": "f32", "at": 0, "n": 4}])
+        self.assertEqual(answer["result"]["value"], ["array", "f", [1.0]])
+
+    def test_dates(self):
+        code = ("from datetime import *\n[datetime(2026, 11, 21, 10, 20, 30, 123456, timezone.utc),"
+                " datetime(2026, 1, 2, 3, 4, 5), date(2026, 11, 21),"
+                " datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-3, minutes=-30))),"
+                " datetime(2026, 1, 2, tzinfo=timezone(timedelta(seconds=30)))]")
+        dates = ["2026-11-21T10:20:30.123456Z", "2026-01-02T03:04:05", "2026-11-21", "2026-01-02T00:00:00-03:30",
+                 "2026-01-01T23:59:30Z"]
+        self.sent(code, [{"$": "date", "v": text} for text in dates])
+        self.refused("import datetime\ndatetime.time(1)", "$: time cannot be sent")
+
+    def test_dates_arrive_as_dates(self):
+        code = "def f(x): return repr(x)"
+        cases = {"2026-11-21": "datetime.date(2026, 11, 21)",
+                 "2026-11-21T10:20:30.5+01:30": "datetime.datetime(2026, 11, 21, 10, 20, 30, 500000, "
+                                                "tzinfo=datetime.timezone(datetime.timedelta(seconds=5400)))",
+                 "2026-11-21T10:20:30": "datetime.datetime(2026, 11, 21, 10, 20, 30)"}
+        for text, want in cases.items():
+            self.assertEqual(self.call(code, {"$": "date", "v": text}), want)
+
+    def test_classes(self):
+        self.sent("from collections import namedtuple\nnamedtuple('P', 'x y')(1, 2)", {"x": 1, "y": 2})
+        self.sent("from dataclasses import *\nfrom typing import ClassVar\n@dataclass\nclass D:\n a: int\n k: ClassVar[int] = 5\n b: list = field(default_factory=list)\nD(1)",
+                  {"a": 1, "b": []})
+        self.sent("import enum\nclass E(enum.Enum):\n A = 'a'\nclass I(enum.IntEnum):\n B = 2\n[E.A, I.B]", ["a", 2])
+
+    def test_subclasses_go_as_their_base(self):
+        code = ("class S(str):\n def __str__(self): return 'no'\n def encode(self, *a): return b'no'\n"
+                "class I(int):\n def __repr__(self): return 'no'\n __index__ = None\n"
+                "class F(float):\n def __repr__(self): return 'no'\n"
+                "class L(list):\n def __iter__(self): return iter(['no'])\n"
+                "class D(dict):\n def items(self): return [('no', 'no')]\n"
+                "class T(tuple):\n def __iter__(self): return iter(['no'])\n"
+                "[S('s'), I(5), F(1.5), L([1]), D(a=1), T((2,))]")
+        self.sent(code, ["s", 5, 1.5, [1], {"a": 1}, [2]])
+
+    def test_ordered_dict_keeps_its_order(self):
+        self.agent.send_raw(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "call", "params": {
+            "code": "from collections import OrderedDict\nd = OrderedDict(a=1, b=2)\nd.move_to_end('a')\nd"}}).encode())
+        self.assertEqual(list(self.agent.receive()[0]["result"]["value"]), ["b", "a"])
+
+    def test_refusals_name_the_path(self):
+        self.refused("{'rows': [0, 1, 2, {'handler': lambda: 1}]}", "$.rows[3].handler: function cannot be sent")
+        self.refused("import os\n[os]", "$[0]: module cannot be sent")
+        self.refused("from decimal import Decimal\n{'a b': Decimal(1)}", "$['a b']: Decimal cannot be sent")
+        self.refused("import uuid, pathlib\n[uuid.UUID(int=1)]", "$[0]: UUID cannot be sent")
+        self.refused("1j", "$: complex cannot be sent")
+        self.refused("['\\ud800']", "$[0]: string with a lone surrogate cannot be sent")
+        self.refused("{'\\ud800': 1}", "$['\\ud800']: string with a lone surrogate cannot be sent")
+
+    def test_cycles(self):
+        self.refused("a = {}\na['x'] = [a]\na", "$.x[0]: cycle cannot be sent")
+        self.sent("a = [1]\n[a, a]", [[1], [1]])
+
+    def test_depth(self):
+        code = "x = 1\nfor _ in range(%d): x = [x]\nx"
+        self.assertIn("result", self.answer(code % 200))
+        self.assertIn("nested deeper than 200", self.error(code % 201)["message"])
+
+
+@unittest.skipIf(subprocess.run([PYTHON, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode, "no numpy")
+class Numpy(OwnTypesCase):
+    def test_numpy(self):
+        head = "import numpy as np\n"
+        self.sent(head + "np.arange(3, dtype='>i2')[::-1]", {"$": "array", "t": "i16", "at": 0, "n": 6}, b"\2\0\1\0\0\0")
+        self.sent(head + "np.arange(4).reshape(2, 2)", [[0, 1], [2, 3]])
+        self.sent(head + "[np.float64(2), np.int8(3), np.bool_(True), np.array([True])]", [2.0, 3, True, [True]])
+        self.refused(head + "np.datetime64('2020-01-01')", "$: datetime64 cannot be sent")
+        self.refused(head + "np.ma.array([1], mask=[1])", "$: MaskedArray cannot be sent")
+
+
+class Incoming(AgentCase):
+    def refusal(self, value, attachments=b"", **params):
+        answer, _ = self.agent.request(attachments, code=ECHO, args=[value], **params)
+        self.assertEqual(answer["error"]["code"], -32602, answer)
+        return answer["error"]["message"]
+
+    def test_refused_with_the_path(self):
+        self.assertEqual(self.refusal({"a": [{"$": "nope"}]}), "$.args[0].a[0]: unknown kind 'nope'")
+
+    def test_attachment_ranges(self):
+        whole = {"$": "bytes", "at": 0, "n": 4}
+        self.assertIn("overlap", self.refusal([whole, {"$": "bytes", "at": 3, "n": 1}], b"abcd"))
+        self.assertIn("outside", self.refusal({"$": "bytes", "at": 3, "n": 2}, b"abcd"))
+        self.assertIn("outside", self.refusal({"$": "bytes", "at": 5, "n": 0}, b"abcd"))
+        for at, size in ((-1, 1), (0, -1), (True, 1), ("0", 1), (0.0, 1)):
+            self.assertIn("range", self.refusal({"$": "bytes", "at": at, "n": size}, b"abcd"))
+        answer, _ = self.agent.request(b"abcd", code="def f(x): return len(x)", args=[whole])
+        self.assertEqual(answer["result"]["value"], 4)
+
+    def test_malformed(self):
+        for value in (2**53, {"$": 1}, {"$": "number", "v": "1"}, {"$": "bigint", "v": "1_0"}, {"$": "bigint", "v": "-"},
+                      {"$": "bigint", "v": "01"}, {"$": "undefined", "v": 1}, {"$": "date", "v": "2026-13-01"},
+                      {"$": "date", "v": "2026-01-01 00:00:00"}, {"$": "date", "v": "2026-01-01T00:00:00+0100"},
+                      {"$": "set", "v": [1, True]}, {"$": "set", "v": [{}]}, {"$": "map", "v": [[1]]},
+                      {"$": "object", "v": [["a", 1], ["a", 2]]}, {"$": "object", "v": [[1, 1]]},
+                      {"$": "array", "t": "f16", "b64": ""}, {"$": "array", "t": "u16", "b64": "AA=="},
+                      {"$": "bytes", "b64": "!"}, {"$": "bytes"}, "\ud800", {"\ud800": 1}):
+            with self.subTest(value):
+                self.refusal(value)
+        self.assertAlive()
+
+    def test_depth(self):
+        value = 1
+        for _ in range(199):
+            value = [value]
+        self.assertEqual(self.call(ECHO, value), value)
+        self.assertIn("deeper", self.refusal([[value]]))
+
+
+if __name__ == "__main__":
+    unittest.main()
