@@ -1,0 +1,144 @@
+'use strict'
+// From source text to the function that is to be called, or to the value of code that is the function's body.
+const { createRequire, builtinModules } = require('node:module')
+const path = require('node:path')
+const { pathToFileURL } = require('node:url')
+const vm = require('node:vm')
+
+const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
+const isName = (text) => /^[A-Za-z_$][\w$]*$/.test(text)
+const isPublic = (name) => !name.startsWith('_')
+
+// Node's own resolution from the working directory: built-ins, virtual files, node_modules.
+function importer (file, require) {
+  return async (specifier) => {
+    const bare = specifier.replace(/^node:/, '')
+    if (builtinModules.includes(bare)) return import(specifier)
+    if (specifier.startsWith('file:') || specifier.startsWith('data:')) return import(specifier)
+    return import(pathToFileURL(require.resolve(specifier)))
+  }
+}
+
+async function loadModule (code, file, importModule) {
+  const options = { identifier: file, importModuleDynamically: importModule, initializeImportMeta (meta) { meta.url = pathToFileURL(file).href } }
+  const module = new vm.SourceTextModule(code, options)
+  await module.link(async (specifier) => {
+    const space = await importModule(specifier)
+    const names = Object.keys(space)
+    const synthetic = new vm.SyntheticModule(names, function () { for (const name of names) this.setExport(name, space[name]) }, { identifier: specifier })
+    return synthetic
+  })
+  await module.evaluate()
+  return module.namespace
+}
+
+const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname', 'args', 'kwargs', '$find']
+
+// As a CommonJS module, whose scope stays open for looking names up: `$find` takes the eval of its end.
+function loadScript (code, names, given, importModule) {
+  let evaluate
+  const values = [given.module.exports, given.require, given.module, given.file, path.dirname(given.file), given.args, given.kwargs, (fn) => { evaluate = fn }]
+  const fn = vm.compileFunction(`${code}\n;$find((name) => eval(name))`, PARAMETERS, { filename: given.shown, importModuleDynamically: importModule })
+  fn.apply(given.module.exports, values)
+  return (name) => {
+    try {
+      return evaluate?.(name)
+    } catch (thrown) {
+      if (thrown instanceof ReferenceError) return undefined
+      throw thrown
+    }
+  }
+}
+
+// Code that is a function's body. With return or await it is one; else its last expression is the value.
+function runBody (code, given, facts, importModule) {
+  const options = { filename: given.shown, importModuleDynamically: importModule }
+  const values = [given.module.exports, given.require, given.module, given.file, path.dirname(given.file), given.args, given.kwargs]
+  if (!facts.hasReturn && !facts.hasAwait) {
+    PARAMETERS.slice(0, -1).forEach((name, i) => Object.defineProperty(globalThis, name, { value: values[i], writable: true, configurable: true }))
+    return new vm.Script(code, options).runInThisContext()
+  }
+  const head = `(async function (${PARAMETERS.slice(0, -1).join(', ')}) {`
+  const text = facts.hasReturn ? code : withReturn(code)
+  return new vm.Script(`${head}${text}\n})`, { ...options, columnOffset: -head.length }).runInThisContext().apply(undefined, values)
+}
+
+// The last line's expression as the value of a body with await: when putting a return before it compiles, it is one.
+function withReturn (code) {
+  const lines = code.trimEnd().split('\n')
+  const last = lines.pop()
+  const changed = [...lines, last.replace(/^(\s*)/, '$1return ')].join('\n')
+  try {
+    return new vm.Script(`(async () => {${changed}\n})`) && changed
+  } catch {
+    return code
+  }
+}
+
+function reach (root, parts, whole) {
+  let self
+  let value = root
+  for (const part of parts) {
+    self = value
+    value = value === undefined || value === null ? undefined : value[part]
+  }
+  if (!isCallable(value)) throw new TypeError(`'${whole}' is not a function`)
+  return { fn: value, self }
+}
+
+function chooseOne (candidates, get) {
+  const found = [...new Set(candidates)].filter((name) => isPublic(name) && isCallable(get(name)))
+  if (found.length > 1) throw new TypeError(`the code defines several public functions (${found.join(', ')}): name one`)
+  return found[0]
+}
+
+function byName (wanted, get, known) {
+  const [first, ...rest] = wanted.split('.')
+  const root = isName(first) || first === 'default' ? get(first) : undefined
+  if (root === undefined) {
+    const names = known.filter((name) => isCallable(get(name)))
+    throw new ReferenceError(`function '${wanted}' is not defined in the code; it defines: ${names.join(', ') || 'none'}`)
+  }
+  if (rest.length) return reach(root, rest, wanted)
+  if (!isCallable(root)) throw new TypeError(`'${wanted}' is not a function`)
+  return { fn: root, self: undefined }
+}
+
+async function fromModule (code, given, wanted, importModule) {
+  const space = await loadModule(code, given.shown, importModule)
+  const get = (name) => space[name]
+  const known = Object.keys(space)
+  const name = wanted ?? (isCallable(space.default) ? 'default' : chooseOne(known, get))
+  if (name === undefined) return { body: true, value: space.default }
+  return { ...byName(name, get, known), self: undefined }
+}
+
+function fromScript (code, given, wanted, facts, importModule) {
+  const find = loadScript(code, facts.functions, given, importModule)
+  const { exports } = given.module
+  const exported = isCallable(exports) ? [] : Object.keys(exports ?? {})
+  const get = (name) => exported.includes(name) ? exports[name] : find(name)
+  if (wanted === null && isCallable(exports)) return { fn: exports, self: undefined }
+  const known = exported.length ? exported : facts.functions
+  const name = wanted ?? chooseOne(known, get)
+  if (name === undefined) return undefined
+  return byName(name, get, [...new Set([...known, ...facts.functions])])
+}
+
+async function load (code, filename, wanted, request, scan) {
+  const facts = scan(code)
+  const file = path.join(process.cwd(), filename)
+  const require = createRequire(file)
+  const module = { exports: {}, id: '.', filename: file, loaded: false, children: [], paths: [] }
+  const given = { module, require, file, shown: filename, args: request.args, kwargs: request.kwargs }
+  const importModule = importer(file, require)
+  if (facts.isModule) return fromModule(code, given, wanted, importModule)
+  if (wanted !== null || facts.functions.length || facts.usesExports) {
+    const found = fromScript(code, given, wanted, facts, importModule)
+    if (found) return found
+    return { body: true, value: undefined }
+  }
+  return { body: true, value: runBody(code, given, facts, importModule) }
+}
+
+module.exports = { load }
