@@ -141,7 +141,9 @@ function bind (fn, request) {
   const names = scan.parameters(Function.prototype.toString.call(fn))
   const bySchema = request.schema ? checkDeclared(request.schema, have) : undefined
   if (bySchema) {
-    const params = names?.length ? names : bySchema.map((p) => ({ name: p.name, optional: !p.required }))
+    // The schema names the places; what kind of place each is, the function says.
+    const params = bySchema.map((p, i) => ({ optional: !p.required, ...names?.[i], name: p.name }))
+    if (names) params.push(...names.slice(params.length))
     return { args: place(params, have), source: 'schema' }
   }
   if (names) return { args: place(names, have), source: 'inferred' }

@@ -73,8 +73,8 @@ class Encoder {
     if (value !== value) return { $: 'number', v: 'NaN' }
     if (value === Infinity || value === -Infinity) return { $: 'number', v: `${value}` }
     if (Object.is(value, -0)) return { $: 'number', v: '-0' }
-    // An integral number past the safe range is still a float: said so by its exponent, not by digits that look exact.
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) return { $: 'bigint', v: `${BigInt(value)}` }
+    // JSON writes these without an exponent, and an integer outside the safe range is a bigint on the wire.
+    if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21) return { $: 'bigint', v: `${BigInt(value)}` }
     return value
   }
 

@@ -11,7 +11,7 @@ char *buf_reserve(struct buf *b, size_t size)
 
         if (size > b->max || b->size > b->max - size)
                 return NULL;
-        if (b->size + size <= b->room)
+        if (b->data && b->size + size <= b->room)
                 return b->data + b->size;
         while (room < b->size + size)
                 room = room > b->max / 2 ? b->max : room * 2;

@@ -2,8 +2,23 @@
 #include "options.h"
 #include "session.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
+
+/* The last word must not wait for a reader who is gone: what is not taken within a second is dropped. A pipe that polls
+ * writable takes this much at once. */
+static void tell(const cloche_result *result)
+{
+        struct pollfd polled = {.fd = STDERR_FILENO, .events = POLLOUT};
+        char line[PIPE_BUF];
+        int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
+                         cloche_result_error_type(result), cloche_result_error_message(result));
+
+        if (n > 0 && poll(&polled, 1, 1000) > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+                return;
+}
 
 static int report(const cloche_result *result)
 {
@@ -11,8 +26,7 @@ static int report(const cloche_result *result)
 
         /* An exit status of the script's own speaks for itself. */
         if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR)
-                fprintf(stderr, "cloche: %s: %s: %s\n", cloche_status_name(status), cloche_result_error_type(result),
-                        cloche_result_error_message(result));
+                tell(result);
         return cloche_result_exit_code(result);
 }
 

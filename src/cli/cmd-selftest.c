@@ -18,7 +18,7 @@ static void print_json(const struct cloche_guard_report *reports)
         char *text;
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "guard", cloche_guard_name((enum cloche_guard)g), "state",
+                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "name", cloche_guard_name((enum cloche_guard)g), "state",
                                                       state_names[reports[g].state], "proven", reports[g].proven, "reason",
                                                       reports[g].reason));
         text = json_dumps(list, JSON_COMPACT);

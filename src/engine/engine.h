@@ -73,6 +73,8 @@ struct cloche_run {
         json_t *warnings;
 };
 
+#define REQUEST_CALL_ID 1 /* a run asks its agent once */
+
 /* request.c: everything that can be wrong with options, before a box is made. */
 int request_check(const struct cloche_run_options *opt, struct cloche_err *e);
 /* The `call` request as a frame. */

@@ -182,7 +182,7 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
                 json_decref(params);
                 return r;
         }
-        return rpc_request(json_integer(1), "call", params, attachments.data, attachments.size, ret, e);
+        return rpc_request(json_integer(REQUEST_CALL_ID), "call", params, attachments.data, attachments.size, ret, e);
 }
 
 static int add_string(struct buf *ret, const char *text, uint32_t *count)

@@ -22,8 +22,11 @@
 
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e)
 {
-        int r = uv_poll_init(&run->engine->loop, poll, fd);
+        /* libuv makes the descriptor nonblocking, and the caller's open files are not ours to change. */
+        int flags = fcntl(fd, F_GETFL), r = uv_poll_init(&run->engine->loop, poll, fd);
 
+        if (flags >= 0)
+                fcntl(fd, F_SETFL, flags);
         if (r < 0) {
                 poll->data = NULL; /* never opened: not closed either */
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch descriptor %d", fd);
@@ -134,7 +137,9 @@ static int keep_answer(struct cloche_run *run, const struct frame *f, struct clo
 
         if (r < 0)
                 return r;
-        if (m.kind == RPC_RESULT) {
+        if ((m.kind == RPC_RESULT || m.kind == RPC_ERROR) && json_integer_value(m.id) != REQUEST_CALL_ID) {
+                r = err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        } else if (m.kind == RPC_RESULT) {
                 r = keep_result(run, &m, f, e);
         } else if (m.kind == RPC_ERROR) {
                 run->answer = json_incref(m.error);
@@ -310,8 +315,11 @@ static int spawn(struct cloche_run *run, const struct cloche_run_options *opt, s
                 r = box_spawn(&run->box, strings.data, strings.size, argc, envc, guest_fds, guest_fds[3] >= 0 ? 4 : 3, e);
         for (int i = 0; i < 4; i++)
                 fd_close(&guest_fds[i]);
-        if (r == -CLOCHE_E_SPAWN && e && e->os_errno == ENOENT)
-                return err_set(e, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%s)", run->runtime->name, e->msg);
+        if (r == -CLOCHE_E_SPAWN && e && e->os_errno == ENOENT) {
+                struct cloche_err cause = *e;
+
+                return err_set(e, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", run->runtime->name, cause.msg);
+        }
         return r;
 }
 

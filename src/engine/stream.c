@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define READ_SIZE 65536
 #define DRAIN_MAX (16u << 20) /* of what an ended program left in a pipe; pipes hold far less */
@@ -227,7 +228,8 @@ static int open_pipe(int *ret_read_fd, int *ret_write_fd, int ours_reads, struct
         *ret_read_fd = pair[0];
         *ret_write_fd = pair[1];
         ours = ours_reads ? pair[0] : pair[1];
-        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
+        /* The guest is another user, and may open what it holds by name: /dev/stdin, /dev/stdout. */
+        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(ours, 0666) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a pipe");
         return 0;
 }

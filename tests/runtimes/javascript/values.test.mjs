@@ -1,0 +1,162 @@
+// The agent over a socket pair, without a box: every shared vector comes back as it went, every invalid one is refused.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+
+const here = new URL('.', import.meta.url)
+const vectors = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}`, here)))
+let agent
+
+// The text form's b64 becomes a range of the attachments, as the engine sends it.
+function toFrame (value, attachments) {
+  if (Array.isArray(value)) return value.map((item) => toFrame(item, attachments))
+  if (value === null || typeof value !== 'object') return value
+  if ((value.$ === 'bytes' || value.$ === 'array') && 'b64' in value) {
+    const bytes = Buffer.from(value.b64, 'base64')
+    const { b64, ...rest } = value
+    const at = attachments.reduce((sum, one) => sum + one.length, 0)
+    attachments.push(bytes)
+    return { ...rest, at, n: bytes.length }
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toFrame(item, attachments)]))
+}
+
+function toText (value, bytes) {
+  if (Array.isArray(value)) return value.map((item) => toText(item, bytes))
+  if (value === null || typeof value !== 'object') return value
+  if (value.$ === 'bytes' || value.$ === 'array') {
+    const { at, n, ...rest } = value
+    return { ...rest, b64: bytes.subarray(at, at + n).toString('base64') }
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toText(item, bytes)]))
+}
+
+class Agent {
+  constructor () {
+    const folder = new URL('../../../runtimes/javascript/', here).pathname
+    const { agent: [program, ...flags] } = JSON.parse(readFileSync(`${folder}manifest.json`))
+    const argv = flags.map((word) => word.replace('/run/cloche/', folder))
+    this.process = spawn(program, argv, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] })
+    this.channel = this.process.stdio[3]
+    this.have = Buffer.alloc(0)
+    this.waiting = []
+    this.id = 0
+    this.channel.on('data', (data) => {
+      this.have = Buffer.concat([this.have, data])
+      this.cut()
+    })
+  }
+
+  cut () {
+    while (this.have.length >= 8 && this.have.length >= 4 + this.have.readUInt32LE(0)) {
+      const end = 4 + this.have.readUInt32LE(0)
+      const jsonEnd = 8 + this.have.readUInt32LE(4)
+      const message = JSON.parse(this.have.subarray(8, jsonEnd))
+      const attachments = this.have.subarray(jsonEnd, end)
+      this.have = this.have.subarray(end)
+      this.waiting.shift()({ ...message, attachments })
+    }
+  }
+
+  call (code, args, more = {}) {
+    const attachments = []
+    const params = { language: 'javascript', code, filename: 'main.js', function: 'f', args: toFrame(args, attachments), kwargs: {}, schema: null, resultBytes: 1 << 26, ...more }
+    const json = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: ++this.id, method: 'call', params }))
+    const head = Buffer.alloc(8)
+    const body = Buffer.concat([json, ...attachments])
+    head.writeUInt32LE(4 + body.length, 0)
+    head.writeUInt32LE(json.length, 4)
+    this.channel.write(Buffer.concat([head, body]))
+    return new Promise((resolve) => this.waiting.push(resolve))
+  }
+}
+
+before(() => { agent = new Agent() })
+after(() => agent.process.kill('SIGKILL'))
+
+const IDENTITY = 'function f (x) { return x }'
+
+for (const vector of vectors('values.json')) {
+  const refused = vector.unsupported?.includes('javascript')
+  test(`${vector.name} ${refused ? 'is refused' : 'comes back'}`, async () => {
+    const answer = await agent.call(IDENTITY, [vector.value])
+    if (refused) return assert.ok(answer.error)
+    assert.equal(answer.error, undefined, JSON.stringify(answer.error))
+    assert.deepEqual(toText(answer.result.value, answer.attachments), 'javascript' in vector ? vector.javascript : vector.value)
+  })
+}
+
+for (const vector of vectors('invalid.json')) {
+  test(`${vector.name} is refused and the agent lives`, async () => {
+    const answer = await agent.call(IDENTITY, [vector.value])
+    assert.ok(answer.error, JSON.stringify(answer.result))
+    assert.equal((await agent.call(IDENTITY, [1])).result.value, 1)
+  })
+}
+
+const refusals = {
+  'a function': ['() => [() => 1]', /^\$\[0\]: function cannot be sent/],
+  'a symbol': ['() => ({ a: Symbol() })', /^\$\.a: symbol cannot be sent/],
+  'a cycle': ['() => { const o = {}; o.self = o; return o }', /^\$\.self: cycle cannot be sent/],
+  'a regular expression': ['() => [/x/]', /^\$\[0\]: regular expression cannot be sent/],
+  'a promise inside': ['() => [Promise.resolve(1)]', /^\$\[0\]: promise cannot be sent/],
+  'a lone surrogate': ['() => "\\ud800"', /lone surrogate/],
+  'a proxy': ['() => new Proxy({}, {})', /proxy cannot be sent/]
+}
+for (const [name, [code, message]] of Object.entries(refusals)) {
+  test(`${name} is refused by its path`, async () => {
+    const answer = await agent.call(`const f = ${code}`, [])
+    assert.equal(answer.error.data.type, 'TypeError')
+    assert.match(answer.error.data.message, message)
+  })
+}
+
+test('a result over its limit is refused', async () => {
+  const answer = await agent.call('const f = () => "x".repeat(1000)', [], { resultBytes: 100 })
+  assert.equal(answer.error.data.type, 'RangeError')
+})
+
+test('what user code does to built-ins does not reach the channel', async () => {
+  const code = `function f (x) {
+    JSON.stringify = JSON.parse = () => { throw new Error('mine') }
+    Array.prototype.push = Array.prototype.map = Object.keys = Map.prototype.forEach = () => 'mine'
+    Object.prototype.toJSON = () => 'mine'
+    Buffer.concat = TextEncoder.prototype.encode = () => 'mine'
+    return { x, m: [1, 2] }
+  }`
+  const own = new Agent()
+  try {
+    assert.deepEqual((await own.call(code, [5])).result.value, { x: 5, m: [1, 2] })
+    assert.equal((await own.call(IDENTITY, ['again'])).result.value, 'again')
+  } finally {
+    own.process.kill('SIGKILL')
+  }
+})
+
+const signatures = [
+  ['positions', '(a, b = 2, ...rest) => [a, b, rest]', [1, 5, 6], {}, [1, 5, [6]]],
+  ['names map to positions', 'function f (a, b) { return [a, b] }', [], { b: 2, a: 1 }, [1, 2]],
+  ['an options object by pattern', 'function f (a, { x = 1, y } = {}) { return [a, x, y] }', [0], { y: 3 }, [0, 1, 3]],
+  ['an options object by name', 'function f (a, options) { return [a, options.z] }', [0], { z: 3 }, [0, 3]],
+  ['strings and comments in defaults', 'function f (a = "),(", b /* , c */ = `)`) { return [a, b] }', [], { b: 1 }, ['),(', 1]],
+  ['keywords as args', 'function f (a, b) { return [a, b] }', { a: 1, b: 2 }, {}, [1, 2]],
+  ['items with an index', 'function f (a, b) { return [a, b] }', [{ index: 1, value: 'b' }, { index: 0, value: 'a' }], {}, ['a', 'b']]
+]
+for (const [name, code, args, kwargs, expected] of signatures) {
+  test(`signature: ${name}`, async () => {
+    const answer = await agent.call(code.startsWith('function') ? code : `const f = ${code}`, args, { kwargs })
+    assert.deepEqual(answer.result?.value, expected, JSON.stringify(answer.error))
+    assert.equal(answer.result.signatureSource, 'inferred')
+  })
+}
+
+test('a keyword that nothing takes is named', async () => {
+  const answer = await agent.call('function f (a) { return a }', [1], { kwargs: { wrong: 1 } })
+  assert.match(answer.error.data.message, /'wrong'/)
+})
+
+test('the stack is in the coordinates of the user', async () => {
+  const answer = await agent.call('function f () {\n  throw new RangeError("bad")\n}', [])
+  assert.match(answer.error.data.stack, /^RangeError: bad\n {4}at f \(main\.js:2:9\)$/)
+})
