@@ -40,15 +40,16 @@ const state = { id: undefined, answered: true, resultBytes: 0 }
 const { setImmediate } = globalThis
 const stdio = [process.stdout, process.stderr]
 
-function send (message, attachments) {
+// An id is answered once: by the result, the error, or what ended the process.
+function answer (write, ...rest) {
   if (state.answered) return
   state.answered = true
-  channel.write({ jsonrpc: '2.0', id: state.id, ...message }, attachments)
+  write(state.id, ...rest)
 }
 
 function sendError (thrown) {
   const data = errors.describe(thrown)
-  send({ error: { code: -32000, message: data.message, data } }, [])
+  answer(channel.writeError, -32000, data.message, data)
 }
 
 function sendResult (value, signatureSource) {
@@ -59,7 +60,7 @@ function sendResult (value, signatureSource) {
     sendError(thrown)
     return
   }
-  send({ result: { value: encoded.value, signatureSource } }, encoded.attachments)
+  answer(channel.writeResult, encoded.value, signatureSource, encoded.attachments)
 }
 
 async function collect (value) {
@@ -88,7 +89,7 @@ function start (message) {
   state.id = message.id
   state.answered = false
   if (message.method !== 'call') {
-    send({ error: { code: -32601, message: `there is no method ${message.method}` } }, [])
+    answer(channel.writeError, -32601, `there is no method ${message.method}`)
     return
   }
   state.resultBytes = message.params.resultBytes

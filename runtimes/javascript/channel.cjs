@@ -73,4 +73,8 @@ function write (message, attachments) {
   writeFull(frame)
 }
 
-return { read, write, attachments: () => current }
+// Messages are made here: an object of the main realm would be written as its user's toJSON says.
+const writeResult = (id, value, signatureSource, attachments) => write({ jsonrpc: '2.0', id, result: { value, signatureSource } }, attachments)
+const writeError = (id, code, message, data) => write({ jsonrpc: '2.0', id, error: { code, message, data } }, [])
+
+return { read, writeResult, writeError, attachments: () => current }

@@ -4,13 +4,23 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/* Nothing needs no room: a buffer that is still empty has none to give. */
+static int reserve(struct buf *out, size_t size, char **ret)
+{
+        *ret = buf_reserve(out, size);
+        if (*ret || size == 0)
+                return 0;
+        return size > out->max - out->size ? -ENOBUFS : -ENOMEM;
+}
+
 int base64_encode(struct buf *out, const void *data, size_t size)
 {
         const unsigned char *in = data;
-        char *at = buf_reserve(out, (size + 2) / 3 * 4);
+        char *at;
+        int r = reserve(out, (size + 2) / 3 * 4, &at);
 
-        if (!at)
-                return -ENOBUFS;
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < size; i += 3) {
                 size_t have = size - i < 3 ? size - i : 3;
                 uint32_t word = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) | (have > 2 ? in[i + 2] : 0);
@@ -39,14 +49,14 @@ int base64_decode(struct buf *out, const char *text, size_t size)
 {
         size_t padding = size && text[size - 1] == '=' ? 1 + (size > 1 && text[size - 2] == '=') : 0;
         uint32_t word = 0;
-        int bits = 0;
+        int bits = 0, r;
         char *at;
 
         if (size % 4)
                 return -EINVAL;
-        at = buf_reserve(out, size / 4 * 3 - padding);
-        if (size && !at)
-                return -ENOBUFS;
+        r = reserve(out, size / 4 * 3 - padding, &at);
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < size - padding; i++) {
                 int d = digit(text[i]);
 

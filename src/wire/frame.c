@@ -67,8 +67,11 @@ int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_e
         if (r->in.size < HEAD_SIZE)
                 return 0;
         json_size = get_u32(r->in.data + LENGTH_SIZE);
-        if (json_size > length - LENGTH_SIZE || json_size > FRAME_JSON_BYTES_MAX)
+        if (json_size > length - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u", length, json_size);
+        if (json_size > FRAME_JSON_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are taken", json_size,
+                               FRAME_JSON_BYTES_MAX);
         if (r->in.size < (size_t)length + LENGTH_SIZE)
                 return 0;
         *ret = (struct frame){

@@ -19,7 +19,7 @@ struct frame {
 /* Collects bytes of a stream and cuts frames out of them; never holds more than max_bytes and one read. */
 struct frame_reader {
         struct buf in;
-        size_t max_bytes; /* of one frame, headers included */
+        size_t max_bytes; /* of one frame, as its length counts: all but the length itself */
         size_t given;     /* bytes of the frame last given, dropped at the next call */
 };
 

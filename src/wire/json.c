@@ -44,10 +44,13 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
 {
         json_error_t error;
         json_t *value;
+        const char *nul = memchr(text, '\0', size);
         int r = check_depth(text, size, e);
 
         if (r < 0)
                 return r;
+        if (nul) /* jansson takes one at the end for the end */
+                return err_set(e, CLOCHE_E_INVALID_JSON, "a NUL byte at byte %zu", (size_t)(nul - text));
         value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
         if (!value)
                 return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line, error.column);

@@ -91,8 +91,11 @@ static int is_frame(const struct frame *f, const json_t *want)
 {
         const char *json = json_string_value(json_object_get(want, "json"));
         char attachments[256];
-        size_t size = from_hex(json_string_value(json_object_get(want, "attachments")), attachments, sizeof(attachments));
+        size_t size;
 
+        if (!want) /* counted only */
+                return 1;
+        size = from_hex(json_string_value(json_object_get(want, "attachments")), attachments, sizeof(attachments));
         return f->json_size == strlen(json) && memcmp(f->json, json, f->json_size) == 0 && f->attachments_size == size &&
                memcmp(f->attachments, attachments, size) == 0;
 }
@@ -609,7 +612,6 @@ static void test_rpc_build(void)
         rpc_message_done(&m);
         CHECK(failed(rpc_request(json_integer(1), "call", json_object(), NULL, 0, &small, &err), CLOCHE_E_TOO_LARGE, "room") && small.size == 0,
               "a request over the buffer's maximum");
-#ifdef RPC_ANSWERS
         CHECK(rpc_result(json_string("a"), json_null(), "b", 1, &out, &err) == 0 && reads(&out, "b", &m) && m.kind == RPC_RESULT && json_is_null(m.result),
               "a result there and back");
         rpc_message_done(&m);
@@ -621,7 +623,6 @@ static void test_rpc_build(void)
                       json_is_object(json_object_get(m.error, "data")),
               "an error for a request that could not be read");
         rpc_message_done(&m);
-#endif
 }
 
 int main(void)
