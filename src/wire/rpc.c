@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
-                struct buf *out, struct cloche_err *e)
+/* message is stolen; NULL: it could not be made. */
+static int send_message(json_t *message, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
 {
-        json_t *message = json_pack("{s:s, s:s, s:o*, s:o*}", "jsonrpc", "2.0", "method", method, "params", params, "id", id);
         char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
         int r = text ? frame_build(out, text, strlen(text), attachments, attachments_size, e)
                      : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write a message");
@@ -18,6 +17,27 @@ int rpc_request(json_t *id, const char *method, json_t *params, const void *atta
         free(text);
         json_decref(message);
         return r;
+}
+
+int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
+                struct buf *out, struct cloche_err *e)
+{
+        return send_message(json_pack("{s:s, s:s, s:o*, s:o*}", "jsonrpc", "2.0", "method", method, "params", params, "id", id),
+                            attachments, attachments_size, out, e);
+}
+
+int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
+               struct cloche_err *e)
+{
+        return send_message(json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", id, "result", result), attachments,
+                            attachments_size, out, e);
+}
+
+int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e)
+{
+        return send_message(json_pack("{s:s, s:o, s:{s:i, s:s, s:o*}}", "jsonrpc", "2.0", "id", id ? id : json_null(), "error", "code", code, "message",
+                                      message, "data", data),
+                            NULL, 0, out, e);
 }
 
 static int is_id(const json_t *id)

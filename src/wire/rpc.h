@@ -21,6 +21,11 @@ struct rpc_message {
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e);
 
+/* Append an answer. id (of an error NULL: unknown), result and data (NULL: none) are stolen, also on failure. */
+int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
+               struct cloche_err *e);
+int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e);
+
 /* -CLOCHE_E_PROTOCOL when the frame holds no such message. ret is done with rpc_message_done(). */
 int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);
 void rpc_message_done(struct rpc_message *m);
