@@ -126,7 +126,7 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
         if (r == 0)
                 r = caps_drop_all(e); /* all above needed them; sets no_new_privs, which the filter needs */
         if (r == 0)
-                r = jail_seccomp_load(plan->filter, e); /* last: it forbids the rest */
+                r = jail_seccomp_load(e); /* last: it forbids the rest */
         return r;
 }
 

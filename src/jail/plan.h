@@ -2,7 +2,6 @@
 #ifndef CLOCHE_JAIL_PLAN_H
 #define CLOCHE_JAIL_PLAN_H
 
-#include <linux/filter.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,7 +16,6 @@ struct jail_plan {
         uint64_t file_bytes, open_files, pids, cpu_ms;
         uint64_t data_bytes; /* RLIMIT_DATA where no control group holds memory; UINT64_MAX: none */
         int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
-        const struct sock_fprog *filter;
         int init_fd;    /* sealed program of PID 1 */
         int control_fd; /* becomes descriptor 3 of PID 1 */
         const int *tasks_fds; /* the way into the box's control groups (cgroup_enter) */

@@ -46,7 +46,6 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .cpu_ms = spec->limits.cpu_ms,
                 .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
                 .own_groups = keeper->is_root,
-                .filter = &keeper->filter,
                 .init_fd = keeper->init_program_fd,
         };
 }

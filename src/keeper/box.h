@@ -5,7 +5,6 @@
 #include "jail/cgroup.h"
 #include "protocol.h"
 
-#include <linux/filter.h>
 #include <sys/types.h>
 
 struct box {
@@ -15,7 +14,6 @@ struct box {
 
 struct keeper_state {
         struct cgroup_host cgroups;
-        struct sock_fprog filter;
         int init_program_fd;
         int is_root; /* may give each box a host user of its own */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];

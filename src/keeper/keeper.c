@@ -5,7 +5,6 @@
 #include "base/fd.h"
 #include "box.h"
 #include "guards.h"
-#include "jail/seccomp.h"
 #include "request.h"
 
 #include <fcntl.h>
@@ -160,7 +159,7 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the out-of-memory score");
         cgroup_host_open(&keeper->cgroups);
         guards_fill(keeper);
-        return jail_seccomp_build(&keeper->filter, e);
+        return 0;
 }
 
 static void drop_all(struct keeper_state *keeper)
@@ -175,7 +174,6 @@ static void drop_all(struct keeper_state *keeper)
                 if (keeper->boxes[box].init_pid)
                         (void)box_drop(keeper, box, &usage, NULL);
         cgroup_host_close(&keeper->cgroups);
-        jail_seccomp_done(&keeper->filter);
 }
 
 /* A keeper that cannot start says so in the answer to the greeting, then ends. */

@@ -68,7 +68,8 @@ int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_e
                 return 0;
         json_size = get_u32(r->in.data + LENGTH_SIZE);
         if (json_size > length - LENGTH_SIZE)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u", length, json_size);
+                return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u", length,
+                               json_size, length - LENGTH_SIZE);
         if (json_size > FRAME_JSON_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are taken", json_size,
                                FRAME_JSON_BYTES_MAX);

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "frame.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,8 +21,12 @@ static const char *skip_string(const char *at, const char *end)
 /* Before jansson recurses: its own bound is 2048 and not ours. Unbalanced text is its business. */
 static int check_depth(const char *text, size_t size, struct cloche_err *e)
 {
-        const char *end = text + size;
+        const char *end;
         int depth = 0;
+
+        if (size > FRAME_JSON_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size, FRAME_JSON_BYTES_MAX);
+        end = text + size;
 
         for (const char *at = text; at < end;) {
                 if (*at == '"') {
@@ -44,11 +49,12 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
 {
         json_error_t error;
         json_t *value;
-        const char *nul = memchr(text, '\0', size);
+        const char *nul;
         int r = check_depth(text, size, e);
 
         if (r < 0)
                 return r;
+        nul = memchr(text, '\0', size);
         if (nul) /* jansson takes one at the end for the end */
                 return err_set(e, CLOCHE_E_INVALID_JSON, "a NUL byte at byte %zu", (size_t)(nul - text));
         value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
@@ -95,9 +101,9 @@ static int append_number(struct buf *out, const char *at, size_t size)
 
 int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e)
 {
-        _cleanup_buf_ struct buf out = BUF_INIT(size * 4 + 64);
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_JSON_BYTES_MAX);
         const char *end = text + size;
-        int r = 0;
+        int r = size > FRAME_JSON_BYTES_MAX ? -ENOBUFS : 0;
 
         for (const char *at = text; r == 0 && at < end;) {
                 const char *next = at + 1;
@@ -113,6 +119,8 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
                 }
                 at = next;
         }
+        if (r == -ENOBUFS)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size, FRAME_JSON_BYTES_MAX);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
         return json_load_text(out.data ? out.data : "", out.size, ret, e);

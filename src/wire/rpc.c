@@ -4,6 +4,7 @@
 #include "json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +50,10 @@ static int parse_call(struct rpc_message *m, struct cloche_err *e)
 {
         const json_t *method = json_object_get(m->root, "method");
 
-        if (!json_is_string(method))
-                return err_set(e, CLOCHE_E_PROTOCOL, "\"method\" of a message must be a string");
+        if (!json_is_string(method) || strlen(json_string_value(method)) != json_string_length(method))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"method\" of a message must be a string without NUL");
+        if (json_object_get(m->root, "result") || json_object_get(m->root, "error"))
+                return err_set(e, CLOCHE_E_PROTOCOL, "a message with \"method\" must have no \"result\" and no \"error\"");
         m->method = json_string_value(method);
         m->params = json_object_get(m->root, "params");
         if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
@@ -59,6 +62,11 @@ static int parse_call(struct rpc_message *m, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "\"id\" of a request must be a string or an integer");
         m->kind = m->id ? RPC_REQUEST : RPC_NOTIFICATION;
         return 0;
+}
+
+static int is_int(const json_t *value)
+{
+        return json_is_integer(value) && json_integer_value(value) >= INT_MIN && json_integer_value(value) <= INT_MAX;
 }
 
 static int parse_answer(struct rpc_message *m, struct cloche_err *e)
@@ -76,8 +84,8 @@ static int parse_answer(struct rpc_message *m, struct cloche_err *e)
                 return 0;
         code = json_object_get(m->error, "code");
         message = json_object_get(m->error, "message");
-        if (!json_is_integer(code) || llabs(json_integer_value(code)) > INT32_MAX || !json_is_string(message))
-                return err_set(e, CLOCHE_E_PROTOCOL, "\"error\" must have an integer \"code\" and a string \"message\"");
+        if (!is_int(code) || !json_is_string(message))
+                return err_set(e, CLOCHE_E_PROTOCOL, "\"error\" of a message must have an integer \"code\" and a string \"message\"");
         m->error_code = (int)json_integer_value(code);
         m->error_message = json_string_value(message);
         return 0;
@@ -85,9 +93,9 @@ static int parse_answer(struct rpc_message *m, struct cloche_err *e)
 
 static int parse(struct rpc_message *m, struct cloche_err *e)
 {
-        const char *version = json_string_value(json_object_get(m->root, "jsonrpc"));
+        const json_t *version = json_object_get(m->root, "jsonrpc");
 
-        if (!json_is_object(m->root) || !version || strcmp(version, "2.0") != 0)
+        if (!json_is_object(m->root) || json_string_length(version) != 3 || strcmp(json_string_value(version), "2.0") != 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a message must be an object with \"jsonrpc\": \"2.0\"");
         m->id = json_object_get(m->root, "id");
         return json_object_get(m->root, "method") ? parse_call(m, e) : parse_answer(m, e);

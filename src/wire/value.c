@@ -12,6 +12,8 @@
 #define BIGINT_DIGITS_MAX (1u << 20)
 #define SAFE_INTEGER_MAX INT64_C(9007199254740991)
 #define TEXT_BYTES_MAX (256u << 20)
+#define PATH_BYTES_MAX 116
+#define NAME_BYTES_MAX 40
 
 enum form { FROM_FRAME, FROM_TEXT };
 
@@ -23,13 +25,15 @@ struct range {
 struct walk {
         enum form form;
         enum cloche_code code; /* of refusals */
-        char path[120];
+        char path[PATH_BYTES_MAX + sizeof("…")];
         size_t path_size;
         int depth;
         const unsigned char *attachments; /* FROM_FRAME */
         uint64_t attachments_size;
-        struct buf *out; /* FROM_TEXT */
-        struct range *ranges;
+        struct buf *out;      /* FROM_TEXT */
+        size_t attached;      /* attachments seen */
+        uint64_t named_size;  /* bytes they name together */
+        struct range *ranges; /* FROM_FRAME: those that are not empty */
         size_t range_count, range_room;
         struct cloche_err *e;
 };
@@ -39,15 +43,37 @@ static int refuse(struct walk *w, const char *what)
         return err_set(w->e, w->code, "$%s: %s", w->path, what);
 }
 
-/* Paths are for people: a long one is cut. Returns what to restore. */
+static int no_memory(struct walk *w)
+{
+        return err_os(w->e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
+}
+
+/* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
+static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
+{
+        size_t size = strnlen(name, NAME_BYTES_MAX + 1);
+
+        if (size > NAME_BYTES_MAX)
+                for (size = NAME_BYTES_MAX; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;)
+                        size--;
+        for (size_t i = 0; i < size; i++)
+                ret[i] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
+        ret[size] = '\0';
+        return ret;
+}
+
+/* Paths are for people: a long one is cut behind a step. Returns what to restore. */
 static size_t enter(struct walk *w, const char *step)
 {
-        size_t before = w->path_size, room = sizeof(w->path) - 1 - before, size = strlen(step);
+        size_t before = w->path_size, size = strlen(step);
 
-        size = size < room ? size : room;
-        memcpy(w->path + before, step, size);
-        w->path_size = before + size;
-        w->path[w->path_size] = '\0';
+        if (before + size <= PATH_BYTES_MAX) {
+                memcpy(w->path + before, step, size + 1);
+                w->path_size = before + size;
+        } else if (before <= PATH_BYTES_MAX) {
+                strcpy(w->path + before, "…");
+                w->path_size = sizeof(w->path) - 1; /* no step fits behind it */
+        }
         return before;
 }
 
@@ -57,18 +83,28 @@ static void leave(struct walk *w, size_t before)
         w->path[before] = '\0';
 }
 
+static int is_identifier(const char *key)
+{
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$0123456789";
+
+        return *key && !strchr("0123456789", *key) && !key[strspn(key, letters)];
+}
+
 static int convert(struct walk *w, const json_t *value, json_t **ret);
 
 static int convert_key(struct walk *w, const json_t *value, const char *key, json_t **ret)
 {
-        char step[48];
+        char name[NAME_BYTES_MAX + 1], step[NAME_BYTES_MAX + 8];
         size_t before;
         int r;
 
-        snprintf(step, sizeof(step), ".%.40s", key);
+        printable(key, name);
+        if (is_identifier(key))
+                snprintf(step, sizeof(step), ".%s", name);
+        else
+                snprintf(step, sizeof(step), "[\"%s\"]", name);
         before = enter(w, step);
         r = convert(w, value, ret);
-
         leave(w, before);
         return r;
 }
@@ -96,11 +132,11 @@ static int convert_array(struct walk *w, const json_t *value, json_t **ret)
 
                 if (r < 0 || json_array_append_new(array, item) < 0) {
                         json_decref(array);
-                        return r < 0 ? r : refuse(w, "out of memory");
+                        return r < 0 ? r : no_memory(w);
                 }
         }
         *ret = array;
-        return array ? 0 : refuse(w, "out of memory");
+        return array ? 0 : no_memory(w);
 }
 
 /* -- tagged forms --------------------------------------------------------------------------------------------- */
@@ -112,16 +148,27 @@ static int compare_ranges(const void *a, const void *b)
         return x->at < y->at ? -1 : x->at > y->at;
 }
 
+static const char shared_bytes[] = "two values share bytes of the attachments";
+
+static int count_attachment(struct walk *w)
+{
+        return w->attached++ < VALUE_ATTACHMENTS_MAX ? 0 : refuse(w, "more than 65536 attachments");
+}
+
 static int note_range(struct walk *w, uint64_t at, uint64_t size)
 {
-        if (w->range_count == VALUE_ATTACHMENTS_MAX)
-                return refuse(w, "more than 65536 attachments");
+        w->named_size += size;
+        /* More named than there are: known before they are copied again and again. */
+        if (w->named_size > w->attachments_size)
+                return refuse(w, shared_bytes);
+        if (size == 0)
+                return 0;
         if (w->range_count == w->range_room) {
                 size_t room = w->range_room ? w->range_room * 2 : 16;
                 struct range *grown = realloc(w->ranges, room * sizeof(*grown));
 
                 if (!grown)
-                        return refuse(w, "out of memory");
+                        return no_memory(w);
                 w->ranges = grown;
                 w->range_room = room;
         }
@@ -135,7 +182,7 @@ static int check_overlap(struct walk *w)
                 qsort(w->ranges, w->range_count, sizeof(w->ranges[0]), compare_ranges);
         for (size_t i = 1; i < w->range_count; i++)
                 if (w->ranges[i - 1].at + w->ranges[i - 1].size > w->ranges[i].at)
-                        return refuse(w, "two values share bytes of the attachments");
+                        return refuse(w, shared_bytes);
         return 0;
 }
 
@@ -147,10 +194,17 @@ static const struct {
         {"u32", 4}, {"i64", 8}, {"u64", 8}, {"f32", 4}, {"f64", 8},
 };
 
-static unsigned element_size(const char *type)
+/* A string may hold NUL: what is compared is all of it. */
+static int is_text(const json_t *value, const char *text)
 {
-        for (size_t i = 0; type && i < sizeof(element_types) / sizeof(element_types[0]); i++)
-                if (strcmp(type, element_types[i].name) == 0)
+        return json_is_string(value) && json_string_length(value) == strlen(text) &&
+               memcmp(json_string_value(value), text, strlen(text)) == 0;
+}
+
+static unsigned element_size(const json_t *type)
+{
+        for (size_t i = 0; i < sizeof(element_types) / sizeof(element_types[0]); i++)
+                if (is_text(type, element_types[i].name))
                         return element_types[i].size;
         return 0;
 }
@@ -163,17 +217,20 @@ static int bytes_from_text(struct walk *w, const json_t *value, json_t *made, ui
 
         if (!json_is_string(text))
                 return refuse(w, "\"b64\" must be a string");
-        if (w->range_count++ == VALUE_ATTACHMENTS_MAX)
-                return refuse(w, "more than 65536 attachments");
+        r = count_attachment(w);
+        if (r < 0)
+                return r;
         r = base64_decode(w->out, json_string_value(text), json_string_length(text));
         if (r == -EINVAL)
                 return refuse(w, "\"b64\" is not base64");
+        if (r == -ENOMEM)
+                return no_memory(w);
         if (r < 0)
                 return err_set(w->e, CLOCHE_E_TOO_LARGE, "$%s: the bytes of all values together are too many", w->path);
         *ret_size = w->out->size - at;
         if (json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0 ||
             json_object_set_new(made, "n", json_integer((json_int_t)*ret_size)) < 0)
-                return refuse(w, "out of memory");
+                return no_memory(w);
         return 0;
 }
 
@@ -190,7 +247,9 @@ static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, u
         size = (uint64_t)json_integer_value(n);
         if (offset > w->attachments_size || size > w->attachments_size - offset)
                 return refuse(w, "the range is outside the attachments");
-        r = note_range(w, offset, size);
+        r = count_attachment(w);
+        if (r == 0)
+                r = note_range(w, offset, size);
         if (r < 0)
                 return r;
         *ret_size = size;
@@ -198,14 +257,14 @@ static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, u
                 return 0;
         if (base64_encode(&text, w->attachments + offset, size) < 0 ||
             json_object_set_new(made, "b64", json_stringn_nocheck(text.data ? text.data : "", text.size)) < 0)
-                return refuse(w, "out of memory");
+                return no_memory(w);
         return 0;
 }
 
 static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
 {
-        const char *type = json_string_value(json_object_get(value, "t"));
-        int typed = strcmp(json_string_value(json_object_get(value, "$")), "array") == 0;
+        json_t *type = json_object_get(value, "t");
+        int typed = is_text(json_object_get(value, "$"), "array");
         unsigned size = typed ? element_size(type) : 1;
         uint64_t have = 0;
         int r;
@@ -219,8 +278,8 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
                 return r;
         if (have % size)
                 return refuse(w, "the bytes are no whole number of elements");
-        if (typed && json_object_set_new(made, "t", json_string(type)) < 0)
-                return refuse(w, "out of memory");
+        if (typed && json_object_set(made, "t", type) < 0)
+                return no_memory(w);
         return 0;
 }
 
@@ -228,8 +287,8 @@ static int convert_number(struct walk *w, const json_t *v, json_t **ret)
 {
         static const char *const names[] = {"NaN", "Infinity", "-Infinity", "-0"};
 
-        for (size_t i = 0; json_is_string(v) && i < sizeof(names) / sizeof(names[0]); i++)
-                if (strcmp(json_string_value(v), names[i]) == 0) {
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (is_text(v, names[i])) {
                         *ret = json_deep_copy(v);
                         return 0;
                 }
@@ -246,8 +305,9 @@ static int convert_bigint(struct walk *w, const json_t *v, json_t **ret)
                 size--;
         }
         digits = text ? strspn(text, "0123456789") : 0;
-        if (!text || digits != size || digits == 0 || digits > BIGINT_DIGITS_MAX || (text[0] == '0' && digits > 1))
-                return refuse(w, "\"v\" of a bigint must be decimal digits without leading zeros");
+        if (!text || digits != size || digits == 0 || digits > BIGINT_DIGITS_MAX ||
+            (text[0] == '0' && json_string_length(v) > 1))
+                return refuse(w, "\"v\" of a bigint must be decimal digits without leading zeros, at most 2^20");
         *ret = json_deep_copy(v);
         return 0;
 }
@@ -339,7 +399,7 @@ static int convert_map(struct walk *w, const json_t *v, json_t **ret)
 static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
 {
         json_t *seen = json_object();
-        int r = seen ? convert_map(w, v, ret) : refuse(w, "out of memory"), bad = 0;
+        int r = seen ? convert_map(w, v, ret) : no_memory(w), bad = 0;
 
         for (size_t i = 0; r == 0 && !bad && i < json_array_size(v); i++) {
                 const json_t *key = json_array_get(json_array_get(v, i), 0);
@@ -362,37 +422,40 @@ static const struct {
         {"set", convert_set},       {"map", convert_map},       {"object", convert_escaped},
 };
 
-static int convert_v(struct walk *w, const json_t *value, const char *tag, json_t *made)
+static int convert_v(struct walk *w, const json_t *value, const json_t *tag, json_t *made)
 {
+        char name[NAME_BYTES_MAX + 1];
+
         for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
                 json_t *v;
                 int r;
 
-                if (strcmp(tag, tags[i].name) != 0)
+                if (!is_text(tag, tags[i].name))
                         continue;
                 if (json_object_size(value) != 2 || !json_object_get(value, "v"))
                         return refuse(w, "this tag has \"v\" and no other key");
                 r = tags[i].convert(w, json_object_get(value, "v"), &v);
                 if (r < 0)
                         return r;
-                return json_object_set_new(made, "v", v) < 0 ? refuse(w, "out of memory") : 0;
+                return json_object_set_new(made, "v", v) < 0 ? no_memory(w) : 0;
         }
-        return err_set(w->e, w->code, "$%s: there is no tag \"%.40s\"", w->path, tag);
+        return err_set(w->e, w->code, "$%s: there is no tag \"%s\"", w->path,
+                       printable(json_string_value(tag), name));
 }
 
 static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
 {
-        const char *tag = json_string_value(json_object_get(value, "$"));
+        json_t *tag = json_object_get(value, "$");
         json_t *made = json_object();
         int r;
 
-        if (!tag)
+        if (!json_is_string(tag))
                 r = refuse(w, "\"$\" must name a tag");
-        else if (!made || json_object_set_new(made, "$", json_string(tag)) < 0)
-                r = refuse(w, "out of memory");
-        else if (strcmp(tag, "bytes") == 0 || strcmp(tag, "array") == 0)
+        else if (!made || json_object_set(made, "$", tag) < 0)
+                r = no_memory(w);
+        else if (is_text(tag, "bytes") || is_text(tag, "array"))
                 r = convert_bytes(w, value, made);
-        else if (strcmp(tag, "undefined") == 0)
+        else if (is_text(tag, "undefined"))
                 r = json_object_size(value) == 1 ? 0 : refuse(w, "undefined has no other key");
         else
                 r = convert_v(w, value, tag, made);
@@ -420,11 +483,11 @@ static int convert_object(struct walk *w, const json_t *value, json_t **ret)
 
                 if (r < 0 || json_object_set_new_nocheck(object, key, item) < 0) {
                         json_decref(object);
-                        return r < 0 ? r : refuse(w, "out of memory");
+                        return r < 0 ? r : no_memory(w);
                 }
         }
         *ret = object;
-        return object ? 0 : refuse(w, "out of memory");
+        return object ? 0 : no_memory(w);
 }
 
 static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
@@ -435,7 +498,7 @@ static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
         if (json_string_length(value) > TEXT_BYTES_MAX)
                 return refuse(w, "a string of more than 256 MiB");
         *ret = json_deep_copy(value);
-        return *ret ? 0 : refuse(w, "out of memory");
+        return *ret ? 0 : no_memory(w);
 }
 
 static int convert(struct walk *w, const json_t *value, json_t **ret)
@@ -457,8 +520,12 @@ static int convert(struct walk *w, const json_t *value, json_t **ret)
 int value_from_text(json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e)
 {
         struct walk w = {.form = FROM_TEXT, .code = CLOCHE_E_INVALID_JSON, .out = attachments, .e = e};
+        size_t before = attachments->size;
+        int r = convert(&w, value, ret);
 
-        return convert(&w, value, ret);
+        if (r < 0)
+                attachments->size = before;
+        return r;
 }
 
 int value_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
@@ -471,13 +538,15 @@ int value_to_text(const json_t *value, const void *attachments, size_t attachmen
                 .attachments_size = attachments_size,
                 .e = e,
         };
-        int r = convert(&w, value, ret);
+        json_t *made = NULL;
+        int r = convert(&w, value, &made);
 
-        if (r == 0) {
+        if (r == 0)
                 r = check_overlap(&w);
-                if (r < 0)
-                        json_decref(*ret);
-        }
+        if (r == 0)
+                *ret = made;
+        else
+                json_decref(made);
         free(w.ranges);
         return r;
 }
