@@ -4,7 +4,8 @@
 const DEPTH_MAX = 200
 const ATTACHMENTS_MAX = 65536
 const { types } = host
-const has = (object, key) => Object.prototype.hasOwnProperty.call(object, key)
+// A key that is no string would be turned into one: ["set"] is not the tag "set".
+const has = (object, key) => typeof key === 'string' && Object.prototype.hasOwnProperty.call(object, key)
 const refuse = (path, what) => { throw new host.TypeError(`$${path}: ${what}`) }
 const step = (key) => /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
 const isText = (text) => !/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?:[^\uD800-\uDBFF]|^)[\uDC00-\uDFFF]/.test(text)
