@@ -1,8 +1,10 @@
 #include "engine.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,14 @@ static int absolute(const char *path, char **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
+static int open_probe(const char *libexec_dir)
+{
+        char path[4200];
+
+        snprintf(path, sizeof(path), "%s/cloche-probe", libexec_dir);
+        return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static int start(cloche_engine *engine, const struct cloche_engine_options *opt, struct cloche_err *e)
 {
         char libexec[4096], runtimes[4096];
@@ -83,6 +93,8 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
                 r = runtimes_load(runtimes_path, &engine->runtimes, e);
         if (r == 0)
                 r = absolute(libexec, &engine->libexec_dir, e);
+        if (r == 0)
+                engine->probe_fd = open_probe(engine->libexec_dir);
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &engine->keeper, e);
         free(runtimes_path);
@@ -105,6 +117,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "make a loop");
         }
         engine->optional_guards = opt->optional_guards;
+        engine->probe_fd = -EBADF;
         r = start(engine, opt, e);
         if (r < 0) {
                 cloche_engine_free(engine);
@@ -121,6 +134,7 @@ void cloche_engine_free(cloche_engine *engine)
         keeper_stop(engine->keeper);
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);
+        fd_close(&engine->probe_fd);
         free(engine->image);
         free(engine->libexec_dir);
         free(engine);

@@ -17,6 +17,7 @@ struct cloche_engine {
         struct keeper *keeper;
         struct runtimes runtimes;
         char *image, *libexec_dir;
+        int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
         uint32_t optional_guards;
         uv_loop_t loop;
         unsigned runs; /* alive */

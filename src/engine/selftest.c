@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define PROBE_PATH "/tmp/cloche-probe"
 #define PROBE_PATIENCE_NS UINT64_C(30000000000)
@@ -33,18 +32,6 @@ static int make_box(cloche_engine *engine, struct box *box, struct cloche_err *e
         r = box_make(box, engine->keeper, spec, e);
         free(spec);
         return r;
-}
-
-static int put_probe(cloche_engine *engine, struct box *box, struct cloche_err *e)
-{
-        char path[4096];
-        _cleanup_fd_ int fd = -EBADF;
-
-        snprintf(path, sizeof(path), "%s/cloche-probe", engine->libexec_dir);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_KEEPER, errno, "open %s", path);
-        return box_put(box, PROBE_PATH, fd, 0755, e);
 }
 
 static int spawn_probe(struct box *box, int *ret_fd, struct cloche_err *e)
@@ -119,7 +106,8 @@ static void note_line(char *line, struct cloche_guard_report *reports)
 static int probe(cloche_engine *engine, struct box *box, struct buf *ret, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
-        int r = put_probe(engine, box, e);
+        int r = engine->probe_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir)
+                                     : box_put(box, PROBE_PATH, engine->probe_fd, 0755, e);
 
         if (r == 0)
                 r = spawn_probe(box, &fd, e);
