@@ -2,7 +2,7 @@
 import json
 import os
 import re
-from cloche import SOURCE, cli, equal, need_root
+from cloche import ORDINARY_USER, SOURCE, cli, equal, need_ordinary_user, need_root
 
 
 def guard_names():
@@ -44,8 +44,8 @@ def test_as_root_all_is_enforced():
 
 
 def test_an_ordinary_user_is_told_what_is_missing():
-    need_root()
-    rows = guards(prefix=["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"])
+    need_ordinary_user()
+    rows = guards(prefix=ORDINARY_USER)
     assert any(r["state"] != "enforced" for r in rows.values()), rows
     equal(rows["mount-namespace"]["state"], "enforced")
     equal(rows["seccomp"]["state"], "enforced")

@@ -298,6 +298,16 @@ def need_root():
         skip("needs root")
 
 
+ORDINARY_USER = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+
+
+def need_ordinary_user():
+    """Root, to become somebody else, and a build directory that user can reach."""
+    need_root()
+    if subprocess.run([*ORDINARY_USER, "test", "-x", CLI]).returncode:
+        skip("the build directory is closed to other users")
+
+
 def skip(reason):
     print(reason, flush=True)
     sys.exit(77)
