@@ -15,15 +15,22 @@ struct cli_option {
         int (*set)(struct cli_request *request, const char *value); /* 0, or a line was printed and CLI_BAD_INPUT */
 };
 
+/* How a subcommand works; what it is called and does stands in spec/operations.def. */
 struct cli_command {
-        const char *name, *usage, *summary, *description;
         const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
         int positional_max; /* before "--"; a language, a function */
         int takes_rest;     /* words behind "--" go to the script */
 };
 
-extern const struct cli_command command_call, command_run, command_selftest;
+struct cli_operation {
+        const char *name, *usage, *summary, *doc;
+        const struct cli_command *command;
+};
+
+#define CLOCHE_OPERATION(name, usage, summary, doc) extern const struct cli_command command_##name;
+#include <cloche/operations.def>
+#undef CLOCHE_OPERATION
 
 /* One line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
 int cli_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));

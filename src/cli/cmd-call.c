@@ -56,12 +56,6 @@ static int run(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_files, options_limits, options_box, NULL};
 
 const struct cli_command command_call = {
-        .name = "call",
-        .usage = "LANGUAGE [FUNCTION] (-c CODE | -f FILE | -) [OPTION…]",
-        .summary = "call a function in a box of its own",
-        .description = "Prints the result as JSON on standard output; what the function printed goes to standard error.\n"
-                       "Without FUNCTION: the one public function of the code, else the code is the function's body.\n"
-                       "Exit code: 0 success, 1 error or crash, 124 timeout, 143 cancelled, 2 bad input.",
         .tables = tables,
         .run = run,
         .positional_max = 2,

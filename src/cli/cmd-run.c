@@ -56,12 +56,6 @@ static int run(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_limits, options_box, NULL};
 
 const struct cli_command command_run = {
-        .name = "run",
-        .usage = "LANGUAGE (-c CODE | -f FILE | -) [OPTION…] [-- ARGUMENT…]",
-        .summary = "run a script in a box of its own",
-        .description = "Standard input, output and error are passed through as they come.\n"
-                       "Exit code: the script's own; 128 and the signal's number when one killed it; 124 timeout,\n"
-                       "143 cancelled, 2 bad input.",
         .tables = tables,
         .run = run,
         .positional_max = 1,

@@ -66,11 +66,6 @@ static int run(struct cli_request *request)
 static const struct cli_option *const tables[] = {options_json, options_box, NULL};
 
 const struct cli_command command_selftest = {
-        .name = "selftest",
-        .usage = "[OPTION…]",
-        .summary = "say what protects a box here, and prove it",
-        .description = "A line per guard: enforced, degraded or absent, and the reason. What can be tried from inside a box is\n"
-                       "tried by a guest of a small one. Exit code: 0 when every guard that was not named optional is enforced.",
         .tables = tables,
         .run = run,
 };

@@ -7,8 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&command_call, &command_run, &command_selftest};
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+static const struct cli_operation operations[] = {
+#define CLOCHE_OPERATION(name, usage, summary, doc) {#name, usage, summary, doc, &command_##name},
+#include <cloche/operations.def>
+#undef CLOCHE_OPERATION
+};
+#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
 int cli_bad(const char *format, ...)
 {
@@ -28,27 +32,27 @@ int cli_fail(const struct cloche_err *e)
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
-static const struct cli_command *find(const char *name)
+static const struct cli_operation *find(const char *name)
 {
-        for (size_t i = 0; i < COMMANDS; i++)
-                if (strcmp(commands[i]->name, name) == 0)
-                        return commands[i];
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if (strcmp(operations[i].name, name) == 0)
+                        return &operations[i];
         return NULL;
 }
 
 static int help(const char *name)
 {
-        const struct cli_command *command = name ? find(name) : NULL;
+        const struct cli_operation *operation = name ? find(name) : NULL;
 
-        if (name && !command)
+        if (name && !operation)
                 return cli_bad("there is no command '%s'", name);
-        if (command) {
-                options_help(command);
+        if (operation) {
+                options_help(operation);
                 return 0;
         }
         printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
-        for (size_t i = 0; i < COMMANDS; i++)
-                printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        for (size_t i = 0; i < OPERATIONS; i++)
+                printf("  %-10s %s\n", operations[i].name, operations[i].summary);
         printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
         return 0;
 }
@@ -61,19 +65,19 @@ static int wants_help(int argc, char **argv)
         return 0;
 }
 
-static int dispatch(const struct cli_command *command, int argc, char **argv)
+static int dispatch(const struct cli_operation *operation, int argc, char **argv)
 {
         struct cli_request *request;
         int code;
 
         if (wants_help(argc, argv))
-                return help(command->name);
+                return help(operation->name);
         request = calloc(1, sizeof(*request));
         if (!request)
                 return cli_bad("out of memory");
-        code = options_parse(command, argc, argv, request);
+        code = options_parse(operation, argc, argv, request);
         if (code == 0)
-                code = command->run(request);
+                code = operation->command->run(request);
         options_done(request);
         free(request);
         return code;
@@ -82,10 +86,10 @@ static int dispatch(const struct cli_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
         const char *word = argc > 1 ? argv[1] : "";
-        const struct cli_command *command = find(word);
+        const struct cli_operation *operation = find(word);
 
-        if (command)
-                return dispatch(command, argc - 2, argv + 2);
+        if (operation)
+                return dispatch(operation, argc - 2, argv + 2);
         if (strcmp(word, "--version") == 0) {
                 printf("cloche " CLOCHE_VERSION "\n");
                 return 0;

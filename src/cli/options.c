@@ -302,14 +302,14 @@ static const struct cli_option *find_option(const struct cli_command *command, c
 }
 
 /* One option at argv[*at]; "--name value" and "--name=value". */
-static int parse_option(const struct cli_command *command, int argc, char **argv, int *at, struct cli_request *request)
+static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at, struct cli_request *request)
 {
         const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
         size_t size = equals ? (size_t)(equals - word) : strlen(word);
-        const struct cli_option *option = find_option(command, word, size);
+        const struct cli_option *option = find_option(operation->command, word, size);
 
         if (!option)
-                return cli_bad("there is no option '%.*s' (cloche help %s lists them)", (int)size, word, command->name);
+                return cli_bad("there is no option '%.*s' (cloche help %s lists them)", (int)size, word, operation->name);
         if (!option->argument)
                 return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
         if (equals)
@@ -329,28 +329,28 @@ static void bind_request(struct cli_request *request)
         request->run.function = request->positional[1];
 }
 
-int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request)
+int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request)
 {
         for (int at = 0; at < argc; at++) {
                 int bad = 0;
 
-                if (strcmp(argv[at], "--") == 0 && command->takes_rest) {
+                if (strcmp(argv[at], "--") == 0 && operation->command->takes_rest) {
                         request->run.argv = (const char *const *)argv + at + 1;
                         request->run.argc = (size_t)(argc - at - 1);
                         break;
                 }
                 if (argv[at][0] == '-')
-                        bad = parse_option(command, argc, argv, &at, request);
-                else if (request->positional_count == command->positional_max)
-                        bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", argv[at], command->name, command->usage);
+                        bad = parse_option(operation, argc, argv, &at, request);
+                else if (request->positional_count == operation->command->positional_max)
+                        bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", argv[at], operation->name, operation->usage);
                 else
                         request->positional[request->positional_count++] = argv[at];
                 if (bad)
                         return bad;
         }
-        if (command->positional_max > 0 && request->positional_count == 0)
-                return cli_bad("expected a language (usage: cloche %s %s)", command->name, command->usage);
-        if (command->positional_max > 0 && !request->have_code)
+        if (operation->command->positional_max > 0 && request->positional_count == 0)
+                return cli_bad("expected a language (usage: cloche %s %s)", operation->name, operation->usage);
+        if (operation->command->positional_max > 0 && !request->have_code)
                 return cli_bad("expected code: one of -c CODE, -f FILE and -");
         bind_request(request);
         return 0;
@@ -366,11 +366,29 @@ void options_done(struct cli_request *request)
         free(request->code);
 }
 
-void options_help(const struct cli_command *command)
+/* Words of a text in lines of at most 80 columns. */
+static void print_wrapped(const char *text)
 {
-        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n%s\n", command->name, command->summary, command->name, command->usage,
-               command->description);
-        for (const struct cli_option *const *table = command->tables; *table; table++) {
+        size_t column = 0;
+
+        while (*text) {
+                size_t size = strcspn(text, " ");
+
+                if (column > 0 && column + 1 + size > 80) {
+                        putchar('\n');
+                        column = 0;
+                }
+                column += (size_t)printf("%s%.*s", column ? " " : "", (int)size, text);
+                text += size + (text[size] == ' ');
+        }
+        putchar('\n');
+}
+
+void options_help(const struct cli_operation *operation)
+{
+        printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name, operation->usage);
+        print_wrapped(operation->doc);
+        for (const struct cli_option *const *table = operation->command->tables; *table; table++) {
                 printf("\n");
                 for (const struct cli_option *option = *table; option->name; option++)
                         printf("  %s%s%-*s %s\n", option->name, option->argument ? " " : "",

@@ -23,8 +23,8 @@ extern const struct cli_option options_code[], options_call[], options_script[],
         options_json[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
-int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request);
+int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);
 void options_done(struct cli_request *request);
-void options_help(const struct cli_command *command);
+void options_help(const struct cli_operation *operation);
 
 #endif

@@ -69,14 +69,14 @@ static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct c
         return box_drop(keeper, x->request->box, &x->answer->usage, e);
 }
 
-/* A request is legal before or after the greeting; anything else ends the keeper and with it every box. */
+/* Anything else, or out of its time, ends the keeper and with it every box. */
 static const struct {
         int (*answer)(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e);
         int greeted; /* must the greeting have happened, or must it not */
 } requests[KEEPER_OP_COUNT] = {
-        [KEEPER_HELLO] = {answer_hello, 0},      [KEEPER_BOX_MAKE] = {answer_make, 1},
-        [KEEPER_BOX_USAGE] = {answer_usage, 1},  [KEEPER_BOX_FREEZE] = {answer_freeze, 1},
-        [KEEPER_BOX_THAW] = {answer_freeze, 1},  [KEEPER_BOX_DROP] = {answer_drop, 1},
+#define KEEPER_REQUEST(symbol, handler, when, doc) [KEEPER_##symbol] = {answer_##handler, when},
+#include <cloche/keeper.def>
+#undef KEEPER_REQUEST
 };
 
 static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, int *greeted)

@@ -10,12 +10,9 @@
 #define KEEPER_BOXES_MAX 4096
 
 enum keeper_op {
-        KEEPER_HELLO,      /* what guards can be had; first request, once */
-        KEEPER_BOX_MAKE,   /* -> box, fds: control socket of its init (init-protocol.h), pidfd of its init */
-        KEEPER_BOX_USAGE,  /* what the box has used so far */
-        KEEPER_BOX_FREEZE, /* stop every process of the box */
-        KEEPER_BOX_THAW,
-        KEEPER_BOX_DROP,   /* kill, wait until all is gone, remove; -> the last usage. The id is free again. */
+#define KEEPER_REQUEST(symbol, handler, when, doc) KEEPER_##symbol,
+#include <cloche/keeper.def>
+#undef KEEPER_REQUEST
         KEEPER_OP_COUNT
 };
 
