@@ -24,8 +24,12 @@ class Loader:
         return False
 
 
+PREFIX = {}
+
+
 def new_main(code, filename):
-    main = type(sys)("__main__")
+    """The module the code runs in: a fresh one, or the one the host's set-up code has filled."""
+    main = PREFIX.get("main") or type(sys)("__main__")
     main.__file__ = filename
     main.__loader__ = Loader(code)
     main.__builtins__ = modules.get("builtins", sys)
@@ -147,6 +151,16 @@ def is_module_only(node):
     if not isinstance(node, _ast.ImportFrom):
         return False
     return node.module == "__future__" or any(alias.name == "*" for alias in node.names)
+
+
+def prepare(code, filename):
+    """The host's set-up code: what it leaves in its module is there for the code of every run."""
+    compiled = compile(code, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
+    main = new_main(code, filename)
+    waiting = eval(compiled, main.__dict__)
+    if waiting is not None:
+        settle(waiting)
+    PREFIX["main"] = main
 
 
 # ---- arguments ----

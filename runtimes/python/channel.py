@@ -28,6 +28,10 @@ class Channel:
             fd, self.fd = self.fd, -1
             close(fd)
 
+    def rest(self):
+        """A template's channel: libcloche-guest writes to it from now on, and forked children close it."""
+        self.fd = -1
+
     def mine(self):
         return getpid() == self.pid
 

@@ -19,26 +19,53 @@ MUTED = {}
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, THREW = (
     -32700, -32600, -32601, -32602, -32603, -32000)
-SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": (list, dict), "kwargs": dict,
-          "schema": (dict, type(None)), "resultBytes": int}
-DEFAULTS = {"filename": "main.py", "function": None, "args": [], "kwargs": {}, "schema": None, "resultBytes": 0}
+LIBRARY = FOLDER + "/libcloche-guest.so"  # there when the process is to be a template
+CANNOT_FORK = -32001
+CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": (list, dict), "kwargs": dict,
+               "schema": (dict, type(None)), "resultBytes": int, "globals": dict, "imports": dict}
+PREPARE_SHAPES = {"code": str, "filename": str, "globals": dict, "imports": dict}
+DEFAULTS = {"filename": "main.py", "function": None, "args": [], "kwargs": {}, "schema": None, "resultBytes": 0,
+            "globals": {}, "imports": {}}
 
 
 class Invalid(Exception):
     """Params that are not what spec/values.md says."""
 
 
+class State:
+    """Where this process stands: in a template's line, and whether it was just frozen."""
+    template = None
+    frozen = False
+    bridge = None
+
+
 def main():
     channel = channels["Channel"](3)
     user_environment()
     try:
-        serve(channel)
+        begin_template()
+        while True:
+            serve(channel)
+            if not State.frozen:
+                break
+            State.frozen = False
+            State.template.children(channel)
+            channel = channels["Channel"](3)
     except channels["BadFrame"] as error:
         send_error(channel, None, PARSE_ERROR, str(error))
         exit_now(1)
     except OSError:
         exit_now(1)
     leave(0)
+
+
+def begin_template():
+    try:
+        os.stat(LIBRARY)
+    except OSError:
+        return
+    State.template = part("template")["Template"]()
+    State.template.warm_up()
 
 
 def user_environment():
@@ -77,6 +104,8 @@ def serve(channel):
             leave(0)
         if answer is not None:
             channel.send(*answer)
+        if State.frozen:
+            return
 
 
 def respond(channel, frame):
@@ -93,14 +122,47 @@ def respond(channel, frame):
         return None
     if type(number) not in (str, int):
         return failure(None, INVALID_REQUEST, "the id is neither string nor integer")
-    if request["method"] != "call":
+    if request["method"] not in METHODS:
         return failure(number, NO_METHOD, "unknown method %.80r" % request["method"])
-    return answer_call(channel, number, request.get("params"), frame[1])
+    return METHODS[request["method"]](channel, number, request.get("params"), frame[1])
 
 
 def answer_call(channel, number, params, attachments):
+    def work(request):
+        value, source = call(request["code"], request["filename"], request["function"], request["args"], request["kwargs"],
+                             request["schema"])
+        return value, '{"signatureSource":"%s","value":' % source
+
+    if State.template is not None:
+        State.template.give_way()
+    return answer_code(channel, number, params, attachments, CALL_SHAPES, work)
+
+
+def answer_prepare(channel, number, params, attachments):
+    def work(request):
+        calls["prepare"](request["code"], request["filename"])
+        return None, '{"value":'
+
+    return answer_code(channel, number, params, attachments, PREPARE_SHAPES, work)
+
+
+def answer_freeze(channel, number, params, attachments):
+    if State.template is None:
+        return failure(number, CANNOT_FORK, "this process was not started as a template")
+    hindrance = State.template.freeze(channel)
+    if hindrance:
+        return failure(number, CANNOT_FORK, hindrance)
+    State.frozen = True
+    return success(number, None, '{"value":', 1024)
+
+
+METHODS = {"call": answer_call, "prepare": answer_prepare, "freeze": answer_freeze}
+
+
+def answer_code(channel, number, params, attachments, shapes, work):
+    """work: from the request to a value and the head of the result's JSON."""
     try:
-        request = read_params(params, attachments)
+        request = read_params(params, attachments, shapes)
     except (Invalid, Refused) as error:
         data = {"type": "TypeError", "message": str(error), "stack": ""}
         return failure(number, INVALID_PARAMS, str(error), data)
@@ -108,11 +170,11 @@ def answer_call(channel, number, params, attachments):
     error = None
     try:
         try:
-            value, source = call(request["code"], request["filename"], request["function"], request["args"],
-                                 request["kwargs"], request["schema"])
+            offer_host(channel, request)
+            value, head = work(request)
         finally:
             settle_down()
-        answer = success(number, value, source, request["resultBytes"])
+        answer = success(number, value, head, request["resultBytes"] or 1024)
     except BaseException as caught:
         error = caught
     if error is not None:
@@ -122,19 +184,28 @@ def answer_call(channel, number, params, attachments):
     return answer
 
 
-def read_params(params, attachments):
+def offer_host(channel, request):
+    """What the host declared: in the namespace of the code, and importable. A prefix's stay, on the new channel."""
+    if request["globals"] or request["imports"]:
+        State.bridge = State.bridge or part("bridge")["Bridge"]()
+        State.bridge.declare(request["globals"], request["imports"], calls["PREFIX"])
+    if State.bridge is not None:
+        State.bridge.connect(channel)
+
+
+def read_params(params, attachments, shapes):
     if type(params) is not dict:
         raise Invalid("params must be an object")
     request = {**DEFAULTS, **params}
     decoder = Decoder(attachments)
-    for name in ("args", "kwargs", "schema"):
+    for name in ("args", "kwargs", "schema", "globals", "imports"):
         try:
             request[name] = decoder.decode(request[name])
         except Refused as refusal:
             refusal.steps.append(name)
             raise
     decoder.finish()
-    for name, kind in SHAPES.items():
+    for name, kind in shapes.items():
         if name not in request or not isinstance(request[name], kind):
             raise Invalid("params.%s is missing or of the wrong type" % name)
     return request
@@ -167,14 +238,14 @@ def unmute():
         signal(number, handler)
 
 
-def success(number, value, source, limit):
+def success(number, value, head, limit):
     try:
         text, parts, size = encode(value, limit)
     except Refused as refusal:
         raise TypeError(str(refusal)) from None
     except TooLarge as error:
         raise ValueError(str(error)) from None
-    head = '{"jsonrpc":"2.0","id":%s,"result":{"signatureSource":"%s","value":' % (json_text(number), source)
+    head = '{"jsonrpc":"2.0","id":%s,"result":%s' % (json_text(number), head)
     return head.encode() + text + b"}}", parts, size
 
 

@@ -35,7 +35,7 @@ int fd_read_full(int fd, void *data, size_t size);
  * memfd_create(2), fcntl(2) F_ADD_SEALS. */
 int fd_from_bytes(const char *name, const void *data, size_t size);
 
-#define FD_MESSAGE_MAX 8 /* descriptors in one message */
+#define FD_MESSAGE_MAX 24 /* descriptors in one message */
 
 /* One packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL. 0 or -errno. */
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count);

@@ -10,17 +10,24 @@
 
 int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
-        struct timeval patience = {.tv_sec = BOX_PATIENCE_S};
+        struct keeper_box made;
         int r;
 
-        *box = (struct box){.keeper = keeper, .control_fd = -EBADF, .pidfd = -EBADF};
-        r = keeper_box_make(keeper, spec, &box->id, &box->control_fd, &box->pidfd, e);
-        if (r < 0)
-                return r;
-        box->made = 1;
+        *box = (struct box){.keeper = keeper, .control_fd = -EBADF, .pidfd = -EBADF, .fork_fd = -EBADF};
+        r = keeper_box_make(keeper, spec, &made, e);
+        if (r == 0)
+                box_adopt(box, keeper, &made);
+        return r;
+}
+
+void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made)
+{
+        struct timeval patience = {.tv_sec = BOX_PATIENCE_S};
+
+        *box = (struct box){.keeper = keeper, .made = 1, .id = made->id, .control_fd = made->control_fd,
+                            .pidfd = made->pidfd, .fork_fd = made->fork_fd};
         setsockopt(box->control_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         setsockopt(box->control_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-        return 0;
 }
 
 /* One packet of init. It lives beside hostile code, so nothing of it is believed unseen. */
@@ -99,7 +106,7 @@ int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, 
 {
         struct init_request request = {.op = INIT_SPAWN, .argc = argc, .envc = envc};
         struct init_answer answer;
-        int all[5], r;
+        int all[6], r;
         _cleanup_fd_ int strings_fd = -EBADF;
 
         if (size > INIT_STRINGS_MAX)
@@ -155,5 +162,6 @@ int box_drop(struct box *box, struct keeper_usage *ret, struct cloche_err *e)
         box->made = 0;
         fd_close(&box->control_fd);
         fd_close(&box->pidfd);
+        fd_close(&box->fork_fd);
         return keeper_box_drop(box->keeper, box->id, ret, e);
 }

@@ -13,6 +13,7 @@ struct box {
         uint32_t id;
         int made;
         int control_fd, pidfd;
+        int fork_fd; /* a template's, until its program has it */
         /* The program started last: how it ended, once it has. */
         int32_t pid;
         int exited;
@@ -20,9 +21,11 @@ struct box {
 };
 
 int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
+/* The same from what the keeper answered. */
+void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made);
 /* fd is borrowed. */
 int box_put(struct box *box, const char *path, int fd, uint32_t mode, struct cloche_err *e);
-/* strings: cwd, argc arguments, envc environment entries, each terminated. fds: 3 or 4, borrowed. */
+/* strings: cwd, argc arguments, envc environment entries, each terminated. fds: 3 to 5, borrowed. */
 int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, uint32_t envc, const int *fds,
               size_t fd_count, struct cloche_err *e);
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e);

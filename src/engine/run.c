@@ -251,6 +251,7 @@ static int make_box(struct cloche_run *run, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
         spec->optional_guards = run->engine->optional_guards;
+        spec->parent = KEEPER_NO_BOX;
         if (strlen(run->engine->image) >= sizeof(spec->image) || strlen(run->runtime->directory) >= sizeof(spec->runtime_dir)) {
                 free(spec);
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");

@@ -28,6 +28,7 @@ static int make_box(cloche_engine *engine, struct box *box, struct cloche_err *e
                 .memory_bytes = 64u << 20, .pids = 64, .cpu_percent = 200, .cpu_ms = 20000,
                 .disk_bytes = 16u << 20, .disk_inodes = 512, .file_bytes = UINT64_MAX, .open_files = 256,
         };
+        spec->parent = KEEPER_NO_BOX;
         spec->optional_guards = ~0u; /* they are what this is about */
         r = box_make(box, engine->keeper, spec, e);
         free(spec);

@@ -14,26 +14,36 @@
         (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |          \
          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
-static int drop_bounding(struct cloche_err *e)
+static uint64_t bit(int cap)
+{
+        return UINT64_C(1) << cap;
+}
+
+static int drop_bounding(uint64_t keep, struct cloche_err *e)
 {
         /* The kernel says where its list ends: EINVAL past the last capability. */
         for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-                if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+                if (!(keep & bit(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
                         return err_os(e, CLOCHE_E_PRIVILEGE, errno, "drop capability %d", cap);
         return 0;
 }
 
-static int set_empty(struct cloche_err *e)
+static int set_sets(uint64_t keep, uint64_t inherit, struct cloche_err *e)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+        struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
 
-        if (syscall(SYS_capset, &header, none) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "empty the capability sets");
+        for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+                uint32_t word = (uint32_t)(keep >> 32 * i);
+
+                sets[i] = (struct __user_cap_data_struct){word, word, (uint32_t)(inherit >> 32 * i)};
+        }
+        if (syscall(SYS_capset, &header, sets) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the capability sets");
         return 0;
 }
 
-static int prove_gone(struct cloche_err *e)
+static int prove_gone(uint64_t keep, struct cloche_err *e)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct now[_LINUX_CAPABILITY_U32S_3], all[_LINUX_CAPABILITY_U32S_3];
@@ -41,12 +51,12 @@ static int prove_gone(struct cloche_err *e)
         if (syscall(SYS_capget, &header, now) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "read the capability sets back");
         for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-                if (now[i].effective | now[i].permitted | now[i].inheritable)
-                        return err_set(e, CLOCHE_E_PRIVILEGE, "capabilities are left after dropping all");
+                if ((now[i].effective | now[i].permitted | now[i].inheritable) & ~(uint32_t)(keep >> 32 * i))
+                        return err_set(e, CLOCHE_E_PRIVILEGE, "capabilities are left after dropping them");
                 all[i] = (struct __user_cap_data_struct){.effective = 1u, .permitted = 1u};
         }
         for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-                if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 0)
+                if (!(keep & bit(cap)) && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 0)
                         return err_set(e, CLOCHE_E_PRIVILEGE, "capability %d is left in the bounding set", cap);
         if (syscall(SYS_capset, &header, all) == 0)
                 return err_set(e, CLOCHE_E_PRIVILEGE, "dropped capabilities could be taken back");
@@ -55,22 +65,36 @@ static int prove_gone(struct cloche_err *e)
         return 0;
 }
 
-int caps_drop_all(struct cloche_err *e)
+static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
 {
         int r;
 
-        /* The secure bits and the bounding set want CAP_SETPCAP, so they come before the sets are emptied. */
-        if (prctl(PR_SET_SECUREBITS, LOCKED_SECURE_BITS, 0, 0, 0) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock the secure bits");
-        r = drop_bounding(e);
+        r = drop_bounding(keep, e);
         if (r < 0)
                 return r;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
-        r = set_empty(e);
+        /* The secure bits want CAP_SETPCAP, so they come before the sets are lowered; the ambient set wants the lowered
+         * ones and no lock. */
+        if (!over_exec && prctl(PR_SET_SECUREBITS, LOCKED_SECURE_BITS, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock the secure bits");
+        r = set_sets(keep, over_exec ? keep : 0, e);
+        for (int cap = 0; r == 0 && over_exec && cap < 64; cap++)
+                if (keep & bit(cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+                        r = err_os(e, CLOCHE_E_PRIVILEGE, errno, "hand capability %d on", cap);
         if (r < 0)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        return prove_gone(e);
+        return prove_gone(keep, e);
+}
+
+int caps_drop_all(struct cloche_err *e)
+{
+        return drop(0, 0, e);
+}
+
+int caps_keep_admin(int over_exec, struct cloche_err *e)
+{
+        return drop(bit(CAP_SYS_ADMIN), over_exec, e);
 }

@@ -8,4 +8,8 @@
  * then read everything back. Wants CAP_SETPCAP in the namespace. */
 int caps_drop_all(struct cloche_err *e);
 
+/* The same, but for CAP_SYS_ADMIN of the namespace, which a template needs to join the boxes beneath it. over_exec: it
+ * passes exec(2) (ambient), for the init of a template's box. */
+int caps_keep_admin(int over_exec, struct cloche_err *e);
+
 #endif

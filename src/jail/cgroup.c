@@ -416,17 +416,12 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
         return 0;
 }
 
-int cgroup_move(const struct cgroup_host *host, unsigned box, pid_t pid, struct cloche_err *e)
+/* Controllers mounted together, and all of version 2, share one directory. */
+static int is_repeated(const struct cgroup_host *host, int controller)
 {
-        char text[16];
-
-        snprintf(text, sizeof(text), "%d", (int)pid);
-        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
-                int r = host->places[c].version == 2 ? write_box(&host->places[c], box, "cgroup.procs", text) : 0;
-
-                if (r < 0)
-                        return err_os(e, CLOCHE_E_CGROUP, -r, "enter the %s group", controller_names[c]);
-        }
+        for (int c = 0; c < controller; c++)
+                if (host->places[c].version && strcmp(host->places[c].base, host->places[controller].base) == 0)
+                        return 1;
         return 0;
 }
 
@@ -436,11 +431,12 @@ int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds
         size_t count = 0;
 
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                const struct cgroup_place *place = &host->places[c];
                 int r;
 
-                if (host->places[c].version != 1)
+                if (!place->version || is_repeated(host, c))
                         continue;
-                r = box_path(path, sizeof(path), &host->places[c], box, "tasks");
+                r = box_path(path, sizeof(path), place, box, place->version == 1 ? "tasks" : "cgroup.procs");
                 if (r == 0) {
                         ret_fds[count] = open(path, O_WRONLY | O_CLOEXEC);
                         r = ret_fds[count] < 0 ? -errno : 0;

@@ -37,9 +37,7 @@ void cgroup_host_close(struct cgroup_host *host);
 
 /* A box's groups, named by its id. Made, limited, entered, measured, removed. */
 int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e);
-/* Version 2: move a process in. */
-int cgroup_move(const struct cgroup_host *host, unsigned box, pid_t pid, struct cloche_err *e);
-/* Version 1: the "tasks" files of the box's groups, for its first process to enter through (cgroup_enter). A process
+/* The files of the box's groups through which a process enters them ("tasks", version 2: "cgroup.procs"). A process
  * moved by another makes the kernel wait for a grace period (13 ms here), one that moves its only thread does not;
  * the right to do so comes with the descriptor. ret_fds: CGROUP_CONTROLLERS rows, owned by the caller. */
 int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);

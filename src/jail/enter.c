@@ -52,7 +52,7 @@ static int set_host_name(struct cloche_err *e)
         return 0;
 }
 
-static int enter_root(const struct jail_plan *plan, struct cloche_err *e)
+static int build_root(const struct jail_plan *plan, struct cloche_err *e)
 {
         struct root_sources sources;
         /* Host paths are walked while we still are who the keeper is; files on our tmpfs are made as the box's user,
@@ -62,9 +62,35 @@ static int enter_root(const struct jail_plan *plan, struct cloche_err *e)
         if (r == 0)
                 r = userns_become_user(plan->own_groups, e);
         if (r == 0)
-                r = root_enter(plan, &sources, e);
+                r = root_build(plan, &sources, e);
         root_sources_done(&sources);
         return r;
+}
+
+/* The mount namespace with the built root goes to the keeper, which makes the boxes beneath this template from it; we go
+ * on in a copy. */
+static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
+{
+        const struct cloche_err fine = {0};
+        int r;
+
+        if (unshare(CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "copy the mount namespace");
+        r = fd_send(report_fd, &fine, sizeof(fine), &ns_fd, 1);
+        return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "hand the root to the keeper") : 0;
+}
+
+static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int ns_fd = plan->is_template && !plan->nested ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
+        int r;
+
+        if (plan->is_template && !plan->nested && ns_fd < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open the mount namespace");
+        r = plan->nested ? userns_become_user(plan->own_groups, e) : build_root(plan, e);
+        if (r == 0 && ns_fd >= 0)
+                r = hand_out_root(ns_fd, report_fd, e);
+        return r < 0 ? r : root_furnish(plan, e);
 }
 
 static int default_signals(struct cloche_err *e)
@@ -83,7 +109,7 @@ static int default_signals(struct cloche_err *e)
         return 0;
 }
 
-/* 0, 1, 2 on /dev/null, 3 the control socket, and two that exec closes: the program at 4, the error pipe at 5. */
+/* 0, 1, 2 on /dev/null, 3 the control socket, and two that exec closes: the program at 4, the report socket at 5. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -116,17 +142,17 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
         if (r == 0)
                 r = set_host_name(e);
         if (r == 0)
-                r = enter_root(plan, e);
+                r = enter_root(plan, *error_fd, e);
         if (r == 0)
                 r = default_signals(e);
         if (r == 0)
                 r = arrange_descriptors(plan, error_fd, e);
         if (r == 0)
                 r = rlimit_apply(plan, e);
-        if (r == 0)
-                r = caps_drop_all(e); /* all above needed them; sets no_new_privs, which the filter needs */
-        if (r == 0)
-                r = jail_seccomp_load(e); /* last: it forbids the rest */
+        if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
+                r = plan->is_template ? caps_keep_admin(1, e) : caps_drop_all(e);
+        if (r == 0) /* last: it forbids the rest */
+                r = plan->is_template ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
         return r;
 }
 
@@ -146,7 +172,7 @@ _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd)
         }
         err_wrap(&error, "make box");
         /* The error is lost only if the keeper is gone, and then nobody waits for it. */
-        if (write(error_fd, &error, sizeof(error)) < 0)
+        if (fd_send(error_fd, &error, sizeof(error), NULL, 0) < 0)
                 _exit(2);
         _exit(1);
 }

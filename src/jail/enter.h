@@ -9,8 +9,8 @@
 /* Every namespace a box is born in; the control group namespace comes later (enter.c says why). */
 unsigned long enter_clone_flags(void);
 
-/* Runs in the cloned child and does not return: executes plan->init_fd, or writes a struct cloche_err to error_fd
- * and exits. go_fd: becomes readable when the parent has mapped the user and moved us into our control groups; end of
+/* Runs in the cloned child and does not return: executes plan->init_fd, or sends a struct cloche_err to error_fd (a
+ * seqpacket socket) and exits. A template's box first sends one with code 0 and the namespace of its root. go_fd: becomes readable when the parent has mapped the user and moved us into our control groups; end of
  * file means the parent gave up. */
 _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd);
 

@@ -15,7 +15,11 @@ struct jail_plan {
         uint64_t disk_bytes, disk_inodes;
         uint64_t file_bytes, open_files, pids, cpu_ms;
         uint64_t data_bytes; /* RLIMIT_DATA where no control group holds memory; UINT64_MAX: none */
+        int is_template; /* keeps CAP_SYS_ADMIN of its user namespace, under the template's filter; hands out its root */
+        unsigned depth;  /* templates above */
+        int nested;      /* beneath a template: born in a copy of its root */
         int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
+        int guest_fd;   /* libcloche-guest, copied to /run/cloche for a template; -EBADF: none */
         int init_fd;    /* sealed program of PID 1 */
         int control_fd; /* becomes descriptor 3 of PID 1 */
         const int *tasks_fds; /* the way into the box's control groups (cgroup_enter) */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -290,48 +291,64 @@ static int attach_source(const struct root_source *source, struct cloche_err *e)
         return r < 0 ? r : mount_attach(source->tree_fd, source->name, e);
 }
 
+#define SCRATCH "run/scratch" /* where the tmpfs with the quota is made; empty afterwards */
+
+static const struct {
+        const char *name, *place;
+        mode_t mode;
+} writable[] = {
+        {"workspace", "workspace", 0755},
+        {"tmp", "tmp", 01777},
+        {"home", "home/cloche", 0755},
+        {"shm", "dev/shm", 01777},
+};
+
+static int attach_writable(const char *name, mode_t mode, const char *place, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), SCRATCH "/%s", name);
+        r = make_directory(path, mode, e);
+        if (r == 0 && chmod(path, mode) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "set the mode of /%s", path);
+        if (r == 0)
+                r = mount_clone(AT_FDCWD, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &tree_fd, e);
+        return r < 0 ? r : mount_attach(tree_fd, place, e);
+}
+
 /* One tmpfs with the quota, shown at four places. */
 static int make_writable(const struct jail_plan *plan, struct cloche_err *e)
 {
-        static const struct {
-                const char *name, *place;
-                mode_t mode;
-        } places[] = {
-                {"workspace", "workspace", 0755},
-                {"tmp", "tmp", 01777},
-                {"home", "home/cloche", 0755},
-                {"shm", "dev/shm", 01777},
-        };
-        char options[128], path[64];
-        int r = make_directory("run/scratch", 0755, e);
+        char options[128];
+        int r;
 
         /* 0 is tmpfs's own word for no limit. nr_inodes counts the four directories and the root too. */
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
-        if (r == 0)
-                r = mount_new("tmpfs", "run/scratch", MS_FLAGS_NEW_ROOT, options, e);
-        for (size_t i = 0; r == 0 && i < COUNT(places); i++) {
-                _cleanup_fd_ int tree_fd = -EBADF;
+        r = mount_new("tmpfs", SCRATCH, MS_FLAGS_NEW_ROOT, options, e);
+        for (size_t i = 0; r == 0 && i < COUNT(writable); i++)
+                r = attach_writable(writable[i].name, writable[i].mode, writable[i].place, e);
+        if (r == 0 && umount2(SCRATCH, MNT_DETACH_FLAG) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
+        return r;
+}
 
-                snprintf(path, sizeof(path), "run/scratch/%s", places[i].name);
-                r = make_directory(path, places[i].mode, e);
-                if (r == 0 && chmod(path, places[i].mode) < 0)
-                        r = err_os(e, CLOCHE_E_MOUNT, errno, "set the mode of /%s", path);
+static int make_places(struct cloche_err *e)
+{
+        static const char *const directories[] = {"etc", "dev", "proc", "run", "run/cloche", SCRATCH};
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
+                r = make_directory(directories[i], 0755, e);
+        for (size_t i = 0; r == 0 && i < COUNT(writable); i++) {
+                r = make_parents(writable[i].place, e);
                 if (r == 0)
-                        r = mount_clone(AT_FDCWD, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &tree_fd, e);
-                if (r == 0)
-                        r = make_parents(places[i].place, e);
-                if (r == 0)
-                        r = make_directory(places[i].place, 0755, e);
-                if (r == 0)
-                        r = mount_attach(tree_fd, places[i].place, e);
+                        r = make_directory(writable[i].place, 0755, e);
         }
-        if (r < 0)
-                return r;
-        if (umount2("run/scratch", MNT_DETACH_FLAG) < 0 || rmdir("run/scratch") < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
-        return 0;
+        return r;
 }
 
 static int mask(const char *path, struct cloche_err *e)
@@ -348,14 +365,19 @@ static int mask(const char *path, struct cloche_err *e)
         return r < 0 ? r : mount_attach(null_fd, path, e);
 }
 
-static int make_proc(struct cloche_err *e)
+/* A box beneath a template puts its own over the template's: the kernel permits a new /proc in a user namespace only
+ * where one is already in full sight. */
+static int mount_proc(struct cloche_err *e)
+{
+        return mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+}
+
+static int mask_proc(struct cloche_err *e)
 {
         char path[64];
         _cleanup_fd_ int sys_fd = -EBADF;
-        int r = mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+        int r = mount_clone(AT_FDCWD, "proc/sys", IMAGE_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
 
-        if (r == 0)
-                r = mount_clone(AT_FDCWD, "proc/sys", IMAGE_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
         if (r == 0)
                 r = mount_attach(sys_fd, "proc/sys", e);
         for (size_t i = 0; r == 0 && i < COUNT(masked_proc); i++) {
@@ -399,11 +421,11 @@ static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
 /* Copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
 static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
 {
-        int r = make_directory("run/cloche", 0755, e), files = 0, fd;
+        int r = 0, files = 0, fd;
         DIR *dir;
 
-        if (r < 0 || sources->runtime_fd < 0)
-                return r;
+        if (sources->runtime_fd < 0)
+                return 0;
         fd = TAKE_FD(sources->runtime_fd);
         dir = fdopendir(fd);
         if (!dir) {
@@ -422,6 +444,24 @@ static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
         return r;
 }
 
+#define GUEST_LIBRARY "run/cloche/libcloche-guest.so"
+
+static int copy_guest(int guest_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int to_fd = -EBADF;
+        off_t at = 0;
+        ssize_t n;
+
+        if (guest_fd < 0)
+                return 0;
+        to_fd = open(GUEST_LIBRARY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        if (to_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /" GUEST_LIBRARY);
+        while ((n = sendfile(to_fd, guest_fd, &at, RUNTIME_FILE_BYTES_MAX)) > 0)
+                ;
+        return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
+}
+
 static int make_own_files(struct cloche_err *e)
 {
         int r = 0;
@@ -436,21 +476,18 @@ static int make_own_files(struct cloche_err *e)
 
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
-        static const char *const directories[] = {"etc", "dev", "proc", "run"};
-        int r = 0;
+        int r = make_places(e);
 
-        for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
-                r = make_directory(directories[i], 0755, e);
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
         if (r == 0)
                 r = make_own_files(e);
         if (r == 0)
-                r = make_writable(plan, e);
-        if (r == 0)
                 r = copy_runtime(sources, e);
         if (r == 0)
-                r = make_proc(e);
+                r = copy_guest(plan->guest_fd, e);
+        if (r == 0)
+                r = mount_proc(e);
         return r;
 }
 
@@ -466,7 +503,7 @@ static int leave_host_root(struct cloche_err *e)
         return mount_restrict("/", MOUNT_ATTR_RDONLY, e);
 }
 
-int root_enter(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
+int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
         int r;
 
@@ -479,4 +516,35 @@ int root_enter(const struct jail_plan *plan, struct root_sources *sources, struc
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
         r = build(plan, sources, e);
         return r < 0 ? r : leave_host_root(e);
+}
+
+/* Random generators that look at getpid() to notice a fork (OpenSSL's, Python's tempfile) would not notice ours where
+ * template and child have the same number, each in its own namespace. So numbers start anywhere, but in another class
+ * modulo 4 than the template's. */
+static int seed_pids(unsigned depth, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open("proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
+        uint32_t chance;
+        char text[16];
+        int size;
+
+        if (fd < 0 || getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open ns_last_pid (CONFIG_CHECKPOINT_RESTORE)");
+        size = snprintf(text, sizeof(text), "%u", 64 + chance % 7000 * 4 + depth % 4 - 1);
+        return write(fd, text, (size_t)size) != size ? err_os(e, CLOCHE_E_NAMESPACE, errno, "set the first pid") : 0;
+}
+
+int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int r;
+
+        umask(022);
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
+        r = make_writable(plan, e);
+        if (r == 0 && plan->nested)
+                r = mount_proc(e);
+        if (r == 0 && (plan->nested || plan->is_template))
+                r = seed_pids(plan->depth, e);
+        return r < 0 ? r : mask_proc(e);
 }

@@ -28,8 +28,12 @@ struct root_sources {
 int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e);
 void root_sources_done(struct root_sources *sources);
 
-/* Build the root from them, move into it and leave the host's behind. Runs as the box's user with CAP_SYS_ADMIN in
- * the box's user namespace, because files on its tmpfs must belong to a mapped user. */
-int root_enter(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
+/* Both run as the box's user with CAP_SYS_ADMIN in the box's user namespace, because files on its tmpfs must belong to a
+ * mapped user. */
+/* Build the read-only part from the sources, with a bare /proc, move into it and leave the host's behind. A template's
+ * mount namespace is copied at this point: from it the boxes beneath are furnished (0.1 ms instead of 1 ms). */
+int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
+/* The writable places under their quota, /proc of one's own pid namespace, the masks. */
+int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 
 #endif

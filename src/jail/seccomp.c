@@ -8,18 +8,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const struct sock_filter filter[] = {
-#include "seccomp-program.inc" /* written by seccomp-compile.c */
+/* Both written by seccomp-compile.c. */
+static const struct sock_filter box_filter[] = {
+#include "seccomp-box.inc"
+};
+static const struct sock_filter template_filter[] = {
+#include "seccomp-template.inc"
 };
 
-int jail_seccomp_load(struct cloche_err *e)
+static int load(const struct sock_filter *filter, size_t count, struct cloche_err *e)
 {
-        const struct sock_fprog program = {
-                .len = sizeof(filter) / sizeof(filter[0]),
-                .filter = (struct sock_filter *)filter,
-        };
+        const struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)filter};
 
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
                 return err_os(e, CLOCHE_E_SECCOMP, errno, "load the system call filter");
         return 0;
+}
+
+int jail_seccomp_load(struct cloche_err *e)
+{
+        return load(box_filter, sizeof(box_filter) / sizeof(box_filter[0]), e);
+}
+
+int jail_seccomp_load_template(struct cloche_err *e)
+{
+        return load(template_filter, sizeof(template_filter) / sizeof(template_filter[0]), e);
 }

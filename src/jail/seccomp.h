@@ -10,4 +10,8 @@
  * (seccomp-compile.c); loading costs 0.14 ms. */
 int jail_seccomp_load(struct cloche_err *e);
 
+/* A template's: setns(2) and further filters (seccomp(2)) are allowed, to what capabilities are left in its own user
+ * namespace; no mount, no chroot, no new namespace. Its forked children take both back (src/guest). */
+int jail_seccomp_load_template(struct cloche_err *e);
+
 #endif

@@ -9,36 +9,49 @@
 #include <stdio.h>
 #include <string.h>
 
-static int write_proc(pid_t pid, const char *file, const char *text, struct cloche_err *e)
+static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text, struct cloche_err *e)
 {
         char path[64];
         _cleanup_fd_ int fd = -EBADF;
         int r;
 
-        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-        fd = open(path, O_WRONLY | O_CLOEXEC);
+        snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
+        fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open %s of the box", file);
         r = fd_write_full(fd, text, strlen(text));
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "write %s of the box", file) : 0;
 }
 
-static int write_map(pid_t pid, const char *file, unsigned outside, struct cloche_err *e)
+/* One id, and for a template the rest of the range around it, under the same numbers inside and outside. */
+static void map_text(char *text, size_t size, uint32_t outside, const struct userns_range *beneath)
 {
-        char line[48];
+        size_t n = (size_t)snprintf(text, size, "%u %u 1\n", JAIL_UID, outside);
+        uint32_t end = beneath ? beneath->first + beneath->count : 0;
 
-        snprintf(line, sizeof(line), "%u %u 1\n", JAIL_UID, outside);
-        return write_proc(pid, file, line, e);
+        if (!beneath)
+                return;
+        if (outside < beneath->first || outside >= end) {
+                snprintf(text + n, size - n, "%u %u %u\n", beneath->first, beneath->first, beneath->count);
+                return;
+        }
+        if (outside > beneath->first)
+                n += (size_t)snprintf(text + n, size - n, "%u %u %u\n", beneath->first, beneath->first, outside - beneath->first);
+        if (outside + 1 < end)
+                snprintf(text + n, size - n, "%u %u %u\n", outside + 1, outside + 1, end - outside - 1);
 }
 
-int userns_map(pid_t pid, uid_t host_uid, gid_t host_gid, int own_groups, struct cloche_err *e)
+int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e)
 {
-        int r = own_groups ? 0 : write_proc(pid, "setgroups", "deny", e);
+        char text[128];
+        int r = ids->own_groups ? 0 : write_proc(proc_fd, pid, "setgroups", "deny", e);
 
+        map_text(text, sizeof(text), ids->gid, ids->beneath);
         if (r == 0)
-                r = write_map(pid, "gid_map", host_gid, e);
+                r = write_proc(proc_fd, pid, "gid_map", text, e);
+        map_text(text, sizeof(text), ids->uid, ids->beneath);
         if (r == 0)
-                r = write_map(pid, "uid_map", host_uid, e);
+                r = write_proc(proc_fd, pid, "uid_map", text, e);
         return r;
 }
 

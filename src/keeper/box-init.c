@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 
 #define ENGINE_FD 3
+#define SPAWN_FDS_MAX 5 /* 0, 1, 2, the channel, a template's fork socket */
 #define SPAWNED_MAX 1024 /* programs of the engine alive at once; what they start themselves is not counted */
 
 static pid_t spawned[SPAWNED_MAX];
@@ -283,7 +284,7 @@ static int read_program(const struct init_request *request, int fd, struct progr
 
 static int arrange_descriptors(const int *fds, size_t count, int error_fd)
 {
-        int high[4];
+        int high[SPAWN_FDS_MAX];
 
         for (size_t i = 0; i < count; i++) {
                 high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 16);
@@ -383,8 +384,8 @@ static int spawn(const struct init_request *request, const int *fds, size_t fd_c
         __attribute__((cleanup(program_done))) struct program p = {0};
         int r;
 
-        if (fd_count < 4 || fd_count > 5)
-                return err_set(e, CLOCHE_E_PROTOCOL, "a program comes with 4 or 5 descriptors, not %zu", fd_count);
+        if (fd_count < 4 || fd_count > 1 + SPAWN_FDS_MAX)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a program comes with 4 to %d descriptors, not %zu", 1 + SPAWN_FDS_MAX, fd_count);
         r = read_program(request, fds[0], &p);
         if (r < 0)
                 return err_os(e, CLOCHE_E_PROTOCOL, -r, "read the program's strings");

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "fork-protocol.h"
 #include "jail/enter.h"
 #include "jail/plan.h"
 #include "jail/userns.h"
@@ -11,15 +12,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* Host users of boxes: this and the pid of the box's init, so no two living boxes share one. Past the ranges that
- * useradd(8), subuid(5) and systemd (524288 to 1879048191) give out; pids end at 2^22. */
-#define BOX_UID_BASE 0x70000000u
 /* Owners of their user namespaces: this, 15 bits of the keeper's pid, 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
 
@@ -45,7 +44,11 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .pids = spec->limits.pids,
                 .cpu_ms = spec->limits.cpu_ms,
                 .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
+                .is_template = (int)spec->is_template,
+                .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
+                .nested = spec->parent != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
+                .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
                 .init_fd = keeper->init_program_fd,
         };
 }
@@ -95,35 +98,45 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
         return 0;
 }
 
-/* Map the child's user, put it into its groups, let it go. */
-static int release_child(const struct keeper_state *keeper, uint32_t box, pid_t pid, int go_fd, struct cloche_err *e)
-{
-        uid_t uid = keeper->is_root ? BOX_UID_BASE + (uid_t)pid : geteuid();
-        gid_t gid = keeper->is_root ? (gid_t)uid : getegid();
-        int r = userns_map(pid, uid, gid, keeper->is_root, e);
+static const struct userns_range beneath = {BOX_UID_BASE, BOX_UID_COUNT};
 
-        if (r == 0)
-                r = cgroup_move(&keeper->cgroups, box, pid, e);
-        if (r == 0)
-                r = fd_write_full(go_fd, "g", 1) < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
-        return r;
+/* Map the user of a child that is directly beneath us; nest.c did it for the others. */
+static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
+{
+        struct userns_ids ids = {
+                .uid = keeper->is_root ? BOX_UID_BASE + (uid_t)pid : geteuid(),
+                .gid = keeper->is_root ? BOX_UID_BASE + (gid_t)pid : getegid(),
+                .own_groups = keeper->is_root,
+                .beneath = keeper->is_root && plan->is_template ? &beneath : NULL,
+        };
+
+        return userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
-/* End of file says that exec closed the pipe: PID 1 is box-init. No guest byte was read before that. */
-static int wait_until_entered(int error_fd, struct cloche_err *e)
+/* The child's own words until exec closes the socket: PID 1 is box-init then. No guest byte was read before that.
+ * ret_root_fd: taken when a template hands it out. */
+static int wait_until_entered(int report_fd, int *ret_root_fd, struct cloche_err *e)
 {
-        struct cloche_err theirs;
-        ssize_t n;
+        for (;;) {
+                struct cloche_err theirs;
+                size_t fd_count = 1;
+                int fd = -EBADF;
+                ssize_t n = fd_receive(report_fd, &theirs, sizeof(theirs), &fd, &fd_count, 0);
 
-        do
-                n = read(error_fd, &theirs, sizeof(theirs));
-        while (n < 0 && errno == EINTR);
-        if (n == 0)
-                return 0;
-        if (n != sizeof(theirs) || err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
-                return err_set(e, CLOCHE_E_INTERNAL, "the new box reported %zd bytes that are no error value", n);
-        *e = theirs;
-        return -(int)theirs.code;
+                if (n == 0)
+                        return 0;
+                if (n != sizeof(theirs) || err_check(&theirs) < 0) {
+                        fd_close(&fd);
+                        return err_set(e, CLOCHE_E_INTERNAL, "the new box reported %zd bytes that are no error value", n);
+                }
+                if (theirs.code != CLOCHE_OK) {
+                        fd_close(&fd);
+                        *e = theirs;
+                        return -(int)theirs.code;
+                }
+                fd_close(ret_root_fd);
+                *ret_root_fd = fd;
+        }
 }
 
 static void kill_and_reap(pid_t pid)
@@ -133,67 +146,132 @@ static void kill_and_reap(pid_t pid)
                 ;
 }
 
-static int start_init(struct keeper_state *keeper, uint32_t box, struct jail_plan *plan, int *ret_control_fd,
-                      struct cloche_err *e)
+static int open_pair(int type, int fds[2], struct cloche_err *e)
 {
-        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF, go_read_fd = -EBADF, go_write_fd = -EBADF;
-        _cleanup_fd_ int error_read_fd = -EBADF, error_write_fd = -EBADF, pidfd = -EBADF;
-        int pair[2], r;
+        return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+}
+
+static int open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "%d/ns/%s", (int)pid, name);
+        *ret_fd = openat(keeper->proc_fd, path, O_RDONLY | O_CLOEXEC);
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "open the box's %s namespace", name) : 0;
+}
+
+/* What boxes beneath this one will need. */
+static int keep_template(const struct keeper_state *keeper, struct box *box, struct cloche_err *e)
+{
+        int r = open_namespace(keeper, box->init_pid, "user", &box->user_fd, e);
+
+        if (r == 0)
+                r = open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
+        if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
+                r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
+        return r;
+}
+
+static void close_box(struct box *box)
+{
+        int *const all[] = {&box->init_pidfd, &box->fork_fd, &box->user_fd, &box->pid_fd, &box->root_fd};
+
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                fd_close(all[i]);
+}
+
+static pid_t clone_init(struct keeper_state *keeper, const struct box *row, uint32_t box, const struct jail_plan *plan,
+                        int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e)
+{
         pid_t pid;
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make the control socket");
-        ours_fd = pair[0];
-        theirs_fd = pair[1];
+        if (row->parent != KEEPER_NO_BOX)
+                return nest_clone(keeper, &keeper->boxes[row->parent], plan, go_fds, report_fd, ret_pidfd, e);
+        pid = clone_as_owner(keeper, box, ret_pidfd);
+        if (pid == 0) {
+                close(go_fds[1]); /* or waiting for the keeper would wait for ourselves */
+                enter_box(plan, go_fds[0], report_fd);
+        }
+        if (pid < 0)
+                err_os(e, CLOCHE_E_NAMESPACE, errno,
+                       "make the box's namespaces%s", errno == EPERM || errno == ENOSPC ?
+                       " (are user namespaces permitted? see /proc/sys/user/max_user_namespaces)" : "");
+        return pid;
+}
+
+/* Clone PID 1, let it go, wait until it is in. */
+static int start_init(struct keeper_state *keeper, struct box *row, uint32_t box, struct jail_plan *plan, struct cloche_err *e)
+{
+        _cleanup_fd_ int go_read_fd = -EBADF, go_write_fd = -EBADF, report_fd = -EBADF, child_report_fd = -EBADF;
+        int pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
+
+        if (r < 0)
+                return r;
+        report_fd = pair[0];
+        child_report_fd = pair[1];
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
         go_read_fd = pair[0];
         go_write_fd = pair[1];
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        error_read_fd = pair[0];
-        error_write_fd = pair[1];
-        plan->control_fd = theirs_fd;
-        pid = clone_as_owner(keeper, box, &pidfd);
-        if (pid < 0)
-                return err_os(e, CLOCHE_E_NAMESPACE, errno,
-                              "make the box's namespaces%s", errno == EPERM || errno == ENOSPC ?
-                              " (are user namespaces permitted? see /proc/sys/user/max_user_namespaces)" : "");
-        if (pid == 0) {
-                close(go_write_fd); /* or waiting for the keeper would wait for ourselves */
-                enter_box(plan, go_read_fd, error_write_fd);
-        }
-        fd_close(&error_write_fd);
-        r = release_child(keeper, box, pid, go_write_fd, e);
+        row->init_pid = clone_init(keeper, row, box, plan, pair, child_report_fd, &row->init_pidfd, e);
+        if (row->init_pid < 0)
+                return -(int)e->code;
+        fd_close(&child_report_fd);
+        r = plan->nested ? 0 : map_child(keeper, plan, row->init_pid, e);
+        if (r == 0 && fd_write_full(go_write_fd, "g", 1) < 0)
+                r = err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once");
         if (r == 0)
-                r = wait_until_entered(error_read_fd, e);
-        if (r < 0) {
-                kill_and_reap(pid);
-                return r;
-        }
-        keeper->boxes[box] = (struct box){.init_pid = pid, .init_pidfd = TAKE_FD(pidfd)};
-        *ret_control_fd = TAKE_FD(ours_fd);
-        return 0;
+                r = wait_until_entered(report_fd, &row->root_fd, e);
+        if (r == 0 && plan->is_template)
+                r = keep_template(keeper, row, e);
+        if (r < 0)
+                kill_and_reap(row->init_pid);
+        return r;
 }
 
 /* The box's groups, and a child that enters them. */
-static int start_in_groups(struct keeper_state *keeper, uint32_t box, const struct keeper_box_spec *spec,
-                           int *ret_control_fd, struct cloche_err *e)
+static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_t box, const struct keeper_box_spec *spec,
+                           int ret_fds[2], struct cloche_err *e)
 {
         struct jail_plan plan = plan_of(keeper, spec);
-        int tasks_fds[CGROUP_CONTROLLERS], r;
+        _cleanup_fd_ int control_fd = -EBADF, their_control_fd = -EBADF, their_fork_fd = -EBADF;
+        int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
 
+        if (r < 0)
+                return r;
+        control_fd = pair[0];
+        plan.control_fd = their_control_fd = pair[1];
+        if (spec->is_template) {
+                r = open_pair(SOCK_SEQPACKET, pair, e);
+                if (r < 0)
+                        return r;
+                row->fork_fd = pair[0];
+                their_fork_fd = pair[1];
+        }
         r = cgroup_open_tasks(&keeper->cgroups, box, tasks_fds, &plan.tasks_count, e);
         if (r < 0)
                 return r;
         plan.tasks_fds = tasks_fds;
-        r = start_init(keeper, box, &plan, ret_control_fd, e);
+        r = start_init(keeper, row, box, &plan, e);
         for (size_t i = 0; i < plan.tasks_count; i++)
                 close(tasks_fds[i]);
-        return r;
+        if (r < 0)
+                return r;
+        ret_fds[0] = TAKE_FD(control_fd);
+        ret_fds[1] = TAKE_FD(their_fork_fd);
+        return 0;
 }
 
-int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int *ret_control_fd,
+static int check_parent(struct keeper_state *keeper, uint32_t parent, struct cloche_err *e)
+{
+        struct box *row = parent == KEEPER_NO_BOX ? NULL : box_find(keeper, parent, e);
+
+        if (parent == KEEPER_NO_BOX || (row && row->is_template))
+                return 0;
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent) : -CLOCHE_E_STATE;
+}
+
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
              struct cloche_err *e)
 {
         struct cgroup_limits limits = {
@@ -201,27 +279,107 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
                 .pids = spec->limits.pids,
                 .cpu_percent = spec->limits.cpu_percent,
         };
+        struct box row = {.init_pidfd = -EBADF, .fork_fd = -EBADF, .user_fd = -EBADF, .pid_fd = -EBADF, .root_fd = -EBADF};
         uint32_t box = 0;
         int r = check_guards(keeper, spec->optional_guards, e);
 
+        if (r == 0 && spec->is_template && keeper->guest_fd < 0)
+                r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
+        if (r == 0)
+                r = check_parent(keeper, spec->parent, e);
         if (r == 0)
                 r = find_free(keeper, &box, e);
         if (r == 0)
                 r = cgroup_make(&keeper->cgroups, box, &limits, e);
         if (r < 0)
                 return r;
-        r = start_in_groups(keeper, box, spec, ret_control_fd, e);
+        row.parent = spec->parent;
+        row.limits = spec->limits;
+        row.is_template = (int)spec->is_template;
+        row.depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1;
+        row.root_box = spec->parent == KEEPER_NO_BOX ? box : keeper->boxes[spec->parent].root_box;
+        r = start_in_groups(keeper, &row, box, spec, ret_fds, e);
         if (r < 0) {
+                close_box(&row);
                 (void)cgroup_remove(&keeper->cgroups, box, NULL);
                 return r;
         }
+        keeper->boxes[box] = row;
         *ret_box = box;
         return 0;
 }
 
+/* -- forking into a box --------------------------------------------------------------------------------------- */
+
+static const struct {
+        enum fork_fd place;
+        const char *name;
+} fork_namespaces[] = {
+        {FORK_FD_PID, "pid"}, {FORK_FD_USER, "user"}, {FORK_FD_MOUNT, "mnt"}, {FORK_FD_IPC, "ipc"},
+        {FORK_FD_UTS, "uts"}, {FORK_FD_CGROUP, "cgroup"}, {FORK_FD_NET, "net"},
+};
+#define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
+
+static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t box)
+{
+        const struct keeper_box_limits *limits = &row->limits;
+
+        return (struct fork_request){
+                .id = box,
+                .is_template = (uint32_t)row->is_template,
+                .own_groups = (uint32_t)keeper->is_root,
+                .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
+                .file_bytes = limits->file_bytes,
+                .open_files = limits->open_files,
+                .pids = limits->pids,
+                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : limits->memory_bytes,
+        };
+}
+
+static int send_fork(struct keeper_state *keeper, const struct box *row, uint32_t box, const int *theirs, int *fds,
+                     struct cloche_err *e)
+{
+        struct fork_request request = fork_request_of(keeper, row, box);
+        size_t tasks_count = 0, count = FORK_FD_COUNT;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < FORK_NAMESPACES; i++)
+                r = open_namespace(keeper, row->init_pid, fork_namespaces[i].name, &fds[fork_namespaces[i].place], e);
+        if (r == 0)
+                r = cgroup_open_tasks(&keeper->cgroups, box, fds + FORK_FD_COUNT, &tasks_count, e);
+        request.tasks_count = (uint32_t)tasks_count;
+        count += tasks_count;
+        if (r == 0 && row->is_template)
+                fds[count++] = theirs[KEEPER_FORK_FDS - 1];
+        if (r == 0) {
+                r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
+                if (r < 0)
+                        r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
+        }
+        for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)
+                fd_close(&fds[i]);
+        return r;
+}
+
+int box_fork(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e)
+{
+        struct box *row = box_find(keeper, box, e);
+        int all[FORK_FD_COUNT + FORK_TASKS_MAX + 1];
+
+        if (!row)
+                return -CLOCHE_E_STATE;
+        if (row->parent == KEEPER_NO_BOX || !keeper->boxes[row->parent].init_pid)
+                return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
+        return send_fork(keeper, row, box, fds, all, e);
+}
+
+/* -- the rest of a box's life --------------------------------------------------------------------------------- */
+
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
-        if (box < KEEPER_BOXES_MAX && keeper->boxes[box].init_pid)
+        if (box < KEEPER_BOXES_MAX && keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
                 return &keeper->boxes[box];
         err_set(e, CLOCHE_E_STATE, "there is no box %u", box);
         return NULL;
@@ -244,17 +402,47 @@ void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
         };
 }
 
-int box_drop(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)
 {
         struct box *row = box_find(keeper, box, e);
 
         if (!row)
                 return -CLOCHE_E_STATE;
         cgroup_kill(&keeper->cgroups, box);
-        /* The wait ends when every process of the pid namespace is gone: PID 1 is reaped last. */
-        kill_and_reap(row->init_pid);
-        fd_close(&row->init_pidfd);
+        kill(row->init_pid, SIGKILL);
+        row->is_dying = 1;
+        row->drop_serial = serial;
+        keeper->dying++;
+        return 0;
+}
+
+/* The kernel killed what was beneath; nothing more may be made or forked there under a number that will be another's. */
+static void orphan(struct keeper_state *keeper, uint32_t box)
+{
+        for (uint32_t other = 0; other < KEEPER_BOXES_MAX; other++) {
+                struct box *row = &keeper->boxes[other];
+
+                if (!row->init_pid)
+                        continue;
+                if (row->parent == box)
+                        row->parent = KEEPER_NO_BOX;
+                if (row->root_box == box)
+                        row->is_template = 0;
+        }
+}
+
+int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+{
+        struct box *row = &keeper->boxes[box];
+
+        while (waitpid(row->init_pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        close_box(row);
         row->init_pid = 0;
+        row->is_dying = 0;
+        if (row->is_template)
+                orphan(keeper, box);
+        keeper->dying--;
         box_usage(keeper, box, ret);
         return cgroup_remove(&keeper->cgroups, box, e);
 }

@@ -1,8 +1,9 @@
-/* The keeper's boxes: made, measured, frozen, dropped. */
+/* The keeper's boxes: made, forked into, measured, frozen, dropped. */
 #ifndef CLOCHE_KEEPER_BOX_H
 #define CLOCHE_KEEPER_BOX_H
 
 #include "jail/cgroup.h"
+#include "jail/plan.h"
 #include "protocol.h"
 
 #include <sys/types.h>
@@ -10,22 +11,53 @@
 struct box {
         pid_t init_pid; /* 0: the row is free */
         int init_pidfd;
+        uint32_t parent; /* KEEPER_NO_BOX */
+        int is_dying;
+        uint32_t drop_serial;
+        struct keeper_box_limits limits;
+        /* Of a template only. */
+        int is_template;
+        int fork_fd; /* we send struct fork_request */
+        int user_fd, pid_fd; /* namespaces; the pid namespace of its init's children */
+        int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
+        uint32_t root_box;
+        unsigned depth; /* templates above */
 };
 
 struct keeper_state {
         struct cgroup_host cgroups;
         int init_program_fd;
-        int is_root; /* may give each box a host user of its own */
+        int guest_fd; /* libcloche-guest, or -EBADF: no templates can be made */
+        int proc_fd;   /* the host's /proc */
+        int own_pid_fd; /* our pid namespace */
+        int is_root;   /* may give each box a host user of its own */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
+        uint32_t dying; /* boxes in that state */
         struct box boxes[KEEPER_BOXES_MAX];
 };
 
-/* *ret_control_fd is owned by the caller. */
-int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int *ret_control_fd,
+/* ret_fds: the control socket of its init, owned by the caller; for a template also the socket on which it is told to
+ * fork, else -EBADF. */
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
              struct cloche_err *e);
+/* fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
+int box_fork(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
-/* Kills, waits, removes; the row is free afterwards even when a group could not be removed. */
-int box_drop(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+/* Kill everything in it. It is gone when init_pidfd polls readable: the kernel reaps PID 1 last. A template that does not
+ * reap its children delays that; nobody waits for it. */
+int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
+/* Once it is gone: remove it; the row is free afterwards even when a group could not be removed. */
+int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+
+/* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. */
+pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
+                 int report_fd, int *ret_pidfd, struct cloche_err *e);
+
+/* Host users of boxes: the first of this range and the pid of the box's init, so no two living boxes share one. Past the
+ * ranges that useradd(8), subuid(5) and systemd (524288 to 1879048191) give out; pids end at 2^22. The first is nobody's
+ * box: it owns the user namespaces beneath templates. */
+#define BOX_UID_BASE 0x70000000u
+#define BOX_UID_COUNT 0x400000u
 
 #endif

@@ -12,37 +12,140 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* More would fill both sockets and have each side wait for the other. */
+#define PENDING_MAX 16
+
 struct keeper {
         pid_t pid;
         int socket_fd;
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
+        uint32_t serial;
+        struct pending {
+                uint32_t serial, op; /* serial 0: the row is free */
+                keeper_done done;
+                void *data;
+        } pending[PENDING_MAX];
         struct keeper_request request; /* 8 KiB: too large for a library's stack */
         struct keeper_answer answer;
 };
 
-/* One exchange. fds: room for as many descriptors as the answer must bring. */
-static int ask(struct keeper *k, uint32_t op, uint32_t box, int *fds, size_t fds_expected, struct cloche_err *e)
+static struct pending *find_pending(struct keeper *k, uint32_t serial)
 {
-        size_t fd_count = fds_expected;
-        ssize_t n;
+        for (size_t i = 0; i < PENDING_MAX; i++)
+                if (k->pending[i].serial == serial)
+                        return &k->pending[i];
+        return NULL;
+}
+
+static void hand_over(struct keeper *k, const struct pending *row, const struct cloche_err *error, int *fds, size_t fd_count)
+{
+        struct keeper_reply reply = {.answer = &k->answer, .error = error, .fds = fds, .fd_count = fd_count};
+
+        row->done(row->data, &reply);
+}
+
+/* Nobody will answer any more. */
+static int lose(struct keeper *k, int code, struct cloche_err *e)
+{
+        struct cloche_err error = {0};
+
+        err_os(&error, CLOCHE_E_KEEPER, code, "hear from the keeper");
+        for (size_t i = 0; i < PENDING_MAX; i++) {
+                struct pending row = k->pending[i];
+
+                k->pending[i].serial = 0;
+                if (row.serial)
+                        hand_over(k, &row, &error, NULL, 0);
+        }
+        if (e)
+                *e = error;
+        return -CLOCHE_E_KEEPER;
+}
+
+int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
+{
+        int fds[KEEPER_ANSWER_FDS];
+        size_t fd_count = KEEPER_ANSWER_FDS;
+        ssize_t n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, flags);
+        struct pending *row, taken;
+
+        if (n == -EAGAIN)
+                return 0;
+        if (n <= 0)
+                return lose(k, n == 0 ? EPIPE : (int)-n, e);
+        row = n == sizeof(k->answer) && err_check(&k->answer.err) == 0 && k->answer.serial ? find_pending(k, k->answer.serial) : NULL;
+        if (!row || row->op != k->answer.op) {
+                for (size_t i = 0; i < fd_count; i++)
+                        close(fds[i]);
+                return lose(k, EPROTO, e);
+        }
+        taken = *row;
+        row->serial = 0;
+        hand_over(k, &taken, k->answer.err.code ? &k->answer.err : NULL, fds, fd_count);
+        for (size_t i = 0; i < fd_count; i++)
+                fd_close(&fds[i]);
+        return 1;
+}
+
+static int send_request(struct keeper *k, uint32_t op, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+                        struct cloche_err *e)
+{
+        struct pending *row;
         int r;
 
+        while (!(row = find_pending(k, 0))) {
+                r = keeper_hear(k, 0, e);
+                if (r < 0)
+                        return r;
+        }
+        if (++k->serial == 0)
+                k->serial = 1;
         k->request.op = op;
+        k->request.serial = k->serial;
         k->request.box = box;
-        r = fd_send(k->socket_fd, &k->request, sizeof(k->request), NULL, 0);
+        r = fd_send(k->socket_fd, &k->request, sizeof(k->request), fds, fd_count);
         if (r < 0)
                 return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
-        n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, 0);
-        if (n <= 0)
-                return err_os(e, CLOCHE_E_KEEPER, n == 0 ? EPIPE : (int)-n, "hear from the keeper");
-        if (n != sizeof(k->answer) || k->answer.op != op || err_check(&k->answer.err) < 0)
-                return err_set(e, CLOCHE_E_KEEPER, "the keeper's answer is malformed (%zd bytes)", n);
-        if (k->answer.err.code) {
-                if (e)
-                        *e = k->answer.err;
-                return -(int)k->answer.err.code;
+        *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
+        return 0;
+}
+
+/* One exchange; answers to others are handed over on the way. */
+struct waiting {
+        int answered;
+        struct cloche_err *e;
+        int r;
+        uint32_t box;
+        struct keeper_usage *usage;
+        int *fds; /* room for KEEPER_ANSWER_FDS, or NULL */
+        size_t fd_count;
+};
+
+static void on_waited(void *data, struct keeper_reply *reply)
+{
+        struct waiting *w = data;
+
+        w->answered = 1;
+        if (reply->error) {
+                if (w->e)
+                        *w->e = *reply->error;
+                w->r = -(int)reply->error->code;
+                return;
         }
-        return fd_count == fds_expected ? 0 : err_set(e, CLOCHE_E_KEEPER, "the keeper's answer lacks descriptors");
+        w->box = reply->answer->box;
+        if (w->usage)
+                *w->usage = reply->answer->usage;
+        for (size_t i = 0; w->fds && i < reply->fd_count; i++)
+                w->fds[w->fd_count++] = TAKE_FD(reply->fds[i]);
+}
+
+static int ask(struct keeper *k, uint32_t op, uint32_t box, const int *fds, size_t fd_count, struct waiting *w)
+{
+        int r = send_request(k, op, box, fds, fd_count, on_waited, w, w->e);
+
+        while (r >= 0 && !w->answered)
+                r = keeper_hear(k, 0, w->e);
+        return r < 0 ? r : w->r;
 }
 
 /* Between fork and exec of a process that may have threads: system calls only. */
@@ -88,6 +191,7 @@ int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
         char *const argv[] = {(char *)"cloche-keeper", init, NULL};
         _cleanup_fd_ int theirs_fd = -EBADF;
+        struct waiting hello = {.e = e};
         struct keeper *k;
         int pair[2], r;
 
@@ -107,7 +211,7 @@ int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
-                r = ask(k, KEEPER_HELLO, 0, NULL, 0, e);
+                r = ask(k, KEEPER_HELLO, 0, NULL, 0, &hello);
         if (r < 0) {
                 keeper_stop(k);
                 return r;
@@ -135,45 +239,76 @@ const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guar
         return &k->guards[guard];
 }
 
-int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, uint32_t *ret_box, int *ret_control_fd,
-                    int *ret_init_pidfd, struct cloche_err *e)
+int keeper_fd(const struct keeper *k)
 {
-        int fds[2], r;
+        return k->socket_fd;
+}
+
+int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
+{
+        k->request.spec = *spec;
+        return send_request(k, KEEPER_BOX_MAKE, 0, NULL, 0, done, data, e);
+}
+
+int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
+{
+        int fds[KEEPER_ANSWER_FDS];
+        struct waiting w = {.e = e, .fds = fds};
+        int r;
 
         k->request.spec = *spec;
-        r = ask(k, KEEPER_BOX_MAKE, 0, fds, 2, e);
-        if (r < 0)
-                return r;
-        *ret_box = k->answer.box;
-        *ret_control_fd = fds[0];
-        *ret_init_pidfd = fds[1];
+        r = ask(k, KEEPER_BOX_MAKE, 0, NULL, 0, &w);
+        return r < 0 ? r : keeper_box_take(w.box, fds, w.fd_count, ret, e);
+}
+
+int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e)
+{
+        if (fd_count < 2)
+                return err_set(e, CLOCHE_E_KEEPER, "the keeper's answer lacks descriptors");
+        *ret = (struct keeper_box){
+                .id = box,
+                .pidfd = TAKE_FD(fds[0]),
+                .control_fd = TAKE_FD(fds[1]),
+                .fork_fd = fd_count > 2 ? TAKE_FD(fds[2]) : -EBADF,
+        };
         return 0;
+}
+
+int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
+                          struct cloche_err *e)
+{
+        return send_request(k, KEEPER_BOX_FORK, box, fds, fd_count, done, data, e);
 }
 
 int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
-        int r = ask(k, KEEPER_BOX_USAGE, box, NULL, 0, e);
+        struct waiting w = {.e = e, .usage = ret};
 
-        if (r == 0)
-                *ret = k->answer.usage;
-        return r;
+        return ask(k, KEEPER_BOX_USAGE, box, NULL, 0, &w);
 }
 
 int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e)
 {
-        return ask(k, KEEPER_BOX_FREEZE, box, NULL, 0, e);
+        struct waiting w = {.e = e};
+
+        return ask(k, KEEPER_BOX_FREEZE, box, NULL, 0, &w);
 }
 
 int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e)
 {
-        return ask(k, KEEPER_BOX_THAW, box, NULL, 0, e);
+        struct waiting w = {.e = e};
+
+        return ask(k, KEEPER_BOX_THAW, box, NULL, 0, &w);
+}
+
+int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+{
+        return send_request(k, KEEPER_BOX_DROP, box, NULL, 0, done, data, e);
 }
 
 int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
-        int r = ask(k, KEEPER_BOX_DROP, box, NULL, 0, e);
+        struct waiting w = {.e = e, .usage = ret};
 
-        if (r == 0 && ret)
-                *ret = k->answer.usage;
-        return r;
+        return ask(k, KEEPER_BOX_DROP, box, NULL, 0, &w);
 }

@@ -1,10 +1,32 @@
-/* The engine's side of the keeper: start it, ask it. Blocking, one request at a time, one thread. */
+/* The engine's side of the keeper: start it, ask it. One thread. The plain calls wait for the answer; those with "later" in
+ * their name send, and the answer goes to a function when keeper_hear meets it. */
 #ifndef CLOCHE_KEEPER_CLIENT_H
 #define CLOCHE_KEEPER_CLIENT_H
 
 #include "protocol.h"
 
+#include <stddef.h>
+
+#define KEEPER_ANSWER_FDS 3
+
 struct keeper; /* opaque */
+
+/* What came back. error: NULL, or why not. fds: those that are kept are taken out (TAKE_FD), the rest is closed. */
+struct keeper_reply {
+        const struct keeper_answer *answer;
+        const struct cloche_err *error;
+        int *fds;
+        size_t fd_count;
+};
+typedef void (*keeper_done)(void *data, struct keeper_reply *reply);
+
+/* A box from the keeper; descriptors owned. */
+struct keeper_box {
+        uint32_t id;
+        int pidfd;      /* readable when the box is dead */
+        int control_fd; /* seqpacket to its PID 1, see init-protocol.h */
+        int fork_fd;    /* a template's: to be its descriptor 4; else -EBADF */
+};
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
@@ -13,14 +35,25 @@ void keeper_stop(struct keeper *k); /* waits until all boxes are gone; accepts N
 
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard);
 
-/* ret_control_fd: seqpacket to the box's PID 1, see init-protocol.h. ret_init_pidfd: readable when the box is dead.
- * Both owned by the caller. */
-CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, uint32_t *ret_box,
-                                      int *ret_control_fd, int *ret_init_pidfd, struct cloche_err *e);
+/* To be polled for reading: then keeper_hear. */
+int keeper_fd(const struct keeper *k);
+/* Take one answer and hand it over; flags as for recv(2). 1, 0 when there is none, or negative: the keeper is gone, and
+ * everybody who waited was told. */
+CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, int flags, struct cloche_err *e);
+
+CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
+                                            struct cloche_err *e);
+/* The box in an answer; takes the descriptors. */
+CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e);
+/* Have the template above the box fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed. */
+CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
+                                            void *data, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e);
 /* Kill everything in the box, remove it, free its id. ret may be NULL. */
 CLOCHE_MUST_CHECK int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
 
 #endif

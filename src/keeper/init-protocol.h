@@ -16,7 +16,8 @@ enum init_op {
          * fds: [0] contents, read from position 0 to its end (pread). */
         INIT_PUT = 1,
         /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
-         * [1] stdin [2] stdout [3] stderr, and when fd_count is 5 [4] channel, which becomes descriptor 3.
+         * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's fork socket,
+         * which becomes descriptor 4.
          * argv[0] is looked up in the PATH of the new environment. The answer comes after exec succeeded. */
         INIT_SPAWN,
         /* SIGKILL everything but PID 1 and reap it, so that the files stand still. */

@@ -26,9 +26,12 @@
 
 struct exchange {
         const struct keeper_request *request;
+        const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind those that came */
+        size_t request_fd_count;
         struct keeper_answer *answer;
-        int fds[2]; /* sent with the answer; the first is closed afterwards, the second borrowed */
-        size_t fd_count;
+        /* Sent with the answer: first a borrowed one, then ours, closed afterwards. */
+        int borrowed_fd, fds[2];
+        int later; /* the answer comes when the box is gone */
 };
 
 static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -40,13 +43,23 @@ static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct 
 
 static int answer_make(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
-        int r = box_make(keeper, &x->request->spec, &x->answer->box, &x->fds[0], e);
+        int r = box_make(keeper, &x->request->spec, &x->answer->box, x->fds, e);
 
-        if (r < 0)
-                return r;
-        x->fds[1] = keeper->boxes[x->answer->box].init_pidfd;
-        x->fd_count = 2;
-        return 0;
+        if (r == 0)
+                x->borrowed_fd = keeper->boxes[x->answer->box].init_pidfd;
+        return r;
+}
+
+static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        struct box *row = box_find(keeper, x->request->box, e);
+
+        if (!row)
+                return -CLOCHE_E_STATE;
+        if (x->request_fd_count != (row->is_template ? KEEPER_FORK_FDS : KEEPER_FORK_FDS - 1))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a fork comes with %d descriptors, %d for a template; not %zu",
+                               KEEPER_FORK_FDS - 1, KEEPER_FORK_FDS, x->request_fd_count);
+        return box_fork(keeper, x->request->box, x->request_fds, e);
 }
 
 static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -66,7 +79,10 @@ static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct
 
 static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
-        return box_drop(keeper, x->request->box, &x->answer->usage, e);
+        int r = box_kill(keeper, x->request->box, x->request->serial, e);
+
+        x->later = r == 0;
+        return r;
 }
 
 /* Anything else, or out of its time, ends the keeper and with it every box. */
@@ -79,10 +95,25 @@ static const struct {
 #undef KEEPER_REQUEST
 };
 
-static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, int *greeted)
+static int send_answer(const struct exchange *x)
 {
-        struct keeper_answer answer = {.op = request->op, .box = request->box};
-        struct exchange x = {.request = request, .answer = &answer, .fds = {-EBADF, -EBADF}};
+        int all[3];
+        size_t count = 0;
+
+        if (x->borrowed_fd >= 0)
+                all[count++] = x->borrowed_fd;
+        for (size_t i = 0; i < 2; i++)
+                if (x->fds[i] >= 0)
+                        all[count++] = x->fds[i];
+        return fd_send(ENGINE_FD, x->answer, sizeof(*x->answer), all, count);
+}
+
+static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, const int *fds,
+                     size_t fd_count, int *greeted)
+{
+        struct keeper_answer answer = {.op = request->op, .serial = request->serial, .box = request->box};
+        struct exchange x = {.request = request, .request_fds = fds, .request_fd_count = fd_count, .answer = &answer,
+                             .borrowed_fd = -EBADF, .fds = {-EBADF, -EBADF}};
         int r = request_check(request, size, &answer.err), sent;
 
         if (r == -CLOCHE_E_PROTOCOL)
@@ -94,27 +125,62 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         if (r == 0)
                 answer.err = (struct cloche_err){0};
         *greeted = 1;
-        sent = fd_send(ENGINE_FD, &answer, sizeof(answer), x.fds, x.fd_count);
+        sent = x.later ? 0 : send_answer(&x);
         fd_close(&x.fds[0]);
+        fd_close(&x.fds[1]);
         return sent;
+}
+
+/* One request: 0, or not when there will be no more. */
+static int receive_one(struct keeper_state *keeper, int *greeted)
+{
+        static struct keeper_request request;
+        int fds[KEEPER_FORK_FDS], r;
+        size_t fd_count = KEEPER_FORK_FDS;
+        ssize_t n = fd_receive(ENGINE_FD, &request, sizeof(request), fds, &fd_count, 0);
+
+        if (n <= 0)
+                return n == 0 ? -EPIPE : (int)n;
+        r = serve_one(keeper, &request, (size_t)n, fds, fd_count, greeted);
+        for (size_t i = 0; i < fd_count; i++)
+                close(fds[i]);
+        return r;
+}
+
+/* A box is gone: whoever dropped it is told. */
+static int bury(struct keeper_state *keeper, uint32_t box)
+{
+        struct keeper_answer answer = {.op = KEEPER_BOX_DROP, .serial = keeper->boxes[box].drop_serial, .box = box};
+
+        if (box_remove(keeper, box, &answer.usage, &answer.err) == 0)
+                answer.err = (struct cloche_err){0};
+        return fd_send(ENGINE_FD, &answer, sizeof(answer), NULL, 0);
 }
 
 static int serve(struct keeper_state *keeper)
 {
-        static struct keeper_request request;
-        int greeted = 0;
+        static struct pollfd polled[KEEPER_BOXES_MAX + 1];
+        static uint32_t boxes[KEEPER_BOXES_MAX + 1];
+        int greeted = 0, r = 0;
 
-        for (;;) {
-                size_t no_fds = 0;
-                ssize_t n = fd_receive(ENGINE_FD, &request, sizeof(request), NULL, &no_fds, 0);
-                int r;
+        while (r == 0) {
+                nfds_t count = 1;
 
-                if (n <= 0)
-                        return n == 0 ? 0 : 1;
-                r = serve_one(keeper, &request, (size_t)n, &greeted);
-                if (r < 0)
-                        return r == -EPIPE ? 0 : 1;
+                polled[0] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
+                for (uint32_t box = 0; count <= keeper->dying; box++)
+                        if (keeper->boxes[box].is_dying) {
+                                boxes[count] = box;
+                                polled[count++] = (struct pollfd){.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
+                        }
+                if (poll(polled, count, -1) < 0 && errno != EINTR)
+                        return 1;
+                for (nfds_t i = 1; r == 0 && i < count; i++)
+                        if (polled[i].revents)
+                                r = bury(keeper, boxes[i]);
+                if (r == 0 && polled[0].revents)
+                        r = receive_one(keeper, &greeted);
         }
+        return r == -EPIPE ? 0 : 1;
 }
 
 /* A sealed copy in memory: what runs as PID 1 beside hostile code cannot be written through /proc/1/exe, whoever owns
@@ -144,6 +210,18 @@ static int load_program(const char *path, struct cloche_err *e)
         return TAKE_FD(memory_fd);
 }
 
+/* The descriptor, or -errno. */
+static int open_beside(const char *path, const char *name)
+{
+        char other[KEEPER_PATH_MAX + 64];
+        const char *slash = strrchr(path, '/');
+        int fd;
+
+        snprintf(other, sizeof(other), "%.*s/%s", slash ? (int)(slash - path) : 0, path, name);
+        fd = open(other, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
 static int set_up(struct keeper_state *keeper, const char *init_path, struct cloche_err *e)
 {
         _cleanup_fd_ int score_fd = -EBADF;
@@ -152,6 +230,11 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         keeper->init_program_fd = load_program(init_path, e);
         if (keeper->init_program_fd < 0)
                 return -(int)e->code;
+        keeper->guest_fd = open_beside(init_path, "libcloche-guest.so");
+        keeper->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        keeper->own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+        if (keeper->proc_fd < 0 || keeper->own_pid_fd < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open /proc");
         /* What a privileged process writes here is the floor its children may go down to: without it a guest of a
          * keeper started with a protected score could make itself unkillable. */
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -166,13 +249,13 @@ static void drop_all(struct keeper_state *keeper)
 {
         struct keeper_usage usage;
 
-        /* Kill first, wait then: boxes die side by side. */
+        /* Kill first, wait then: boxes die side by side, and templates that would not reap their children with them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].init_pid)
-                        kill(keeper->boxes[box].init_pid, SIGKILL);
+                if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
+                        (void)box_kill(keeper, box, 0, NULL);
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].init_pid)
-                        (void)box_drop(keeper, box, &usage, NULL);
+                if (keeper->boxes[box].is_dying)
+                        (void)box_remove(keeper, box, &usage, NULL);
         cgroup_host_close(&keeper->cgroups);
 }
 

@@ -1,6 +1,7 @@
-/* The privileged door: requests of the engine to the keeper, answers back. SOCK_SEQPACKET, one packet each, the
- * answer carries the request's type. Plain values without pointers or lengths to follow; the keeper checks size,
- * range and terminator of every field before use (protocol.c), because the engine parses hostile bytes. */
+/* The privileged door: requests of the engine to the keeper, answers back. SOCK_SEQPACKET, one packet each, the answer
+ * carries the request's type and serial; a drop is answered when the box is gone, everything else in turn. Plain values
+ * without pointers or lengths to follow; the keeper checks size, range and terminator of every field before use
+ * (request.c), because the engine parses hostile bytes. */
 #ifndef CLOCHE_KEEPER_PROTOCOL_H
 #define CLOCHE_KEEPER_PROTOCOL_H
 
@@ -8,6 +9,8 @@
 
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
+#define KEEPER_NO_BOX UINT32_MAX
+#define KEEPER_FORK_FDS 5 /* of a KEEPER_BOX_FORK: 0, 1, 2, the channel, and for a template its fork socket */
 
 enum keeper_op {
 #define KEEPER_REQUEST(symbol, handler, when, doc) KEEPER_##symbol,
@@ -24,14 +27,18 @@ struct keeper_box_limits {
 struct keeper_box_spec {
         struct keeper_box_limits limits;
         uint32_t optional_guards;          /* as in struct cloche_engine_options */
+        uint32_t parent;                   /* the template's box this one is beneath and shares the root of, or KEEPER_NO_BOX */
+        uint32_t is_template;              /* boxes may be made beneath it */
         uint32_t reserved;
-        char image[KEEPER_PATH_MAX];       /* "": the host's /usr */
-        char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none */
+        char image[KEEPER_PATH_MAX];       /* "": the host's /usr; with a parent: "" */
+        char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none, or the parent's */
 };
 
 struct keeper_request {
         uint32_t op;
+        uint32_t serial;
         uint32_t box;
+        uint32_t reserved;
         struct keeper_box_spec spec; /* KEEPER_BOX_MAKE */
 };
 
@@ -51,7 +58,9 @@ struct keeper_guard {
 
 struct keeper_answer {
         uint32_t op;
+        uint32_t serial;
         uint32_t box;
+        uint32_t reserved;
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
         struct keeper_guard guards[CLOCHE_GUARD_COUNT]; /* KEEPER_HELLO */

@@ -61,9 +61,13 @@ int request_check(const struct keeper_request *request, size_t size, struct cloc
                 return err_set(e, CLOCHE_E_PROTOCOL, "there is no request %u", request->op);
         if (request->op != KEEPER_BOX_MAKE)
                 return 0;
+        if (request->spec.is_template > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", request->spec.is_template);
         r = check_path(request->spec.image, "image", e);
         if (r == 0)
                 r = check_path(request->spec.runtime_dir, "runtime_dir", e);
+        if (r == 0 && request->spec.parent != KEEPER_NO_BOX && (request->spec.image[0] || request->spec.runtime_dir[0]))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its image and runtime");
         if (r == 0)
                 r = check_limits(&request->spec.limits, e);
         return r;

@@ -1,0 +1,95 @@
+"""Being a template: warm, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one."""
+import ctypes
+import gc
+import os
+import sys
+
+LIBRARY = FOLDER + "/libcloche-guest.so"
+WARM = ("asyncio", "base64", "bisect", "collections", "collections.abc", "contextlib", "copy", "csv", "dataclasses", "datetime",
+        "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "html", "inspect", "io", "itertools", "json", "linecache",
+        "math", "operator", "pathlib", "random", "re", "statistics", "string", "struct", "tempfile", "textwrap", "threading",
+        "time", "traceback", "types", "typing", "urllib.parse", "uuid")
+TEXT_SIZE = 1024
+
+
+class Template:
+    def __init__(self):
+        self.library = ctypes.CDLL(LIBRARY)
+        self.library.cloche_guest_collapse.restype = ctypes.c_long
+        self.warmed = {}
+        started = self.library.cloche_guest_start()
+        if started != 1:
+            raise OSError(-started, "cannot become a template")
+
+    def warm_up(self):
+        """Modules that most code imports are there before it asks; so are the agent's own rarely used parts."""
+        before = set(sys.modules)
+        for name in WARM:
+            try:
+                __import__(name)
+            except ImportError:
+                continue  # an image may have been stripped of it
+        for name in ("rare", "schema", "errors"):
+            part(name)
+        self.warmed = {name: sys.modules[name] for name in set(sys.modules) - before if "." not in name}
+
+    def freeze(self, channel):
+        """None, or what stands in the way of forking."""
+        text = ctypes.create_string_buffer(TEXT_SIZE)
+        flush()
+        gc.collect()
+        if self.library.cloche_guest_freeze(channel.fd, text, TEXT_SIZE) != 0:
+            return text.value.decode(errors="replace")
+        gc.freeze()
+        self.library.cloche_guest_collapse()
+        return None
+
+    def children(self, channel):
+        """Returns in a child only, with whether it is itself to be a template."""
+        library = self.library
+        channel.rest()
+        while library.cloche_guest_wait() == 1:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                pid = -error.errno
+            if pid == 0:
+                is_template = library.cloche_guest_child() == 1
+                self.renew()
+                return is_template
+            library.cloche_guest_parent(pid)
+        os._exit(0)
+
+    def renew(self):
+        """What siblings must not share. `random` reseeds itself after a fork; hashes of strings cannot be changed in a living
+        interpreter, and dictionaries rely on them."""
+        modules = sys.modules
+        sys.path_importer_cache.pop(os.getcwd(), None)
+        if "tempfile" in modules:
+            modules["tempfile"]._name_sequence = None
+        if "uuid" in modules:
+            modules["uuid"]._node = modules["uuid"]._last_timestamp = None
+        if "numpy.random" in modules:
+            modules["numpy.random"].seed()
+        if "multiprocessing.process" in modules:
+            modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+
+    def give_way(self):
+        """A user's file comes before a module of the library by the same name, as in a plain interpreter."""
+        try:
+            names = {name.partition(".")[0] for name in os.listdir()}
+        except OSError:
+            return
+        for name in names & self.warmed.keys():
+            if sys.modules.get(name) is self.warmed[name]:
+                for known in [known for known in sys.modules if known == name or known.startswith(name + ".")]:
+                    del sys.modules[known]
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            continue
+

@@ -1,0 +1,37 @@
+/* The keeper tells a template to fork a child into a box: one packet each way to go, nothing comes back (the keeper reads no
+ * guest bytes; the child's first word goes to the engine). SOCK_SEQPACKET.
+ * Descriptors, in this order: those of enum fork_fd, then tasks_count files of the box's control groups, then with
+ * is_template the fork socket of the new template. */
+#ifndef CLOCHE_KEEPER_FORK_PROTOCOL_H
+#define CLOCHE_KEEPER_FORK_PROTOCOL_H
+
+#include <stdint.h>
+
+enum fork_fd {
+        FORK_FD_STDIN,
+        FORK_FD_STDOUT,
+        FORK_FD_STDERR,
+        FORK_FD_CHANNEL,
+        /* Namespaces of the box. The pid namespace is joined by the template, for its next child; the child itself joins
+         * its user namespace first, for the right to join the others, which that one owns. */
+        FORK_FD_PID,
+        FORK_FD_USER,
+        FORK_FD_MOUNT,
+        FORK_FD_IPC,
+        FORK_FD_UTS,
+        FORK_FD_CGROUP,
+        FORK_FD_NET,
+        FORK_FD_COUNT
+};
+
+#define FORK_TASKS_MAX 5
+
+struct fork_request {
+        uint32_t id; /* the box's number: named in what is reported of the child */
+        uint32_t is_template;
+        uint32_t tasks_count;
+        uint32_t own_groups; /* as in struct jail_plan */
+        uint64_t cpu_seconds, file_bytes, open_files, pids, data_bytes; /* resource limits; UINT64_MAX: as they are */
+};
+
+#endif

@@ -1,0 +1,192 @@
+/* Boxes beneath a template. Everything of such a box is owned by a user namespace beneath the template's, and its pid
+ * namespace is beneath the template's, for only then may the template's children join it (user_namespaces(7),
+ * pid_namespaces(7): setns(2) goes down the tree, never up or aside).
+ *
+ *   keeper ── fork, in the template's pid namespace ──▶ helper ── joins root and user namespace; clone3 ──▶ PID 1
+ *                                                       maps PID 1's user, says its pid, ends
+ *
+ * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/enter.h"
+#include "jail/userns.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+struct told {
+        pid_t pid; /* in the keeper's namespace */
+        struct cloche_err err;
+};
+
+struct helper {
+        const struct keeper_state *keeper;
+        const struct box *parent;
+        const struct jail_plan *plan;
+        int go_fds[2], report_fd, tell_fd;
+};
+
+static const struct userns_range beneath = {BOX_UID_BASE, BOX_UID_COUNT};
+
+static int join(int fd, int kind, const char *what, struct cloche_err *e)
+{
+        return setns(fd, kind) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the template's %s namespace", what) : 0;
+}
+
+/* The owner of a user namespace must be mapped in the one above, and has every capability in it: nobody's id is taken, not
+ * the template's own. Without uid 0 in the namespace, changing ids takes no capability away. */
+static int become_owner(const struct keeper_state *keeper, struct cloche_err *e)
+{
+        if (keeper->is_root && (setgroups(0, NULL) < 0 || setresgid(BOX_UID_BASE, BOX_UID_BASE, BOX_UID_BASE) < 0 ||
+                                setresuid(BOX_UID_BASE, BOX_UID_BASE, BOX_UID_BASE) < 0))
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "become the owner of the new namespaces");
+        /* Or the map files of the child belong to the host's root, who we no longer are. */
+        if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open up to ourselves");
+        return 0;
+}
+
+static int join_template(const struct helper *h, struct cloche_err *e)
+{
+        const struct box *root = &h->keeper->boxes[h->parent->root_box];
+        int r = join(root->user_fd, CLONE_NEWUSER, "user", e);
+
+        if (r == 0)
+                r = join(root->root_fd, CLONE_NEWNS, "mount", e);
+        if (r == 0 && root != h->parent)
+                r = join(h->parent->user_fd, CLONE_NEWUSER, "user", e);
+        return r < 0 ? r : become_owner(h->keeper, e);
+}
+
+/* proc(5), fdinfo of a pidfd: the number in the pid namespace of that /proc. */
+static pid_t host_pid(int proc_fd, int pidfd)
+{
+        char path[64], text[512];
+        _cleanup_fd_ int fd = -EBADF;
+        const char *line;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "self/fdinfo/%d", pidfd);
+        fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n <= 0)
+                return -1;
+        text[n] = '\0';
+        line = strstr(text, "Pid:");
+        return line ? (pid_t)strtol(line + 4, NULL, 10) : -1;
+}
+
+static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
+{
+        uid_t uid = h->keeper->is_root ? BOX_UID_BASE + (uid_t)pid : JAIL_UID;
+        struct userns_ids ids = {uid, uid, h->keeper->is_root, h->keeper->is_root && h->plan->is_template ? &beneath : NULL};
+
+        return userns_map(h->keeper->proc_fd, pid, &ids, e);
+}
+
+static int deliver(const struct helper *h, struct told *told, int *ret_pidfd)
+{
+        struct clone_args args = {
+                .flags = enter_clone_flags() | CLONE_PIDFD | CLONE_PARENT,
+                .pidfd = (uintptr_t)ret_pidfd,
+        };
+        long pid;
+        int r = join_template(h, &told->err);
+
+        if (r < 0)
+                return r;
+        pid = syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0) {
+                close(h->go_fds[1]);
+                close(h->tell_fd);
+                enter_box(h->plan, h->go_fds[0], h->report_fd);
+        }
+        if (pid < 0)
+                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make the namespaces of a box beneath a template");
+        told->pid = host_pid(h->keeper->proc_fd, *ret_pidfd);
+        if (told->pid <= 0)
+                return err_set(&told->err, CLOCHE_E_NAMESPACE, "the new box has no pid here");
+        return map_child(h, told->pid, &told->err);
+}
+
+static _Noreturn void help(const struct helper *h)
+{
+        struct told told = {0};
+        int pidfd = -EBADF;
+
+        (void)deliver(h, &told, &pidfd);
+        _exit(fd_send(h->tell_fd, &told, sizeof(told), &pidfd, pidfd >= 0) < 0);
+}
+
+/* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
+static pid_t fork_into(const struct keeper_state *keeper, int pid_fd)
+{
+        pid_t pid;
+        int code;
+
+        if (setns(pid_fd, CLONE_NEWPID) < 0)
+                return -1;
+        pid = fork();
+        code = errno;
+        if (pid != 0 && setns(keeper->own_pid_fd, CLONE_NEWPID) < 0)
+                abort(); /* every later box would be in the wrong place */
+        errno = code;
+        return pid;
+}
+
+static pid_t hear(int fd, int *ret_pidfd, struct cloche_err *e)
+{
+        struct told told;
+        size_t fd_count = 1;
+        ssize_t n = fd_receive(fd, &told, sizeof(told), ret_pidfd, &fd_count, 0);
+
+        if (n != sizeof(told) || err_check(&told.err) < 0)
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box");
+        if (told.err.code == CLOCHE_OK && fd_count == 1 && told.pid > 0)
+                return told.pid;
+        if (told.pid > 0) {
+                kill(told.pid, SIGKILL);
+                waitpid(told.pid, NULL, 0);
+        }
+        if (fd_count)
+                fd_close(ret_pidfd);
+        if (e)
+                *e = told.err;
+        return -1;
+}
+
+pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
+                 int report_fd, int *ret_pidfd, struct cloche_err *e)
+{
+        struct helper h = {keeper, parent, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF};
+        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
+        int pair[2];
+        pid_t helper, pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
+        ours_fd = pair[0];
+        h.tell_fd = theirs_fd = pair[1];
+        helper = fork_into(keeper, parent->pid_fd);
+        if (helper < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "enter the template's pid namespace");
+        if (helper == 0)
+                help(&h);
+        fd_close(&theirs_fd);
+        pid = hear(ours_fd, ret_pidfd, e);
+        while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
+                ;
+        return pid < 0 ? -1 : pid;
+}
