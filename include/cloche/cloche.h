@@ -66,13 +66,25 @@ struct cloche_limits {
 typedef struct cloche_engine cloche_engine;
 typedef struct cloche_run cloche_run;
 typedef struct cloche_result cloche_result;
+typedef struct cloche_prefix cloche_prefix;
+typedef struct cloche_bridge_call cloche_bridge_call;
+
+/* A guest calls a function of the host. It is to be answered once, with cloche_bridge_answer or cloche_bridge_fail, in the
+ * handler or any time later; several may be open. Runs in the engine's thread. */
+typedef void (*cloche_bridge_handler)(void *data, cloche_bridge_call *call);
 
 struct cloche_engine_options {
         const char *libexec_dir;  /* holds cloche-keeper and cloche-box-init; NULL: found by itself */
         const char *runtimes_dir; /* holds one folder a language; NULL: found by itself */
         const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
+        /* Of runs that are forked from templates; 0: the default in brackets. */
+        unsigned runs_max;  /* at once (twice the processors) */
+        unsigned queue_max; /* that wait for their turn; more are CLOCHE_E_QUEUE_FULL (10,000) */
+        unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
 };
+
+#define CLOCHE_NO_SPARES (~0u)
 
 /* A file placed in the box before the code runs. Exactly one source: data, or fd (borrowed, a regular file). */
 struct cloche_file {
@@ -108,6 +120,31 @@ struct cloche_run_options {
         int stdin_fd, stdout_fd, stderr_fd;
         struct cloche_limits limits;
         int omit_changes, omit_contents, omit_denied; /* resultOptions of the contract */
+        /* A call may be forked from a template instead of started cold: of this prefix (borrowed), or with warm of the bare
+         * language. It waits for its turn; the wall limit counts from when it has it. */
+        cloche_prefix *prefix;
+        int warm;
+        const char *globals, *imports; /* JSON objects of declarations (spec/agent.md); not with a prefix, which has its own */
+        cloche_bridge_handler on_bridge; /* NULL: with a prefix, the prefix's */
+        void *bridge_data;
+        /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait; cloche_run_wait then
+         * does not block. */
+        void (*on_end)(void *data, cloche_run *run);
+        void *data;
+};
+
+/* Set-up code that runs once and is forked into every run. */
+struct cloche_prefix_options {
+        const char *language;
+        const char *code;
+        size_t code_size;     /* 0: strlen(code) */
+        const char *filename; /* NULL: prefix.<extension> */
+        const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
+        const struct cloche_file *files; /* in the set-up's box and in every run's */
+        size_t file_count;
+        cloche_bridge_handler on_bridge; /* of runs that name none */
+        void *bridge_data;
+        struct cloche_limits limits; /* of the set-up */
 };
 
 /* Start an engine and its keeper.
@@ -152,6 +189,34 @@ CLOCHE_API void cloche_run_cancel(cloche_run *run);
 
 /* Kill what is left of the run and free it. Accepts NULL. */
 CLOCHE_API void cloche_run_free(cloche_run *run);
+
+/* Set up a prefix, or find it: equal options are one template, kept as long as memory permits.
+ * opt     borrowed during the call only.
+ * ret     owned by the caller, cloche_prefix_free().
+ * Errors  CLOCHE_E_PREFIX (guest): the set-up threw, did not settle, or left something that cannot be forked; failure is
+ *         then its error as JSON, owned by the caller, free(); NULL otherwise. Others as of cloche_run_start. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt,
+                                                   cloche_prefix **ret, char **failure, struct cloche_err *e);
+/* Runs that were started go on. Accepts NULL. */
+CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
+
+/* What a call of a host function wants: JSON text, values in tagged form; live as long as the call.
+ * target  ["global", name] or ["import", specifier, name], then names of nested members */
+CLOCHE_API const char *cloche_bridge_call_target(const cloche_bridge_call *call);
+CLOCHE_API const char *cloche_bridge_call_args(const cloche_bridge_call *call);
+CLOCHE_API const char *cloche_bridge_call_kwargs(const cloche_bridge_call *call);
+/* NULL when the run is over: an answer then goes nowhere. */
+CLOCHE_API cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call);
+/* Both end the call, also on failure. value: JSON text, NULL for undefined. fields: JSON object or NULL. */
+CLOCHE_API int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e);
+CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields,
+                                  struct cloche_err *e);
+
+/* For callers with a loop of their own: wait for this to be readable, at most cloche_engine_timeout_ms (-1: any time), then
+ * take a turn, which does not block. */
+CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
+CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
+CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
 
 CLOCHE_API enum cloche_status cloche_result_status(const cloche_result *result);
 CLOCHE_API int cloche_result_exit_code(const cloche_result *result);

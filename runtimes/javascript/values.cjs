@@ -1,5 +1,6 @@
 // Values both ways (spec/values.md). A function of `host`, run in the agent's own realm; what it decodes is made of the main
-// realm's classes, what it encodes is looked at with its own, untouched ones.
+// realm's classes, what it encodes is looked at with its own, untouched ones. Of `host` may be missing: `RegExp` and the classes
+// of errors (what needs them is refused, or an Error), `classes` and `encodeClass` (spec/values.md, class).
 'use strict'
 const DEPTH_MAX = 200
 const ATTACHMENTS_MAX = 65536
@@ -7,6 +8,13 @@ const { types } = host
 // A key that is no string would be turned into one: ["set"] is not the tag "set".
 const has = (object, key) => typeof key === 'string' && Object.prototype.hasOwnProperty.call(object, key)
 const refuse = (path, what) => { throw new host.TypeError(`$${path}: ${what}`) }
+function attempt (path, make) {
+  try {
+    return make()
+  } catch (thrown) {
+    return refuse(path, thrown?.message)
+  }
+}
 const step = (key) => /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
 const isText = (text) => !/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?:[^\uD800-\uDBFF]|^)[\uDC00-\uDFFF]/.test(text)
 const define = (object, key, value) => Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
@@ -31,6 +39,15 @@ const lengthOf = getter(typedProto, 'byteLength')
 const viewBuffer = getter(DataView.prototype, 'buffer')
 const viewOffset = getter(DataView.prototype, 'byteOffset')
 const viewLength = getter(DataView.prototype, 'byteLength')
+const sourceOf = getter(RegExp.prototype, 'source')
+// `flags` itself would ask properties that user code may have put on the value.
+const flagGetters = {
+  d: 'hasIndices', g: 'global', i: 'ignoreCase', m: 'multiline', s: 'dotAll', u: 'unicode', v: 'unicodeSets', y: 'sticky'
+}
+for (const flag in flagGetters) {
+  const known = flagGetters[flag] in RegExp.prototype
+  flagGetters[flag] = known ? getter(RegExp.prototype, flagGetters[flag]) : () => false
+}
 
 function bytesOf (value) {
   if (types.isAnyArrayBuffer(value)) return new Uint8Array(value)
@@ -39,8 +56,11 @@ function bytesOf (value) {
 }
 
 class Encoder {
-  constructor (limit) {
+  // With references (the rich mode): a container is sent once, and errors, regular expressions and classes as what they are.
+  constructor (limit, references) {
     this.limit = limit
+    this.numbers = references ? new Map() : undefined
+    this.carriers = new Set()
     this.size = 0
     this.at = 0
     this.attachments = []
@@ -91,16 +111,24 @@ class Encoder {
     }
     if (value === null) return null
     if (types.isProxy(value)) refuse(path, 'proxy cannot be sent')
+    if (this.numbers && types.isArrayBuffer(value)) return this.attach(path, { $: 'buffer' }, value)
     if (types.isUint8Array(value) || types.isAnyArrayBuffer(value) || types.isDataView(value)) return this.attach(path, { $: 'bytes' }, value)
     if (types.isTypedArray(value)) return this.attach(path, { $: 'array', t: typedName(value) }, value)
     if (types.isDate(value)) return { $: 'date', v: Number.isNaN(Date.prototype.getTime.call(value)) ? null : this.date(path, value) }
     if (types.isBoxedPrimitive(value)) return this.encode(this.unbox(value), path, depth)
+    if (this.numbers && types.isRegExp(value)) return this.regexp(path, value)
     return this.container(value, path, depth + 1)
   }
 
   date (path, value) {
     const text = Date.prototype.toISOString.call(value)
     return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent')
+  }
+
+  regexp (path, value) {
+    let flags = ''
+    for (const flag in flagGetters) if (flagGetters[flag](value)) flags += flag
+    return { $: 'regexp', source: this.string(path, sourceOf(value)), flags }
   }
 
   unbox (value) {
@@ -112,12 +140,23 @@ class Encoder {
   }
 
   container (value, path, depth) {
+    if (this.numbers?.has(value)) return this.ref(value, path)
     if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
+    if (this.numbers) {
+      this.numbers.set(value, this.numbers.size)
+      return this.inside(value, path, depth)
+    }
     if (this.open.has(value)) refuse(path, 'cycle cannot be sent')
     this.open.add(value)
     const sent = this.inside(value, path, depth)
     this.open.delete(value)
     return sent
+  }
+
+  ref (value, path) {
+    // Made of what it carries, it is not there yet when that is read.
+    if (this.carriers.has(value)) refuse(path, 'cycle through a class cannot be sent')
+    return { $: 'ref', n: this.numbers.get(value) }
   }
 
   inside (value, path, depth) {
@@ -132,9 +171,30 @@ class Encoder {
       Map.prototype.forEach.call(value, (item, key) => pairs.push([key, item]))
       return { $: 'map', v: pairs.map(([key, item], i) => [this.encode(key, `${path}<key ${i}>`, depth), this.encode(item, `${path}<${i}>`, depth)]) }
     }
+    if (types.isNativeError(value) && this.numbers) return this.error(value, path, depth)
     if (types.isNativeError(value)) return this.object({ name: value.name, message: value.message, ...value }, path, depth)
     for (const [test, name] of refusedKinds) if (types[test](value)) refuse(path, `${name} cannot be sent`)
-    return this.object(value, path, depth)
+    const carried = this.numbers && host.encodeClass && attempt(path, () => host.encodeClass(value))
+    return carried ? this.carry(carried, value, path, depth) : this.object(value, path, depth)
+  }
+
+  carry ({ t, v }, value, path, depth) {
+    if (!isClass(t)) refuse(path, 'a class has a name of 1 to 64 letters')
+    this.carriers.add(value)
+    const sent = { $: 'class', t, v: this.encode(v, path, depth) }
+    this.carriers.delete(value)
+    return sent
+  }
+
+  error (value, path, depth) {
+    const sent = { name: 'Error', message: '' }
+    for (const name of errorTexts) {
+      const text = value[name]
+      if (typeof text === 'string') sent[name] = this.string(path + step(name), text)
+    }
+    const keys = Object.keys(value).filter((key) => !notFields.includes(key))
+    if (keys.length > 0) sent.fields = this.object(value, path, depth, keys)
+    return { $: 'error', v: sent }
   }
 
   array (value, path, depth) {
@@ -143,10 +203,10 @@ class Encoder {
     return sent
   }
 
-  object (value, path, depth) {
+  object (value, path, depth, keys = Object.keys(value)) {
     const sent = Object.create(null)
-    const keys = Object.keys(value)
-    const escaped = keys.includes('$') ? [] : undefined
+    // A key with NUL no JSON object of the engine can hold.
+    const escaped = keys.some((key) => key === '$' || key.includes('\0')) ? [] : undefined
     for (const key of keys) {
       this.string(path, key)
       const item = this.encode(value[key], path + step(key), depth)
@@ -157,24 +217,22 @@ class Encoder {
   }
 }
 
+const errorTexts = ['name', 'message', 'stack']
+const notFields = ['__proto__', ...errorTexts]
+const isClass = (name) => typeof name === 'string' && /^[A-Za-z]{1,64}$/.test(name)
+
 const refusedKinds = [
   ['isPromise', 'promise'], ['isRegExp', 'regular expression'], ['isWeakMap', 'weak map'], ['isWeakSet', 'weak set'],
   ['isGeneratorObject', 'generator'], ['isModuleNamespaceObject', 'module'], ['isExternal', 'external'], ['isMapIterator', 'iterator'],
   ['isSetIterator', 'iterator']
 ]
 
-function encode (value, limit) {
-  const encoder = new Encoder(limit)
+function encode (value, limit, references = false) {
+  const encoder = new Encoder(limit, references)
   return { value: encoder.encode(value, '', 0), attachments: encoder.attachments }
 }
 
 // -- in
-
-function range (path, form, attachments) {
-  const { at, n } = form
-  if (!Number.isSafeInteger(at) || !Number.isSafeInteger(n) || at < 0 || n < 0 || at + n > attachments.length) refuse(path, 'range is outside the attachments')
-  return attachments.subarray(at, at + n)
-}
 
 function only (path, form, ...keys) {
   for (const key of keys) if (!has(form, key)) refuse(path, `"${form.$}" lacks "${key}"`)
@@ -196,70 +254,171 @@ function parseDate (path, v) {
   return new host.Date(Date.parse(v))
 }
 
+function makeError ({ name, message, stack = `${name}: ${message}` }) {
+  const known = errorClasses.includes(name) && typeof host[name] === 'function'
+  const made = known && name === 'AggregateError' ? new host[name](new host.Array(), message) : new host[known ? name : 'Error'](message)
+  if (!known) hide(made, 'name', name)
+  return hide(made, 'stack', stack)
+}
+const hide = (object, key, value) => Object.defineProperty(object, key, { value, writable: true, enumerable: false, configurable: true })
+const errorClasses = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'EvalError', 'URIError', 'AggregateError']
+
+const OPEN = {} // the place of a class whose inside is being read
+
+class Decoder {
+  constructor (attachments, ranges) {
+    this.attachments = attachments
+    this.ranges = ranges
+    this.opened = []
+  }
+
+  open (made, path, depth) {
+    if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
+    this.opened.push(made)
+    return made
+  }
+
+  decode (value, path, depth) {
+    if (typeof value === 'string' && !isText(value)) refuse(path, 'string with a lone surrogate')
+    if (value === null || typeof value !== 'object') return value
+    depth++
+    if (Array.isArray(value)) {
+      const made = this.open(new host.Array(), path, depth)
+      value.forEach((item, i) => define(made, i, this.decode(item, `${path}[${i}]`, depth)))
+      return made
+    }
+    if (!has(value, '$')) return this.members(this.open(new host.Object(), path, depth), value, path, depth)
+    return has(tags, value.$) ? tags[value.$](this, value, path, depth) : refuse(path, `unknown tag ${JSON.stringify(value.$)}`)
+  }
+
+  members (made, value, path, depth) {
+    for (const key of Object.keys(value)) define(made, this.key(path, key), this.decode(value[key], path + step(key), depth))
+    return made
+  }
+
+  pairMembers (made, form, path, depth) {
+    only(path, form, 'v')
+    for (const [key, item] of pairs(path, form.v)) {
+      if (typeof key !== 'string' || has(made, key)) refuse(path, 'keys must be strings, each once')
+      define(made, this.key(path, key), this.decode(item, path + step(key), depth))
+    }
+    return made
+  }
+
+  key (path, key) {
+    return isText(key) ? key : refuse(path, 'key with a lone surrogate')
+  }
+
+  bytes (path, { at, n }) {
+    if (!Number.isSafeInteger(at) || !Number.isSafeInteger(n) || at < 0 || n < 0 || at + n > this.attachments.length) refuse(path, 'range is outside the attachments')
+    if (this.ranges.length === ATTACHMENTS_MAX) refuse(path, `more than ${ATTACHMENTS_MAX} attachments`)
+    this.ranges.push([at, n])
+    return new host.Uint8Array(this.attachments.subarray(at, at + n))
+  }
+
+  // An empty range shares nothing, wherever it is.
+  checkRanges () {
+    let end = 0
+    for (const [at, n] of this.ranges.filter(([, n]) => n > 0).sort(([a], [b]) => a - b)) {
+      if (at < end) refuse('', 'two values share bytes of the attachments')
+      end = at + n
+    }
+  }
+}
+
 const tags = {
-  undefined (form, path) { only(path, form) },
-  number (form, path) {
+  undefined (decoder, form, path) { only(path, form) },
+  number (decoder, form, path) {
     only(path, form, 'v')
     const known = { NaN, Infinity, '-Infinity': -Infinity, '-0': -0 }
     return has(known, form.v) ? known[form.v] : refuse(path, 'unknown number')
   },
-  bigint (form, path) {
+  bigint (decoder, form, path) {
     only(path, form, 'v')
     return typeof form.v === 'string' && /^-?(0|[1-9]\d*)$/.test(form.v) ? BigInt(form.v) : refuse(path, 'expected decimal digits')
   },
-  bytes (form, path, attachments) {
+  bytes (decoder, form, path) {
     only(path, form, 'at', 'n')
-    return new host.Uint8Array(range(path, form, attachments))
+    return decoder.bytes(path, form)
   },
-  array (form, path, attachments) {
+  buffer (decoder, form, path) {
+    only(path, form, 'at', 'n')
+    return bufferOf(decoder.bytes(path, form))
+  },
+  array (decoder, form, path) {
     only(path, form, 't', 'at', 'n')
     if (!has(host.typed, form.t)) refuse(path, 'unknown element type')
     const Typed = host.typed[form.t]
     if (form.n % Typed.BYTES_PER_ELEMENT) refuse(path, 'no whole number of elements')
-    return new Typed(new host.Uint8Array(range(path, form, attachments)).buffer)
+    return new Typed(bufferOf(decoder.bytes(path, form)))
   },
-  date (form, path) {
+  date (decoder, form, path) {
     only(path, form, 'v')
     return parseDate(path, form.v)
   },
-  set (form, path, attachments, depth) {
+  regexp (decoder, { source, flags, ...rest }, path) {
+    only(path, rest)
+    if (typeof source !== 'string' || !isText(source) || typeof flags !== 'string') refuse(path, 'expected source and flags')
+    return attempt(path, () => new host.RegExp(source, flags))
+  },
+  ref (decoder, form, path) {
+    only(path, form, 'n')
+    // Not by has(): 1.5 and "0" are no numbers of containers.
+    const found = Number.isSafeInteger(form.n) ? decoder.opened[form.n] : undefined
+    return found === undefined || found === OPEN ? refuse(path, 'reference to what is not opened before it') : found
+  },
+  set (decoder, form, path, depth) {
     only(path, form, 'v')
-    const made = new host.Set()
+    const made = decoder.open(new host.Set(), path, depth)
     if (!Array.isArray(form.v)) refuse(path, 'expected an array')
-    form.v.forEach((item, i) => made.add(decodeAt(item, `${path}[${i}]`, attachments, depth)))
+    form.v.forEach((item, i) => addTo.call(made, decoder.decode(item, `${path}[${i}]`, depth)))
     return made
   },
-  map (form, path, attachments, depth) {
+  map (decoder, form, path, depth) {
     only(path, form, 'v')
-    const made = new host.Map()
-    pairs(path, form.v).forEach(([key, item], i) => made.set(decodeAt(key, `${path}<key ${i}>`, attachments, depth), decodeAt(item, `${path}<${i}>`, attachments, depth)))
+    const made = decoder.open(new host.Map(), path, depth)
+    pairs(path, form.v).forEach(([key, item], i) => {
+      key = decoder.decode(key, `${path}<key ${i}>`, depth)
+      if (inMap.call(made, key)) refuse(`${path}<key ${i}>`, 'this key is there twice')
+      setIn.call(made, key, decoder.decode(item, `${path}<${i}>`, depth))
+    })
     return made
   },
-  object (form, path, attachments, depth) {
+  object (decoder, form, path, depth) {
+    return decoder.pairMembers(decoder.open(new host.Object(), path, depth), form, path, depth)
+  },
+  error (decoder, form, path, depth) {
     only(path, form, 'v')
-    const made = new host.Object()
-    for (const [key, item] of pairs(path, form.v)) {
-      if (typeof key !== 'string' || has(made, key)) refuse(path, 'keys must be strings, each once')
-      define(made, key, decodeAt(item, path + step(key), attachments, depth))
-    }
+    const { name, message, stack, fields, ...rest } = Object(form.v)
+    const texts = [name, message, ...has(Object(form.v), 'stack') ? [stack] : []]
+    if (!texts.every((text) => typeof text === 'string' && isText(text)) || Object.keys(rest).length > 0) refuse(path, 'expected an error')
+    const made = decoder.open(makeError(form.v), path, depth)
+    if (!has(form.v, 'fields')) return made
+    if (fields === null || typeof fields !== 'object' || Array.isArray(fields) || (has(fields, '$') && fields.$ !== 'object')) refuse(path, 'expected fields')
+    const own = decoder[has(fields, '$') ? 'pairMembers' : 'members'](Object.create(null), fields, path, depth)
+    for (const key of Object.keys(own)) if (!notFields.includes(key)) define(made, key, own[key])
     return made
+  },
+  class (decoder, form, path, depth) {
+    only(path, form, 't', 'v')
+    if (!isClass(form.t)) refuse(path, 'a class has a name of 1 to 64 letters')
+    decoder.open(OPEN, path, depth)
+    const number = decoder.opened.length - 1
+    const carried = decoder.decode(form.v, path, depth)
+    decoder.opened[number] = has(host.classes ?? {}, form.t) ? attempt(path, () => host.classes[form.t](carried)) : carried
+    return decoder.opened[number]
   }
 }
+const addTo = Set.prototype.add
+const setIn = Map.prototype.set
+const inMap = Map.prototype.has
 
-function decodeAt (value, path, attachments, depth) {
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) return value
-  if (typeof value === 'string' && !isText(value)) refuse(path, 'string with a lone surrogate')
-  if (value === null || typeof value !== 'object') return value
-  if (++depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
-  if (Array.isArray(value)) {
-    const made = new host.Array()
-    value.forEach((item, i) => define(made, i, decodeAt(item, `${path}[${i}]`, attachments, depth)))
-    return made
-  }
-  if (has(value, '$')) return has(tags, value.$) ? tags[value.$](value, path, attachments, depth) : refuse(path, `unknown tag ${JSON.stringify(value.$)}`)
-  const made = new host.Object()
-  for (const key of Object.keys(value)) define(made, key, decodeAt(value[key], path + step(key), attachments, depth))
+// Who decodes several values of one frame passes the same `ranges` with each: their attachments may not overlap either.
+function decode (value, attachments, ranges = []) {
+  const decoder = new Decoder(attachments, ranges)
+  const made = decoder.decode(value, '', 0)
+  decoder.checkRanges()
   return made
 }
 
-return { encode, decode: (value, attachments) => decodeAt(value, '', attachments, 0) }
+return { encode, decode }

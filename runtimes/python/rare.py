@@ -1,12 +1,17 @@
-"""Values that few programs send: dates, typed arrays, enums, dataclasses, numpy. Loaded when first met."""
+"""Values that few programs send: dates, typed arrays, enums, dataclasses, numpy, patterns, errors, and references among
+containers. Loaded when first met."""
 import sys
 
 values = part("values")
-Refused = values["Refused"]
+Refused, Referring, Encoder, Decoder = values["Refused"], values["Referring"], values["Encoder"], values["Decoder"]
+EXACT, fields, check_text, check_depth = values["EXACT"], values["fields"], values["check_text"], values["check_depth"]
 modules = sys.modules
+BUILTINS = __builtins__
 
 CODES = {"i8": "b", "u8": "B", "u8c": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
          "f32": "f", "f64": "d"}
+PATTERN_FLAGS = {"i": 2, "m": 8, "s": 16}
+OPEN = object()
 KINDS = {**dict.fromkeys("bhilq", "i"), **dict.fromkeys("BHILQ", "u"), **dict.fromkeys("fd", "f")}
 
 
@@ -46,6 +51,8 @@ def encode_other(encoder, value, depth):
         return encode_array(encoder, value)
     if is_a(value, "numpy", "ndarray"):
         return encode_numpy(encoder, value, depth)
+    if is_a(value, "re", "Pattern"):
+        return encode_pattern(encoder, value)
     raise Refused("%s cannot be sent" % type(value).__name__)
 
 
@@ -97,6 +104,68 @@ def encode_scalar(encoder, value, depth):
     if value.dtype.kind in "mM" or type(plain) is type(value):
         raise Refused("%s cannot be sent" % type(value).__name__)
     return encoder.encode(plain, depth)
+
+
+def encode_pattern(encoder, value):
+    # 32 is re.UNICODE, what a pattern of text means anyway; the others have no letter.
+    if type(value.pattern) is not str or value.flags & ~(sum(PATTERN_FLAGS.values()) | 32):
+        raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent")
+    flags = "".join(letter for letter, flag in PATTERN_FLAGS.items() if value.flags & flag)
+    return {"$": "regexp", "source": encoder.text(value.pattern), "flags": flags}
+
+
+class Numbered(Encoder):
+    """Sends a container once, and where it is met again its number."""
+
+    def __init__(self, limit):
+        super().__init__(limit)
+        self.numbers = {}
+        self.kept = []
+
+    def encode(self, value, depth=0):
+        number = self.numbers.get(id(value))
+        if number is not None:
+            return {"$": "ref", "n": number}
+        # Not super().encode(): 200 containers with a frame more for each do not fit into Python's limit.
+        handler = EXACT.get(type(value), Encoder.subclass)
+        return handler(self, value, depth)
+
+    def enter(self, value, depth):
+        check_depth(depth)
+        # Kept: the id of what is gone is given to another.
+        self.numbers[id(value)] = len(self.kept)
+        self.kept.append(value)
+
+
+def are_disordered(keys):
+    """JavaScript reads indices first, in ascending order, and would number containers so."""
+    last = -1
+    for key in keys:
+        index = is_index(key)
+        if index and int(key) < last:
+            return True
+        last = int(key) if index else 1 << 32
+    return False
+
+
+def hold_nul(keys):
+    return any("\0" in key for key in keys)
+
+
+def is_index(key):
+    return len(key) <= 10 and key.isascii() and key.isdigit() and (key[0] != "0" or key == "0") and int(key) < 0xffffffff
+
+
+def escape_keys(tree, matter):
+    """Objects whose keys matter become pairs, in place: the engine's JSON objects cannot hold a key with NUL, its strings
+    can. A tag has no such keys."""
+    if type(tree) is not dict and type(tree) is not list:
+        return tree
+    for key, item in tree.items() if type(tree) is dict else enumerate(tree):
+        tree[key] = escape_keys(item, matter)
+    if type(tree) is list or not matter(tree):
+        return tree
+    return {"$": "object", "v": [[key, item] for key, item in tree.items()]}
 
 
 def unlimited(convert, value):
@@ -188,3 +257,154 @@ def numbers(text, shape):
         if have != want and not (want == "d" and have in "0123456789"):
             raise ValueError(text)
     return [int(figures) for figures in "".join(c if c in "0123456789" else " " for c in text).split()]
+
+
+class Rebuilder(Decoder):
+    """Of a value with references: numbers every container as it opens."""
+
+    def __init__(self, plain):
+        self.attachments, self.ranges = plain.attachments, plain.ranges
+        self.opened = []
+        self.unfinished = set()
+
+    def open(self, out):
+        self.opened.append(out)
+        return out
+
+    def items(self, node, depth):
+        out = self.open([])
+        self.unfinished.add(id(out))
+        super().items(node, depth, out)
+        self.unfinished.discard(id(out))
+        return out
+
+    def object(self, pairs, depth):
+        return super().object(ordered(pairs), depth, self.open({}))
+
+    def tagged(self, node, depth):
+        kind = node["$"]
+        if kind == "object":
+            return super().object(values["string_pairs"](node), depth, self.open({}))
+        if kind == "set":
+            return self.set(node, depth, self.open(set()))
+        if kind == "map":
+            return self.map(node, depth, self.open({}))
+        if kind == "class":
+            number = len(self.opened)
+            self.open(OPEN)
+            self.opened[number] = carried(self, node, depth)
+            return self.opened[number]
+        return super().tagged(node, depth)
+
+    def reference(self, number):
+        if type(number) is not int or not 0 <= number < len(self.opened) or self.opened[number] is OPEN:
+            raise Refused("reference to what is not opened before it")
+        return self.opened[number]
+
+    def key(self, value):
+        check_tree(value, set(self.unfinished), 0)
+        return super().key(value)
+
+
+def ordered(pairs):
+    if are_disordered(key for key, _ in pairs):
+        raise Refused("an object in a value with references must have its keys in JavaScript's order")
+    return pairs
+
+
+def check_tree(value, seen, depth):
+    """It becomes a tuple: a copy, so it must be finished and hold no cycle; and its hash, made anew each time, visits what is
+    shared each time."""
+    if type(value) is not list:
+        return
+    check_depth(depth)
+    if id(value) in seen:
+        raise Refused("an array that is in itself, or twice in one item or key, cannot be hashed in Python")
+    seen.add(id(value))
+    for item in value:
+        check_tree(item, seen, depth + 1)
+
+
+def reference(decoder, node, depth):
+    fields(node, ("$", "n"))
+    if type(decoder) is Decoder:
+        raise Referring
+    return decoder.reference(node["n"])
+
+
+def decode_pattern(decoder, node, depth):
+    import re
+    fields(node, ("$", "source", "flags"))
+    source, letters = node["source"], node["flags"]
+    if type(source) is not str or type(letters) is not str:
+        raise Refused("regexp has a wrong source or flags")
+    if set(letters) - set("dgimsuvy") or len(set(letters)) != len(letters):
+        raise Refused("regexp has the flags %.80r" % letters)
+    try:
+        return re.compile(check_text(source), sum(PATTERN_FLAGS.get(letter, 0) for letter in letters))
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused("regexp is none in Python: %.200s" % error) from None
+
+
+def decode_error(decoder, node, depth):
+    told = values["only"](node, dict)
+    check_depth(depth)
+    for name in ("name", "message", "stack"):
+        if type(told.get(name, "" if name == "stack" else None)) is not str:
+            raise Refused("error has a wrong %s" % name)
+        check_text(told.get(name, ""))
+    if told.keys() - {"name", "message", "stack", "fields"}:
+        raise Refused("error has an unknown field")
+    error = make_error(told["name"], told["message"])
+    if "stack" in told:
+        error.__dict__["stack"] = told["stack"]
+    pairs = field_pairs(told.get("fields", {}))
+    if type(decoder) is Rebuilder:
+        decoder.open(error)
+        pairs = pairs if type(pairs) is list else ordered(pairs)
+    for key, item in pairs:
+        try:
+            if key[:2] == key[-2:] == "__":
+                raise Refused("this name cannot be a field in Python")
+            item = decoder.one(item, depth + 1)
+            if key not in ("name", "message", "stack"):
+                error.__dict__[check_text(key)] = item
+        except Refused as refusal:
+            refusal.steps.append(key)
+            raise
+    return error
+
+
+def field_pairs(node):
+    if type(node) is not dict or node.get("$", "object") != "object":
+        raise Refused("error has wrong fields")
+    return values["string_pairs"](node) if "$" in node else node.items()
+
+
+def make_error(name, message):
+    """What Python has no class for is an Exception that says what it was."""
+    kind = BUILTINS.get(name)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(message)
+        except TypeError:
+            pass
+    error = Exception(message)
+    if name != "Exception":
+        error.__dict__["name"] = name
+    return error
+
+
+def carried(decoder, node, depth):
+    """What has a class of its own in JavaScript is here what it is made of."""
+    fields(node, ("$", "t", "v"))
+    name = node["t"]
+    if type(name) is not str or not (name.isascii() and name.isalpha() and len(name) <= 64):
+        raise Refused("class of the name %.80r" % (name,))
+    check_depth(depth)
+    return decoder.one(node["v"], depth + 1)
+
+
+TAGS = {"ref": reference, "regexp": decode_pattern, "error": decode_error, "class": carried}

@@ -9,6 +9,7 @@ MAX_ATTACHMENTS = 65536
 INFINITY = float("inf")
 NUMBERS = {"NaN": float("nan"), "Infinity": INFINITY, "-Infinity": -INFINITY, "-0": -0.0}
 ALL = slice(None)
+NUL = b"\\u0000"
 
 
 class Refused(Exception):
@@ -223,16 +224,25 @@ def digits(value):
         return part("rare")["unlimited"](str, value)
 
 
-def encode(value, limit=0):
+def encode(value, limit=0, references=False):
     """The value's JSON text, its attachments, and their size."""
-    encoder = Encoder(limit)
+    encoder = part("rare")["Numbered"](limit) if references else Encoder(limit)
     tree = encoder.encode(value)
+    if references:
+        tree = part("rare")["escape_keys"](tree, part("rare")["are_disordered"])
     text = write_json(tree)
+    # Looked for where it costs nothing. A NUL in a key is rare, and no JSON object of the engine can hold it.
+    if NUL in text:
+        text = write_json(part("rare")["escape_keys"](tree, part("rare")["hold_nul"]))
     check_size(len(text) + encoder.size, limit)
     return text, encoder.parts, encoder.size
 
 
 # ---- wire to Python ----
+
+class Referring(Exception):
+    """The value holds a reference: few do, and only for them are containers numbered."""
+
 
 class Decoder:
     """One for a frame: attachments may be used once."""
@@ -241,7 +251,16 @@ class Decoder:
         self.attachments = attachments
         self.ranges = []
 
-    def decode(self, node, depth=0):
+    def decode(self, node):
+        """One whole value."""
+        ranges = len(self.ranges)
+        try:
+            return self.one(node, 0)
+        except Referring:
+            del self.ranges[ranges:]
+        return part("rare")["Rebuilder"](self).one(node, 0)
+
+    def one(self, node, depth):
         kind = type(node)
         if kind is str:
             return check_text(node)
@@ -259,23 +278,23 @@ class Decoder:
             return self.tagged(node, depth) if "$" in node else self.object(node.items(), depth)
         return node
 
-    def items(self, node, depth):
+    def items(self, node, depth, out=None):
         check_depth(depth)
-        out = []
+        out = [] if out is None else out
         try:
             for item in node:
-                out.append(self.decode(item, depth + 1))
+                out.append(self.one(item, depth + 1))
         except Refused as refusal:
             refusal.steps.append(len(out))
             raise
         return out
 
-    def object(self, pairs, depth):
+    def object(self, pairs, depth, out=None):
         check_depth(depth)
-        out = {}
+        out = {} if out is None else out
         for key, item in pairs:
             try:
-                out[check_text(key)] = self.decode(item, depth + 1)
+                out[check_text(key)] = self.one(item, depth + 1)
             except Refused as refusal:
                 refusal.steps.append(key)
                 raise
@@ -283,7 +302,7 @@ class Decoder:
 
     def tagged(self, node, depth):
         kind = node["$"]
-        handler = TAGS.get(kind) if type(kind) is str else None
+        handler = (TAGS.get(kind) or part("rare")["TAGS"].get(kind)) if type(kind) is str else None
         if handler is None:
             raise Refused("unknown kind %.80r" % (kind,))
         return handler(self, node, depth)
@@ -333,38 +352,35 @@ class Decoder:
         fields(node, ("$", "v"))
         return part("rare")["decode_date"](node["v"])
 
-    def set(self, node, depth):
-        items = self.items(only(node, list), depth)
-        out = set()
+    def set(self, node, depth, out=None):
+        items = Decoder.items(self, only(node, list), depth)
+        out = set() if out is None else out
         for index, item in enumerate(items):
             try:
-                add_once(out, hashable(item), out.add)
+                add_once(out, self.key(item), out.add)
             except Refused as refusal:
                 refusal.steps.append(index)
                 raise
         return out
 
-    def map(self, node, depth):
+    def map(self, node, depth, out=None):
         check_depth(depth)
-        out = {}
+        out = {} if out is None else out
         for index, pair in enumerate(pair_list(node)):
             try:
-                key = hashable(self.decode(pair[0], depth + 1))
+                key = self.key(self.one(pair[0], depth + 1))
                 add_once(out, key)
-                out[key] = self.decode(pair[1], depth + 1)
+                out[key] = self.one(pair[1], depth + 1)
             except Refused as refusal:
                 refusal.steps.append(index)
                 raise
         return out
 
     def escaped(self, node, depth):
-        pairs = pair_list(node)
-        seen = set()
-        for key, _ in pairs:
-            if type(key) is not str:
-                raise Refused("object has a key that is not a string")
-            add_once(seen, key, seen.add)
-        return self.object(pairs, depth)
+        return self.object(string_pairs(node), depth)
+
+    def key(self, value):
+        return hashable(value)
 
     def finish(self):
         end = 0
@@ -376,7 +392,8 @@ class Decoder:
 
 TAGS = {
     "number": Decoder.number, "undefined": Decoder.undefined, "bigint": Decoder.bigint, "bytes": Decoder.bytes,
-    "array": Decoder.array, "date": Decoder.date, "set": Decoder.set, "map": Decoder.map, "object": Decoder.escaped,
+    "buffer": Decoder.bytes, "array": Decoder.array, "date": Decoder.date, "set": Decoder.set, "map": Decoder.map,
+    "object": Decoder.escaped,
 }
 
 
@@ -410,6 +427,16 @@ def pair_list(node):
     pairs = only(node, list)
     if any(type(pair) is not list or len(pair) != 2 for pair in pairs):
         raise Refused("%s must be a list of pairs" % node["$"])
+    return pairs
+
+
+def string_pairs(node):
+    pairs = pair_list(node)
+    seen = set()
+    for key, _ in pairs:
+        if type(key) is not str:
+            raise Refused("object has a key that is not a string")
+        add_once(seen, key, seen.add)
     return pairs
 
 

@@ -155,6 +155,25 @@ int box_hear(struct box *box, struct cloche_err *e)
         return r == -EAGAIN ? 0 : r;
 }
 
+static void on_dropped(void *data, struct keeper_reply *reply)
+{
+        (void)data;
+        (void)reply;
+}
+
+void box_drop_later(struct box *box)
+{
+        if (!box->made)
+                return;
+        box->made = 0;
+        fd_close(&box->control_fd);
+        fd_close(&box->pidfd);
+        fd_close(&box->fork_fd);
+        /* The keeper gone: so is the box. */
+        if (keeper_box_drop_later(box->keeper, box->id, on_dropped, NULL, NULL) < 0)
+                return;
+}
+
 int box_drop(struct box *box, struct keeper_usage *ret, struct cloche_err *e)
 {
         if (!box->made)

@@ -34,6 +34,8 @@ int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
 /* The control socket is readable: 0 (box->exited may be set now), or an error: the box's init is gone. */
 int box_hear(struct box *box, struct cloche_err *e);
+/* The same without waiting for it. */
+void box_drop_later(struct box *box);
 /* Kill and remove; once. ret may be NULL. */
 int box_drop(struct box *box, struct keeper_usage *ret, struct cloche_err *e);
 

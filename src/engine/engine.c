@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define QUEUE_MAX 10000
+#define SPARES 2
 
 /* The directory of the running program, or "". */
 static void program_directory(char *ret, size_t size)
@@ -101,6 +105,79 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
+/* -- the loop ------------------------------------------------------------------------------------------------- */
+
+static void on_keeper(uv_poll_t *poll, int status, int events)
+{
+        cloche_engine *engine = poll->data;
+        int r;
+
+        (void)status;
+        (void)events;
+        do
+                r = keeper_hear(engine->keeper, MSG_DONTWAIT, NULL);
+        while (r > 0);
+        if (r < 0)
+                uv_poll_stop(poll); /* everybody who waited was told; what is asked from now on fails by itself */
+}
+
+static void on_check(uv_check_t *check)
+{
+        cloche_engine *engine = check->data;
+        struct cloche_run *run;
+
+        while ((run = TAILQ_FIRST(&engine->ended))) {
+                TAILQ_REMOVE(&engine->ended, run, ended_link);
+                run->told = RUN_TOLD;
+                run->on_end(run->data, run);
+        }
+}
+
+static int watch(cloche_engine *engine, struct cloche_err *e)
+{
+        int r = uv_poll_init(&engine->loop, &engine->keeper_poll, keeper_fd(engine->keeper));
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the keeper");
+        engine->keeper_poll.data = engine;
+        /* libuv made it nonblocking; the plain calls wait on it. */
+        fcntl(keeper_fd(engine->keeper), F_SETFL, fcntl(keeper_fd(engine->keeper), F_GETFL) & ~O_NONBLOCK);
+        uv_poll_start(&engine->keeper_poll, UV_READABLE, on_keeper);
+        uv_check_init(&engine->loop, &engine->ended_check);
+        engine->ended_check.data = engine;
+        uv_check_start(&engine->ended_check, on_check);
+        engine->is_watching = 1;
+        return 0;
+}
+
+int cloche_engine_fd(const cloche_engine *engine)
+{
+        return uv_backend_fd(&engine->loop);
+}
+
+int cloche_engine_timeout_ms(const cloche_engine *engine)
+{
+        return TAILQ_EMPTY(&engine->ended) ? uv_backend_timeout(&engine->loop) : 0;
+}
+
+void cloche_engine_turn(cloche_engine *engine)
+{
+        uv_run(&engine->loop, UV_RUN_NOWAIT);
+        on_check(&engine->ended_check);
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+static void set_options(cloche_engine *engine, const struct cloche_engine_options *opt)
+{
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+        engine->options.runs_max = opt->runs_max ? opt->runs_max : (unsigned)(processors < 1 ? 2 : 2 * processors);
+        engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
+        engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
+        engine->optional_guards = opt->optional_guards;
+}
+
 int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
         static const struct cloche_engine_options none;
@@ -116,9 +193,13 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
                 free(engine);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "make a loop");
         }
-        engine->optional_guards = opt->optional_guards;
+        TAILQ_INIT(&engine->templates);
+        TAILQ_INIT(&engine->ended);
+        set_options(engine, opt);
         engine->probe_fd = -EBADF;
         r = start(engine, opt, e);
+        if (r == 0)
+                r = watch(engine, e);
         if (r < 0) {
                 cloche_engine_free(engine);
                 return r;
@@ -129,9 +210,20 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
 
 void cloche_engine_free(cloche_engine *engine)
 {
+        struct template *t;
+
         if (!engine)
                 return;
+        /* Prefixes first: they stand on bases. */
+        while ((t = TAILQ_LAST(&engine->templates, templates)))
+                template_free(t);
+        if (engine->is_watching) {
+                uv_close((uv_handle_t *)&engine->keeper_poll, NULL);
+                uv_close((uv_handle_t *)&engine->ended_check, NULL);
+        }
         keeper_stop(engine->keeper);
+        while (uv_run(&engine->loop, UV_RUN_NOWAIT))
+                ;
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);
         fd_close(&engine->probe_fd);

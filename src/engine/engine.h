@@ -2,11 +2,12 @@
 #ifndef CLOCHE_ENGINE_ENGINE_H
 #define CLOCHE_ENGINE_ENGINE_H
 
-#include "box.h"
+#include "bridge.h"
 #include "files.h"
+#include "limits.h"
 #include "output.h"
 #include "runtime.h"
-#include "wire/frame.h"
+#include "template.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -20,13 +21,35 @@ struct cloche_engine {
         int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
         uint32_t optional_guards;
         uv_loop_t loop;
+        uv_poll_t keeper_poll;
+        uv_check_t ended_check; /* callbacks of ended runs, outside of everything else */
         unsigned runs; /* alive */
+        struct {
+                unsigned runs_max, queue_max, spares;
+        } options;
+        TAILQ_HEAD(templates, template) templates;
+        unsigned running, waiting; /* of the runs that come from templates */
+        int dispatching, is_watching;
+        TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 
+/* Of a base template; a prefix has its set-up's. */
+#define TEMPLATE_MEMORY_BYTES (512u << 20)
+#define TEMPLATE_DISK_BYTES (64u << 20)
+#define TEMPLATE_DISK_INODES 4096
+#define TEMPLATE_PIDS 4096 /* a child is counted here until it is in its box */
+
+/* Image, runtime and guards of this engine's boxes. */
+int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
+                    struct cloche_err *e);
+
 /* Why a run was ended by us. */
-enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_END_PROTOCOL };
+enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_END_PROTOCOL, RUN_END_BRIDGE, RUN_END_FAILED };
+
+enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
 struct cloche_run {
+        TAILQ_ENTRY(cloche_run) link, ended_link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
         enum cloche_run_kind kind;
@@ -35,11 +58,22 @@ struct cloche_run {
         struct box box;
         struct files files;
         uint64_t started_ns, ended_ns;
+        void (*on_end)(void *data, cloche_run *run);
+        void *data;
+        enum { RUN_UNTOLD, RUN_TO_BE_TOLD, RUN_TOLD } told;
+        int waited, is_freed;
 
-        /* The wire to the agent: requests out, frames in. */
-        int channel_fd;
-        struct frame_reader reader;
-        struct buf to_agent;
+        /* Of a run that is forked from a template. */
+        struct template *template;
+        enum run_place place;
+        struct trunk *trunk;
+        uint32_t fork;
+        struct kept_files own_files; /* to be placed when it has a box */
+
+        /* The wire to the agent. */
+        struct channel channel;
+        struct buf request;
+        struct bridge bridge;
 
         struct stream {
                 struct cloche_run *run;
@@ -60,8 +94,8 @@ struct cloche_run {
                 uv_poll_t source_poll, guest_poll;
         } input;
 
-        uv_poll_t channel_poll, control_poll;
-        uv_timer_t wall_timer, cpu_timer;
+        uv_poll_t control_poll;
+        uv_timer_t wall_timer, cpu_timer, exit_timer;
         uv_async_t cancel_async;
         atomic_int cancelled;
         unsigned handles; /* open on the loop */
@@ -70,17 +104,23 @@ struct cloche_run {
 
         json_t *answer;            /* the agent's result or error member, values in text form */
         int answer_is_error;
-        struct cloche_err problem; /* RUN_END_PROTOCOL: what was wrong */
+        struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
         json_t *warnings;
 };
 
 #define REQUEST_CALL_ID 1 /* a run asks its agent once */
 
+/* All that is missing, in the words that permit it. */
+int engine_check_guards(const struct cloche_engine *engine, struct cloche_err *e);
+
 /* request.c: everything that can be wrong with options, before a box is made. */
+int request_check_prefix(const struct cloche_prefix_options *opt, struct cloche_err *e);
 int request_check(const struct cloche_run_options *opt, struct cloche_err *e);
 /* The `call` request as a frame. */
 int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
                   struct buf *ret, struct cloche_err *e);
+/* The `prepare` request as a frame. */
+int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
 /* Strings for box_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
                     uint32_t *ret_envc, struct cloche_err *e);
@@ -92,8 +132,10 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
                 cloche_result **ret, struct cloche_err *e);
 
 /* stream.c */
-/* Pipes for the guest's 0, 1, 2: guest_fds are owned by the caller. */
-int streams_open(struct cloche_run *run, const struct cloche_run_options *opt, int guest_fds[3], struct cloche_err *e);
+/* The caller's descriptors, before there is a box. */
+int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Our ends of the guest's pipes. */
+void streams_take(struct cloche_run *run, struct stdio *stdio);
 int streams_start(struct cloche_run *run, struct cloche_err *e);
 /* No more events; what is in the pipes is taken, as the program has ended. */
 void streams_stop(struct cloche_run *run);
@@ -101,5 +143,12 @@ void streams_done(struct cloche_run *run);
 
 /* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+/* What a template has to say to its runs. */
+void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */
+void run_exited(struct cloche_run *run, const struct init_answer *exit);
+void run_failed(struct cloche_run *run, const struct cloche_err *e);
+void run_template_died(struct cloche_run *run);
+/* A limit of the bridge was crossed. */
+void run_broke_bridge(struct cloche_run *run, const struct cloche_err *e);
 
 #endif

@@ -45,31 +45,56 @@ int files_resolve(const char *path, const char *workdir, char *ret, size_t size,
         return 0;
 }
 
-static int place_one(struct box *box, const struct cloche_file *file, const char *workdir, struct cloche_err *e)
+static int keep_one(const struct cloche_file *file, const char *workdir, struct kept_file *ret, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];
-        _cleanup_fd_ int made_fd = -EBADF;
         int r = files_resolve(file->path, workdir, path, sizeof(path), e);
 
         if (r < 0)
                 return r;
-        if (file->data) {
-                made_fd = fd_from_bytes("file", file->data, file->size);
-                if (made_fd < 0)
-                        return err_os(e, CLOCHE_E_RESOURCE, -made_fd, "hold the file %s", path);
-        }
-        return box_put(box, path, file->data ? made_fd : file->fd, file->mode ? file->mode : 0644, e);
+        ret->fd = file->data ? fd_from_bytes("file", file->data, file->size) : fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+        if (ret->fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, file->data ? -ret->fd : errno, "hold the file %s", path);
+        ret->mode = file->mode ? file->mode : 0644;
+        ret->path = strdup(path);
+        return ret->path ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the file %s", path);
 }
 
-int files_place(struct box *box, const struct cloche_run_options *opt, struct cloche_err *e)
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct kept_files *ret, struct cloche_err *e)
 {
-        for (size_t i = 0; i < opt->file_count; i++) {
-                int r = place_one(box, &opt->files[i], opt->workdir ? opt->workdir : FILES_ROOT, e);
+        ret->rows = calloc(count ? count : 1, sizeof(*ret->rows));
+        ret->count = 0;
+        if (!ret->rows)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the files");
+        for (size_t i = 0; i < count; i++)
+                ret->rows[i].fd = -EBADF;
+        while (ret->count < count) {
+                struct kept_file *row = &ret->rows[ret->count];
+                int r = keep_one(&files[ret->count++], workdir ? workdir : FILES_ROOT, row, e);
 
                 if (r < 0)
                         return r;
         }
         return 0;
+}
+
+int files_place(struct box *box, const struct kept_files *files, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < files->count; i++)
+                r = box_put(box, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
+        return r;
+}
+
+void kept_files_done(struct kept_files *files)
+{
+        for (size_t i = 0; i < files->count; i++) {
+                free(files->rows[i].path);
+                fd_close(&files->rows[i].fd);
+        }
+        free(files->rows);
+        *files = (struct kept_files){0};
 }
 
 /* -- listing -------------------------------------------------------------------------------------------------- */

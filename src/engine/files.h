@@ -25,8 +25,20 @@ struct files {
  * -CLOCHE_E_INVALID_ARGUMENT for anything else. */
 int files_resolve(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e);
 
-/* Put the caller's files into the box. */
-int files_place(struct box *box, const struct cloche_run_options *opt, struct cloche_err *e);
+/* The caller's files, held until there is a box; a descriptor's contents are read when they are placed. */
+struct kept_files {
+        struct kept_file {
+                char *path; /* in the box */
+                int fd;
+                uint32_t mode;
+        } *rows;
+        size_t count;
+};
+
+/* ret is done with kept_files_done(), also on failure. */
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct kept_files *ret, struct cloche_err *e);
+int files_place(struct box *box, const struct kept_files *files, struct cloche_err *e);
+void kept_files_done(struct kept_files *files);
 
 int files_list(struct box *box, struct files *ret, struct cloche_err *e);
 /* Records as init writes them; pure. bytes is taken, also on failure. */

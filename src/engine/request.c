@@ -93,6 +93,16 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
         return r < 0 ? err_wrap(e, "working directory") : 0;
 }
 
+int request_check_prefix(const struct cloche_prefix_options *opt, struct cloche_err *e)
+{
+        const struct cloche_run_options same = {
+                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .files = opt->files,
+                .file_count = opt->file_count, .globals = opt->globals, .imports = opt->imports,
+        };
+
+        return request_check(&same, e);
+}
+
 int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
 {
         int r;
@@ -108,6 +118,10 @@ int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
                 r = check_json(opt->kwargs, "kwargs", 0, e);
         if (r == 0)
                 r = check_json(opt->schema, "schema", 0, e);
+        if (r == 0)
+                r = check_json(opt->globals, "globals", 0, e);
+        if (r == 0)
+                r = check_json(opt->imports, "imports", 0, e);
         if (r == 0)
                 r = check_environment(opt, e);
         return r < 0 ? r : check_files(opt, e);
@@ -149,6 +163,13 @@ static int add_value(json_t *params, const char *key, const char *text, json_t *
         return r;
 }
 
+static int add_declarations(json_t *params, const char *globals, const char *imports, struct buf *attachments, struct cloche_err *e)
+{
+        int r = add_value(params, "globals", globals, json_object(), attachments, e);
+
+        return r < 0 ? r : add_value(params, "imports", imports, json_object(), attachments, e);
+}
+
 static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime,
                        const struct cloche_limits *limits, struct buf *attachments, struct cloche_err *e)
 {
@@ -168,7 +189,9 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
         r = add_value(params, "args", opt->args, json_array(), attachments, e);
         if (r == 0)
                 r = add_value(params, "kwargs", opt->kwargs, json_object(), attachments, e);
-        return r < 0 ? r : add_value(params, "schema", opt->schema, json_null(), attachments, e);
+        if (r == 0)
+                r = add_value(params, "schema", opt->schema, json_null(), attachments, e);
+        return r < 0 ? r : add_declarations(params, opt->globals, opt->imports, attachments, e);
 }
 
 int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
@@ -183,6 +206,27 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
                 return r;
         }
         return rpc_request(json_integer(REQUEST_CALL_ID), "call", params, attachments.data, attachments.size, ret, e);
+}
+
+int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        char name[64];
+        json_t *params;
+        int r;
+
+        snprintf(name, sizeof(name), "prefix%.32s", runtime->extension);
+        params = json_pack("{s:s#, s:s}", "code", opt->code, (int)(opt->code_size ? opt->code_size : strlen(opt->code)), "filename",
+                           opt->filename ? opt->filename : name);
+        if (!params)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
+        *ret = BUF_INIT(FRAME_BYTES_MAX);
+        r = add_declarations(params, opt->globals, opt->imports, &attachments, e);
+        if (r < 0) {
+                json_decref(params);
+                return r;
+        }
+        return rpc_request(json_integer(1), "prepare", params, attachments.data, attachments.size, ret, e);
 }
 
 static int add_string(struct buf *ret, const char *text, uint32_t *count)

@@ -74,6 +74,11 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
         case RUN_END_PROTOCOL:
                 say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s", run->problem.msg);
                 break;
+        case RUN_END_BRIDGE:
+                v->limit = run->bridge.calls > run->limits.bridge_calls ? "bridgeCalls" : "bridgeBytes";
+                say(v, CLOCHE_STATUS_ERROR, "BridgeLimit", "%s", run->problem.msg);
+                break;
+        case RUN_END_FAILED:
         case RUN_END_NONE:
                 break;
         }

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
-#include "limits.h"
+#include "prefix.h"
 #include "wire/rpc.h"
 #include "wire/value.h"
 
@@ -17,6 +17,7 @@
 #define FRAME_OVERHEAD (1u << 20) /* of an answer beside its value: names, a stack */
 #define CPU_LOOK_MIN_MS 5
 #define CPU_LOOK_MAX_MS 50
+#define EXIT_PATIENCE_MS 2000 /* between a child's end and its template's word of it */
 
 /* -- handles on the loop -------------------------------------------------------------------------------------- */
 
@@ -36,11 +37,14 @@ int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloch
         return 0;
 }
 
+static void finish(struct cloche_run *run);
+
 static void on_closed(uv_handle_t *handle)
 {
         struct cloche_run *run = handle->data;
 
-        run->handles--;
+        if (--run->handles == 0 && run->is_freed)
+                finish(run);
 }
 
 static void close_handle(uv_handle_t *handle)
@@ -55,8 +59,8 @@ static void close_handles(struct cloche_run *run)
                 (uv_handle_t *)&run->streams[0].poll, (uv_handle_t *)&run->streams[0].sink_poll,
                 (uv_handle_t *)&run->streams[1].poll, (uv_handle_t *)&run->streams[1].sink_poll,
                 (uv_handle_t *)&run->input.guest_poll, (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->channel_poll, (uv_handle_t *)&run->control_poll,
-                (uv_handle_t *)&run->wall_timer, (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->control_poll, (uv_handle_t *)&run->wall_timer,
+                (uv_handle_t *)&run->cpu_timer, (uv_handle_t *)&run->exit_timer,
         };
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -72,6 +76,12 @@ static void end(struct cloche_run *run, enum run_end why)
         run->ended = 1;
         run->end = why;
         run->ended_ns = clock_now_ns();
+        if (!run->started_ns)
+                run->started_ns = run->ended_ns;
+        if (run->on_end && run->told == RUN_UNTOLD) {
+                run->told = RUN_TO_BE_TOLD;
+                TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
+        }
         uv_stop(&run->engine->loop);
 }
 
@@ -130,78 +140,55 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
 }
 
-static int keep_answer(struct cloche_run *run, const struct frame *f, struct cloche_err *e)
+static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        struct rpc_message m;
-        int r = rpc_parse(f, &m, e);
+        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID)
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        if (m->kind == RPC_REQUEST)
+                return bridge_receive(run, m, f, e);
+        if (m->kind == RPC_RESULT)
+                return keep_result(run, m, f, e);
+        if (m->kind == RPC_NOTIFICATION)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
+        run->answer = json_incref(m->error);
+        run->answer_is_error = 1;
+        return 0;
+}
 
-        if (r < 0)
-                return r;
-        if ((m.kind == RPC_RESULT || m.kind == RPC_ERROR) && json_integer_value(m.id) != REQUEST_CALL_ID) {
-                r = err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
-        } else if (m.kind == RPC_RESULT) {
-                r = keep_result(run, &m, f, e);
-        } else if (m.kind == RPC_ERROR) {
-                run->answer = json_incref(m.error);
-                run->answer_is_error = 1;
-        } else {
-                r = err_set(e, CLOCHE_E_PROTOCOL, "the agent called \"%.60s\", which nobody offers", m.method);
-        }
-        rpc_message_done(&m);
+/* Ends the run with the first answer. */
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+        int r;
+
+        if (run->ended)
+                return 0;
+        r = keep_message(run, m, f, e);
+        if (run->answer)
+                end(run, RUN_END_NONE);
         return r;
 }
 
-/* Everything that is there; ends the run with the first answer. */
-static void read_channel(struct cloche_run *run)
+static void on_exit_unknown(uv_timer_t *timer)
 {
-        struct cloche_err e = {0};
-        struct frame frame;
-
-        while (!run->ended) {
-                size_t room;
-                char *to = frame_reader_room(&run->reader, &room);
-                ssize_t n = to ? recv(run->channel_fd, to, room, MSG_DONTWAIT) : -1;
-                int r;
-
-                if (n <= 0) {
-                        if (n == 0 || !to || (errno != EAGAIN && errno != EINTR))
-                                uv_poll_stop(&run->channel_poll); /* its exit will tell */
-                        return;
-                }
-                frame_reader_filled(&run->reader, (size_t)n);
-                r = frame_reader_next(&run->reader, &frame, &e);
-                if (r > 0)
-                        r = keep_answer(run, &frame, &e);
-                if (r < 0)
-                        guest_broke_protocol(run, &e);
-                else if (run->answer)
-                        end(run, RUN_END_NONE);
-        }
+        end(timer->data, RUN_END_NONE);
 }
 
-static void write_channel(struct cloche_run *run)
-{
-        ssize_t n = send(run->channel_fd, run->to_agent.data, run->to_agent.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb callback, uint64_t after_ms);
 
-        if (n > 0)
-                buf_consume(&run->to_agent, (size_t)n);
-        else if (n < 0 && errno != EAGAIN && errno != EINTR)
-                buf_consume(&run->to_agent, run->to_agent.size); /* the agent is gone; its exit will tell */
-}
-
-static void on_channel(uv_poll_t *poll, int status, int events)
+/* The agent closed the channel, by ending: how it ended is told by its init, or by its template. */
+static void on_channel_end(void *data, const struct cloche_err *e)
 {
-        struct cloche_run *run = poll->data;
+        struct cloche_run *run = data;
 
         if (run->ended)
                 return;
-        if (run->to_agent.size > 0 && (events & UV_WRITABLE)) {
-                write_channel(run);
-                if (run->to_agent.size == 0)
-                        uv_poll_start(poll, UV_READABLE, on_channel);
-        }
-        if (status < 0 || (events & UV_READABLE))
-                read_channel(run);
+        if (e)
+                guest_broke_protocol(run, e);
+        else if (run->trunk && run->trunk->is_dead)
+                end(run, RUN_END_NONE);
+        else if (run->trunk)
+                start_timer(run, &run->exit_timer, on_exit_unknown, EXIT_PATIENCE_MS);
 }
 
 static void on_control(uv_poll_t *poll, int status, int events)
@@ -219,15 +206,14 @@ static void on_control(uv_poll_t *poll, int status, int events)
         if (r == 0 && !run->box.exited)
                 return;
         /* The result may have come with the last breath. */
-        if (run->kind == CLOCHE_CALL)
-                read_channel(run);
+        channel_drain(&run->channel);
         end(run, RUN_END_NONE);
 }
 
 /* -- starting ------------------------------------------------------------------------------------------------- */
 
 /* All that is missing, in the words that permit it. */
-static int check_guards(const cloche_engine *engine, struct cloche_err *e)
+int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
 {
         char names[160] = "";
         size_t size = 0;
@@ -242,6 +228,20 @@ static int check_guards(const cloche_engine *engine, struct cloche_err *e)
         return err_set(e, CLOCHE_E_GUARD_MISSING, "guards missing: %s (cloche selftest tells why; --optional permits it)", names);
 }
 
+int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
+                    struct cloche_err *e)
+{
+        const char *directory = runtime ? runtime->directory : "";
+
+        ret->parent = KEEPER_NO_BOX;
+        ret->optional_guards = engine->optional_guards;
+        if (strlen(engine->image) >= sizeof(ret->image) || strlen(directory) >= sizeof(ret->runtime_dir))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");
+        strcpy(ret->image, engine->image);
+        strcpy(ret->runtime_dir, directory);
+        return 0;
+}
+
 static int make_box(struct cloche_run *run, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
@@ -250,16 +250,9 @@ static int make_box(struct cloche_run *run, struct cloche_err *e)
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
-        spec->optional_guards = run->engine->optional_guards;
-        spec->parent = KEEPER_NO_BOX;
-        if (strlen(run->engine->image) >= sizeof(spec->image) || strlen(run->runtime->directory) >= sizeof(spec->runtime_dir)) {
-                free(spec);
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");
-        }
-        strcpy(spec->image, run->engine->image);
-        if (run->kind == CLOCHE_CALL)
-                strcpy(spec->runtime_dir, run->runtime->directory);
-        r = box_make(&run->box, run->engine->keeper, spec, e);
+        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL ? run->runtime : NULL, spec, e);
+        if (r == 0)
+                r = box_make(&run->box, run->engine->keeper, spec, e);
         free(spec);
         return r;
 }
@@ -278,8 +271,10 @@ static int place_script(struct cloche_run *run, const struct cloche_run_options 
 
 static int place_files(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
-        int r = files_place(&run->box, opt, e);
+        int r = files_keep(opt->files, opt->file_count, opt->workdir, &run->own_files, e);
 
+        if (r == 0)
+                r = files_place(&run->box, &run->own_files, e);
         if (r == 0 && run->kind == CLOCHE_SCRIPT)
                 r = place_script(run, opt, e);
         if (r == 0 && !run->omit_changes && (opt->file_count > 0 || run->kind == CLOCHE_SCRIPT))
@@ -287,35 +282,34 @@ static int place_files(struct cloche_run *run, const struct cloche_run_options *
         return r;
 }
 
-static int open_channel(struct cloche_run *run, int *ret_guest_fd, struct cloche_err *e)
+static uint64_t answer_bytes_max(const struct cloche_limits *limits)
 {
-        int pair[2];
-
-        if (run->kind != CLOCHE_CALL)
-                return 0;
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
-        run->channel_fd = pair[0];
-        *ret_guest_fd = pair[1];
-        return 0;
+        return limits->result_bytes > FRAME_BYTES_MAX - FRAME_OVERHEAD ? FRAME_BYTES_MAX : limits->result_bytes + FRAME_OVERHEAD;
 }
 
+/* The agent's or the script's process, in the run's own box. */
 static int spawn(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf strings = {0};
-        int guest_fds[4] = {-EBADF, -EBADF, -EBADF, -EBADF}, r;
+        struct stdio stdio = STDIO_NONE;
+        int agent_fd = -EBADF, r;
         uint32_t argc, envc;
 
         r = request_strings(opt, run->runtime, &strings, &argc, &envc, e);
         if (r == 0)
-                r = streams_open(run, opt, guest_fds, e);
-        if (r == 0)
-                r = open_channel(run, &guest_fds[3], e);
+                r = stdio_open(&stdio, e);
+        if (r == 0 && run->kind == CLOCHE_CALL)
+                r = channel_open(&run->channel, answer_bytes_max(&run->limits), &agent_fd, e);
         run->started_ns = clock_now_ns();
-        if (r == 0)
-                r = box_spawn(&run->box, strings.data, strings.size, argc, envc, guest_fds, guest_fds[3] >= 0 ? 4 : 3, e);
-        for (int i = 0; i < 4; i++)
-                fd_close(&guest_fds[i]);
+        if (r == 0) {
+                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd};
+
+                r = box_spawn(&run->box, strings.data, strings.size, argc, envc, fds, agent_fd >= 0 ? 4 : 3, e);
+        }
+        fd_close(&agent_fd);
+        stdio_close_guest(&stdio);
+        streams_take(run, &stdio);
+        stdio_close(&stdio);
         if (r == -CLOCHE_E_SPAWN && e && e->os_errno == ENOENT) {
                 struct cloche_err cause = *e;
 
@@ -332,24 +326,121 @@ static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb ca
         return uv_timer_start(timer, callback, after_ms, 0);
 }
 
+static int watch_channel(struct cloche_run *run, struct cloche_err *e)
+{
+        int r;
+
+        run->channel.on_message = on_message;
+        run->channel.on_end = on_channel_end;
+        run->channel.data = run;
+        run->channel.reader.max_bytes = (size_t)answer_bytes_max(&run->limits);
+        if (buf_append(&run->channel.out, run->request.data, run->request.size) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the call");
+        buf_done(&run->request);
+        r = channel_watch(&run->channel, &run->engine->loop, e);
+        if (r == 0)
+                channel_flush(&run->channel);
+        return r;
+}
+
 static int watch(struct cloche_run *run, struct cloche_err *e)
 {
         int r = streams_start(run, e);
 
         if (r == 0)
                 r = loop_poll_init(run, &run->control_poll, run->box.control_fd, e);
-        if (r == 0 && run->kind == CLOCHE_CALL)
-                r = loop_poll_init(run, &run->channel_poll, run->channel_fd, e);
+        if (r == 0 && run->channel.fd >= 0)
+                r = watch_channel(run, e);
         if (r < 0)
                 return r;
         uv_update_time(&run->engine->loop);
         uv_poll_start(&run->control_poll, UV_READABLE, on_control);
-        if (run->kind == CLOCHE_CALL)
-                uv_poll_start(&run->channel_poll, UV_READABLE | UV_WRITABLE, on_channel);
         if (run->limits.wall_ms != CLOCHE_UNLIMITED)
                 start_timer(run, &run->wall_timer, on_wall, run->limits.wall_ms);
         if (run->limits.cpu_ms != CLOCHE_UNLIMITED)
                 start_timer(run, &run->cpu_timer, on_cpu, CPU_LOOK_MIN_MS);
+        return 0;
+}
+
+/* -- from a template ------------------------------------------------------------------------------------------ */
+
+static int place_own_files(struct cloche_run *run, struct cloche_err *e)
+{
+        int r = files_place(&run->box, &run->own_files, e);
+
+        if (r == 0 && !run->omit_changes)
+                r = files_list(&run->box, &run->files, e);
+        return r;
+}
+
+void run_seated(struct cloche_run *run, struct seat *seat)
+{
+        struct cloche_err e = {0};
+        int r;
+
+        run->box = seat->box;
+        run->trunk = seat->trunk;
+        run->fork = seat->fork;
+        run->channel = seat->channel;
+        seat->box.made = 0;
+        seat->trunk = NULL;
+        seat->channel = (struct channel){.fd = -EBADF};
+        streams_take(run, &seat->stdio);
+        seat_free(seat);
+        run->started_ns = clock_now_ns();
+        r = place_own_files(run, &e);
+        if (r == 0)
+                r = watch(run, &e);
+        if (r < 0)
+                run_failed(run, &e);
+}
+
+void run_exited(struct cloche_run *run, const struct init_answer *exit)
+{
+        run->box.exited = 1;
+        run->box.exit = *exit;
+        channel_drain(&run->channel);
+        end(run, RUN_END_NONE);
+}
+
+void run_failed(struct cloche_run *run, const struct cloche_err *e)
+{
+        if (run->ended)
+                return;
+        run->problem = *e;
+        end(run, RUN_END_FAILED);
+}
+
+void run_template_died(struct cloche_run *run)
+{
+        if (!run->ended && uv_is_active((uv_handle_t *)&run->exit_timer))
+                end(run, RUN_END_NONE);
+}
+
+void run_broke_bridge(struct cloche_run *run, const struct cloche_err *e)
+{
+        run->problem = *e;
+        end(run, RUN_END_BRIDGE);
+}
+
+static int queue_run(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        struct cloche_engine *engine = run->engine;
+        int r = 0;
+
+        if (engine->waiting >= engine->options.queue_max)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->waiting, engine->options.queue_max);
+        if (opt->prefix)
+                run->template = opt->prefix->template;
+        else
+                r = template_base(engine, run->runtime, &run->template, e);
+        if (r == 0)
+                r = files_keep(opt->files, opt->file_count, opt->workdir, &run->own_files, e);
+        if (r < 0) {
+                run->template = NULL;
+                return r;
+        }
+        template_seat_run(run->template, run);
         return 0;
 }
 
@@ -367,22 +458,49 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_changes = opt->omit_changes;
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
-        run->channel_fd = run->input.source_fd = run->input.guest_fd = -EBADF;
-        run->box.control_fd = run->box.pidfd = -EBADF;
+        run->on_end = opt->on_end;
+        run->data = opt->data;
+        run->channel.fd = run->input.source_fd = run->input.guest_fd = -EBADF;
+        run->box.control_fd = run->box.pidfd = run->box.fork_fd = -EBADF;
         for (int i = 0; i < 2; i++) {
                 run->streams[i].run = run;
                 run->streams[i].fd = run->streams[i].sink_fd = -EBADF;
                 output_init(&run->streams[i].kept, limits->output_bytes);
         }
-        frame_reader_init(&run->reader, limits->result_bytes > FRAME_BYTES_MAX - FRAME_OVERHEAD
-                                                ? FRAME_BYTES_MAX
-                                                : (size_t)limits->result_bytes + FRAME_OVERHEAD);
-        run->to_agent = BUF_INIT(FRAME_BYTES_MAX);
+        run->request = BUF_INIT(FRAME_BYTES_MAX);
+        bridge_init(&run->bridge, opt->on_bridge || !opt->prefix ? opt->on_bridge : opt->prefix->on_bridge,
+                    opt->on_bridge || !opt->prefix ? opt->bridge_data : opt->prefix->bridge_data);
         run->warnings = json_array();
         uv_async_init(&engine->loop, &run->cancel_async, on_cancel);
         run->cancel_async.data = run;
         engine->runs++;
         return run;
+}
+
+static int start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r = make_box(run, e);
+
+        if (r == 0)
+                r = place_files(run, opt, e);
+        if (r == 0)
+                r = spawn(run, opt, e);
+        return r < 0 ? r : watch(run, e);
+}
+
+static int check_origin(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
+{
+        if (!opt->prefix && !opt->warm)
+                return 0;
+        if (opt->kind != CLOCHE_CALL)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a script is started, not forked from a template");
+        if (opt->env_count || opt->workdir)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
+        if (opt->prefix && opt->prefix->template->runtime != runtime)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s", opt->prefix->template->runtime->name, runtime->name);
+        if (opt->prefix && (opt->globals || opt->imports))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "globals and imports are declared by the prefix");
+        return 0;
 }
 
 int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
@@ -393,27 +511,25 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
+                r = check_origin(opt, runtime, e);
+        if (r == 0)
                 r = request_check(opt, e);
         if (r == 0)
                 r = limits_resolve(&opt->limits, &limits, e);
         if (r == 0)
-                r = check_guards(engine, e);
+                r = engine_check_guards(engine, e);
         if (r < 0)
                 return r;
         run = run_new(engine, opt, runtime, &limits);
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
-        if (run->kind == CLOCHE_CALL)
-                r = request_build(opt, runtime, &limits, &run->to_agent, e);
+        r = streams_keep(run, opt, e);
+        if (r == 0 && run->kind == CLOCHE_CALL)
+                r = request_build(opt, runtime, &limits, &run->request, e);
         if (r == 0)
-                r = make_box(run, e);
-        if (r == 0)
-                r = place_files(run, opt, e);
-        if (r == 0)
-                r = spawn(run, opt, e);
-        if (r == 0)
-                r = watch(run, e);
+                r = opt->prefix || opt->warm ? queue_run(run, opt, e) : start_cold(run, opt, e);
         if (r < 0) {
+                run->on_end = NULL;
                 cloche_run_free(run);
                 return r;
         }
@@ -447,14 +563,43 @@ static json_t *changes(struct cloche_run *run, struct init_answer *ret_quiet)
         return list;
 }
 
-int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
+/* Results of a run that never had a box, because its template could not be had, are errors of the host or the prefix. */
+static int give_up(struct cloche_run *run, struct cloche_err *e)
+{
+        if (e)
+                *e = run->problem;
+        return -(int)run->problem.code;
+}
+
+static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         struct init_answer quiet = {0};
         struct keeper_usage usage = {0};
-        json_t *list;
-        int r;
+        json_t *list = NULL;
+        int r = 0;
 
-        if (!run->box.made)
+        if (!run->trunk || !run->omit_changes)
+                list = changes(run, &quiet);
+        close_handles(run);
+        channel_close(&run->channel);
+        bridge_done(&run->bridge);
+        /* Of a run from a template the caller need not wait until its box is gone; what it used until now is what counts. */
+        if (run->trunk) {
+                r = keeper_box_usage(run->box.keeper, run->box.id, &usage, e);
+                box_drop_later(&run->box);
+        } else {
+                r = box_drop(&run->box, &usage, e);
+        }
+        if (r < 0) {
+                json_decref(list);
+                return r;
+        }
+        return result_make(run, &usage, &quiet, list, ret, e);
+}
+
+int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
+{
+        if (run->waited)
                 return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
         while (!run->ended) {
                 if (atomic_load(&run->cancelled))
@@ -462,15 +607,14 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
-        streams_stop(run);
-        list = changes(run, &quiet);
-        close_handles(run);
-        r = box_drop(&run->box, &usage, e);
-        if (r < 0) {
-                json_decref(list);
-                return r;
+        run->waited = 1;
+        if (run->end == RUN_END_FAILED)
+                return give_up(run, e);
+        if (run->box.made) {
+                streams_stop(run);
+                return close_books(run, ret, e);
         }
-        return result_make(run, &usage, &quiet, list, ret, e);
+        return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
 }
 
 void cloche_run_cancel(cloche_run *run)
@@ -479,23 +623,37 @@ void cloche_run_cancel(cloche_run *run)
         uv_async_send(&run->cancel_async); /* async-signal-safe (libuv documentation, uv_async_send) */
 }
 
+/* Its handles are closed: nothing knows it any more. */
+static void finish(struct cloche_run *run)
+{
+        run->engine->runs--;
+        free(run);
+}
+
 void cloche_run_free(cloche_run *run)
 {
         if (!run)
                 return;
-        close_handles(run);
-        run->handles++;
-        uv_close((uv_handle_t *)&run->cancel_async, on_closed);
-        while (run->handles > 0)
-                uv_run(&run->engine->loop, UV_RUN_ONCE);
-        (void)box_drop(&run->box, NULL, NULL);
-        fd_close(&run->channel_fd);
+        run->ended = 1;
+        if (run->told == RUN_TO_BE_TOLD)
+                TAILQ_REMOVE(&run->engine->ended, run, ended_link);
+        bridge_done(&run->bridge);
+        channel_close(&run->channel);
+        if (run->trunk)
+                box_drop_later(&run->box);
+        else
+                (void)box_drop(&run->box, NULL, NULL);
+        if (run->template)
+                template_leave(run->template, run);
+        trunk_unref(run->trunk);
+        kept_files_done(&run->own_files);
         streams_done(run);
-        frame_reader_done(&run->reader);
-        buf_done(&run->to_agent);
+        buf_done(&run->request);
         files_done(&run->files);
         json_decref(run->answer);
         json_decref(run->warnings);
-        run->engine->runs--;
-        free(run);
+        run->is_freed = 1;
+        close_handles(run);
+        run->handles++;
+        uv_close((uv_handle_t *)&run->cancel_async, on_closed);
 }

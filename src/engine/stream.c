@@ -240,35 +240,70 @@ static int copy_fd(int fd, int *ret_fd, struct cloche_err *e)
         return *ret_fd < 0 ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "take descriptor %d", fd) : 0;
 }
 
-static int open_output(struct cloche_run *run, int i, const struct cloche_run_options *opt, int *ret_guest_fd, struct cloche_err *e)
+int stdio_open(struct stdio *s, struct cloche_err *e)
 {
-        struct stream *s = &run->streams[i];
-        int sink_fd = i == 0 ? opt->stdout_fd : opt->stderr_fd, r;
+        int r;
 
-        r = open_pipe(&s->fd, ret_guest_fd, 1, e);
-        if (r < 0 || !opt->stream_fds || sink_fd < 0)
-                return r;
-        s->relayed = 1;
-        s->pending = BUF_INIT(2 * READ_SIZE);
-        /* What is relayed is the caller's business unless a limit was asked for. */
-        s->relay_bytes_max = opt->limits.output_bytes ? run->limits.output_bytes : UINT64_MAX;
-        return copy_fd(sink_fd, &s->sink_fd, e);
+        *s = STDIO_NONE;
+        r = open_pipe(&s->guest_fds[0], &s->our_fds[0], 0, e);
+        for (int i = 1; r == 0 && i < 3; i++)
+                r = open_pipe(&s->our_fds[i], &s->guest_fds[i], 1, e);
+        return r;
 }
 
-int streams_open(struct cloche_run *run, const struct cloche_run_options *opt, int guest_fds[3], struct cloche_err *e)
+void stdio_close_guest(struct stdio *s)
 {
-        int r = open_pipe(&guest_fds[0], &run->input.guest_fd, 0, e);
+        for (int i = 0; i < 3; i++)
+                fd_close(&s->guest_fds[i]);
+}
 
-        if (r == 0)
-                r = open_output(run, 0, opt, &guest_fds[1], e);
-        if (r == 0)
-                r = open_output(run, 1, opt, &guest_fds[2], e);
+void stdio_close(struct stdio *s)
+{
+        stdio_close_guest(s);
+        for (int i = 0; i < 3; i++)
+                fd_close(&s->our_fds[i]);
+}
+
+static int take_output(struct cloche_run *run, int i, struct cloche_err *e)
+{
+        struct stream *s = &run->streams[i];
+
+        if (s->sink_fd < 0)
+                return 0;
+        s->relayed = 1;
+        s->pending = BUF_INIT(2 * READ_SIZE);
+        return copy_fd(s->sink_fd, &s->sink_fd, e);
+}
+
+int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r;
+
         run->input.pending = BUF_INIT(READ_SIZE);
-        if (r == 0 && opt->stream_fds && opt->stdin_fd >= 0)
+        if (!opt->stream_fds)
+                return 0;
+        for (int i = 0; i < 2; i++) {
+                run->streams[i].sink_fd = i == 0 ? opt->stdout_fd : opt->stderr_fd;
+                /* What is relayed is the caller's business unless a limit was asked for. */
+                run->streams[i].relay_bytes_max = opt->limits.output_bytes ? run->limits.output_bytes : UINT64_MAX;
+        }
+        r = take_output(run, 0, e);
+        if (r < 0)
+                run->streams[1].sink_fd = -EBADF; /* still the caller's */
+        else
+                r = take_output(run, 1, e);
+        if (r == 0 && opt->stdin_fd >= 0)
                 r = copy_fd(opt->stdin_fd, &run->input.source_fd, e);
+        return r;
+}
+
+void streams_take(struct cloche_run *run, struct stdio *stdio)
+{
+        run->input.guest_fd = TAKE_FD(stdio->our_fds[0]);
+        for (int i = 0; i < 2; i++)
+                run->streams[i].fd = TAKE_FD(stdio->our_fds[i + 1]);
         if (run->input.source_fd < 0)
                 fd_close(&run->input.guest_fd);
-        return r;
 }
 
 static int start_output(struct stream *s, struct cloche_err *e)

@@ -23,33 +23,42 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "write %s of the box", file) : 0;
 }
 
-/* One id, and for a template the rest of the range around it, under the same numbers inside and outside. */
-static void map_text(char *text, size_t size, uint32_t outside, const struct userns_range *beneath)
+static uint32_t next_taken(const struct userns_ids *ids, uint32_t own, uint32_t from, uint32_t end)
 {
-        size_t n = (size_t)snprintf(text, size, "%u %u 1\n", JAIL_UID, outside);
-        uint32_t end = beneath ? beneath->first + beneath->count : 0;
+        uint32_t next = own >= from && own < end ? own : end;
 
-        if (!beneath)
-                return;
-        if (outside < beneath->first || outside >= end) {
-                snprintf(text + n, size - n, "%u %u %u\n", beneath->first, beneath->first, beneath->count);
-                return;
+        for (size_t i = 0; i < ids->taken_count; i++)
+                if (ids->taken[i] >= from && ids->taken[i] < next)
+                        next = ids->taken[i];
+        return next;
+}
+
+/* One id, and for a template the rest of the range, under the same numbers inside and outside. Left out are its own id and
+ * those of the templates above, which stand under JAIL_UID there: the kernel takes only what the parent has mapped, a
+ * piece in one piece. */
+static void map_text(char *text, size_t size, const struct userns_ids *ids, uint32_t own)
+{
+        size_t n = (size_t)snprintf(text, size, "%u %u 1\n", JAIL_UID, own);
+        uint32_t from = ids->beneath.first, end = from + ids->beneath.count;
+
+        while (from < end && n < size) {
+                uint32_t next = next_taken(ids, own, from, end);
+
+                if (next > from)
+                        n += (size_t)snprintf(text + n, size - n, "%u %u %u\n", from, from, next - from);
+                from = next + 1;
         }
-        if (outside > beneath->first)
-                n += (size_t)snprintf(text + n, size - n, "%u %u %u\n", beneath->first, beneath->first, outside - beneath->first);
-        if (outside + 1 < end)
-                snprintf(text + n, size - n, "%u %u %u\n", outside + 1, outside + 1, end - outside - 1);
 }
 
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e)
 {
-        char text[128];
+        char text[1024];
         int r = ids->own_groups ? 0 : write_proc(proc_fd, pid, "setgroups", "deny", e);
 
-        map_text(text, sizeof(text), ids->gid, ids->beneath);
+        map_text(text, sizeof(text), ids, ids->gid);
         if (r == 0)
                 r = write_proc(proc_fd, pid, "gid_map", text, e);
-        map_text(text, sizeof(text), ids->uid, ids->beneath);
+        map_text(text, sizeof(text), ids, ids->uid);
         if (r == 0)
                 r = write_proc(proc_fd, pid, "uid_map", text, e);
         return r;

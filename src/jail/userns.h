@@ -6,15 +6,15 @@
 #include <cloche/cloche.h>
 #include <sys/types.h>
 
-struct userns_range {
-        uint32_t first, count;
-};
-
 struct userns_ids {
         uid_t uid; /* what JAIL_UID is in the parent namespace */
         gid_t gid;
         int own_groups; /* 0: the kernel wants setgroups(2) denied first (unprivileged parent, Linux 3.19, CVE-2014-8989) */
-        const struct userns_range *beneath; /* users and groups to map unchanged, or NULL */
+        struct {
+                uint32_t first, count;
+        } beneath; /* users and groups to map unchanged, all but taken; count 0: none */
+        const uint32_t *taken;
+        size_t taken_count;
 };
 
 /* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its number;

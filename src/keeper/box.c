@@ -98,8 +98,6 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
         return 0;
 }
 
-static const struct userns_range beneath = {BOX_UID_BASE, BOX_UID_COUNT};
-
 /* Map the user of a child that is directly beneath us; nest.c did it for the others. */
 static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
 {
@@ -107,8 +105,12 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
                 .uid = keeper->is_root ? BOX_UID_BASE + (uid_t)pid : geteuid(),
                 .gid = keeper->is_root ? BOX_UID_BASE + (gid_t)pid : getegid(),
                 .own_groups = keeper->is_root,
-                .beneath = keeper->is_root && plan->is_template ? &beneath : NULL,
         };
+
+        if (keeper->is_root && plan->is_template) {
+                ids.beneath.first = BOX_UID_BASE;
+                ids.beneath.count = BOX_UID_COUNT;
+        }
 
         return userns_map(keeper->proc_fd, pid, &ids, e);
 }
@@ -266,9 +268,9 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
 {
         struct box *row = parent == KEEPER_NO_BOX ? NULL : box_find(keeper, parent, e);
 
-        if (parent == KEEPER_NO_BOX || (row && row->is_template))
+        if (parent == KEEPER_NO_BOX || (row && row->is_template && row->depth + 1 < DEPTH_MAX))
                 return 0;
-        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent) : -CLOCHE_E_STATE;
+        return row && row->is_template ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "templates stand at most %d deep", DEPTH_MAX) : row ? err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent) : -CLOCHE_E_STATE;
 }
 
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
@@ -320,12 +322,12 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
-static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t box)
+static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t id)
 {
         const struct keeper_box_limits *limits = &row->limits;
 
         return (struct fork_request){
-                .id = box,
+                .id = id,
                 .is_template = (uint32_t)row->is_template,
                 .own_groups = (uint32_t)keeper->is_root,
                 .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
@@ -336,10 +338,10 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
         };
 }
 
-static int send_fork(struct keeper_state *keeper, const struct box *row, uint32_t box, const int *theirs, int *fds,
-                     struct cloche_err *e)
+static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *theirs, int *fds, struct cloche_err *e)
 {
-        struct fork_request request = fork_request_of(keeper, row, box);
+        const struct box *row = &keeper->boxes[box];
+        struct fork_request request = fork_request_of(keeper, row, id);
         size_t tasks_count = 0, count = FORK_FD_COUNT;
         int r = 0;
 
@@ -361,7 +363,7 @@ static int send_fork(struct keeper_state *keeper, const struct box *row, uint32_
         return r;
 }
 
-int box_fork(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e)
+int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e)
 {
         struct box *row = box_find(keeper, box, e);
         int all[FORK_FD_COUNT + FORK_TASKS_MAX + 1];
@@ -372,7 +374,7 @@ int box_fork(struct keeper_state *keeper, uint32_t box, const int *fds, struct c
                 return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
-        return send_fork(keeper, row, box, fds, all, e);
+        return send_fork(keeper, box, id, fds, all, e);
 }
 
 /* -- the rest of a box's life --------------------------------------------------------------------------------- */

@@ -40,8 +40,8 @@ struct keeper_state {
  * fork, else -EBADF. */
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
              struct cloche_err *e);
-/* fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
-int box_fork(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e);
+/* id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
+int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
 /* Kill everything in it. It is gone when init_pidfd polls readable: the kernel reaps PID 1 last. A template that does not
@@ -59,5 +59,6 @@ pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const st
  * box: it owns the user namespaces beneath templates. */
 #define BOX_UID_BASE 0x70000000u
 #define BOX_UID_COUNT 0x400000u
+#define DEPTH_MAX 8 /* templates above a box; user and pid namespaces nest 32 deep at most (user_namespaces(7)) */
 
 #endif

@@ -87,17 +87,24 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
         return 1;
 }
 
-static int send_request(struct keeper *k, uint32_t op, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
-                        struct cloche_err *e)
+/* A free row; until then answers are taken, whose receivers may ask in turn. After it nothing else may happen before
+ * send_request, as both share k->request. */
+static int reserve(struct keeper *k, struct pending **ret, struct cloche_err *e)
 {
-        struct pending *row;
-        int r;
+        while (!(*ret = find_pending(k, 0))) {
+                int r = keeper_hear(k, 0, e);
 
-        while (!(row = find_pending(k, 0))) {
-                r = keeper_hear(k, 0, e);
                 if (r < 0)
                         return r;
         }
+        return 0;
+}
+
+static int send_request(struct keeper *k, struct pending *row, uint32_t op, uint32_t box, const int *fds, size_t fd_count,
+                        keeper_done done, void *data, struct cloche_err *e)
+{
+        int r;
+
         if (++k->serial == 0)
                 k->serial = 1;
         k->request.op = op;
@@ -108,6 +115,19 @@ static int send_request(struct keeper *k, uint32_t op, uint32_t box, const int *
                 return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
         return 0;
+}
+
+static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, const int *fds,
+                     size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
+{
+        struct pending *row;
+        int r = reserve(k, &row, e);
+
+        if (r < 0)
+                return r;
+        if (spec)
+                k->request.spec = *spec;
+        return send_request(k, row, op, box, fds, fd_count, done, data, e);
 }
 
 /* One exchange; answers to others are handed over on the way. */
@@ -139,9 +159,9 @@ static void on_waited(void *data, struct keeper_reply *reply)
                 w->fds[w->fd_count++] = TAKE_FD(reply->fds[i]);
 }
 
-static int ask(struct keeper *k, uint32_t op, uint32_t box, const int *fds, size_t fd_count, struct waiting *w)
+static int ask(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, struct waiting *w)
 {
-        int r = send_request(k, op, box, fds, fd_count, on_waited, w, w->e);
+        int r = ask_later(k, op, box, spec, NULL, 0, on_waited, w, w->e);
 
         while (r >= 0 && !w->answered)
                 r = keeper_hear(k, 0, w->e);
@@ -211,7 +231,7 @@ int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
-                r = ask(k, KEEPER_HELLO, 0, NULL, 0, &hello);
+                r = ask(k, KEEPER_HELLO, 0, NULL, &hello);
         if (r < 0) {
                 keeper_stop(k);
                 return r;
@@ -246,18 +266,15 @@ int keeper_fd(const struct keeper *k)
 
 int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
 {
-        k->request.spec = *spec;
-        return send_request(k, KEEPER_BOX_MAKE, 0, NULL, 0, done, data, e);
+        return ask_later(k, KEEPER_BOX_MAKE, 0, spec, NULL, 0, done, data, e);
 }
 
 int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
 {
         int fds[KEEPER_ANSWER_FDS];
         struct waiting w = {.e = e, .fds = fds};
-        int r;
+        int r = ask(k, KEEPER_BOX_MAKE, 0, spec, &w);
 
-        k->request.spec = *spec;
-        r = ask(k, KEEPER_BOX_MAKE, 0, NULL, 0, &w);
         return r < 0 ? r : keeper_box_take(w.box, fds, w.fd_count, ret, e);
 }
 
@@ -275,40 +292,44 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
 }
 
 int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
-                          struct cloche_err *e)
+                          uint32_t *ret_fork, struct cloche_err *e)
 {
-        return send_request(k, KEEPER_BOX_FORK, box, fds, fd_count, done, data, e);
+        int r = ask_later(k, KEEPER_BOX_FORK, box, NULL, fds, fd_count, done, data, e);
+
+        if (r == 0)
+                *ret_fork = k->serial;
+        return r;
 }
 
 int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
         struct waiting w = {.e = e, .usage = ret};
 
-        return ask(k, KEEPER_BOX_USAGE, box, NULL, 0, &w);
+        return ask(k, KEEPER_BOX_USAGE, box, NULL, &w);
 }
 
 int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e)
 {
         struct waiting w = {.e = e};
 
-        return ask(k, KEEPER_BOX_FREEZE, box, NULL, 0, &w);
+        return ask(k, KEEPER_BOX_FREEZE, box, NULL, &w);
 }
 
 int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e)
 {
         struct waiting w = {.e = e};
 
-        return ask(k, KEEPER_BOX_THAW, box, NULL, 0, &w);
+        return ask(k, KEEPER_BOX_THAW, box, NULL, &w);
 }
 
 int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return send_request(k, KEEPER_BOX_DROP, box, NULL, 0, done, data, e);
+        return ask_later(k, KEEPER_BOX_DROP, box, NULL, NULL, 0, done, data, e);
 }
 
 int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
         struct waiting w = {.e = e, .usage = ret};
 
-        return ask(k, KEEPER_BOX_DROP, box, NULL, 0, &w);
+        return ask(k, KEEPER_BOX_DROP, box, NULL, &w);
 }

@@ -11,7 +11,7 @@
 
 struct keeper; /* opaque */
 
-/* What came back. error: NULL, or why not. fds: those that are kept are taken out (TAKE_FD), the rest is closed. */
+/* What came back, valid until the next call. error: NULL, or why not. fds: those that are kept are taken out (TAKE_FD), the rest is closed. */
 struct keeper_reply {
         const struct keeper_answer *answer;
         const struct cloche_err *error;
@@ -46,9 +46,10 @@ CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keepe
                                             struct cloche_err *e);
 /* The box in an answer; takes the descriptors. */
 CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e);
-/* Have the template above the box fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed. */
+/* Have the template above the box fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed.
+ * ret_fork: the number under which the template will speak of that child. */
 CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
-                                            void *data, struct cloche_err *e);
+                                            void *data, uint32_t *ret_fork, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e);

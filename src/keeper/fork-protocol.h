@@ -27,7 +27,7 @@ enum fork_fd {
 #define FORK_TASKS_MAX 5
 
 struct fork_request {
-        uint32_t id; /* the box's number: named in what is reported of the child */
+        uint32_t id; /* under which the child is spoken of: never twice */
         uint32_t is_template;
         uint32_t tasks_count;
         uint32_t own_groups; /* as in struct jail_plan */

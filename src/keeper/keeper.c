@@ -18,6 +18,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define ENGINE_FD 3
 #ifndef MFD_EXEC
@@ -59,7 +60,7 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
         if (x->request_fd_count != (row->is_template ? KEEPER_FORK_FDS : KEEPER_FORK_FDS - 1))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a fork comes with %d descriptors, %d for a template; not %zu",
                                KEEPER_FORK_FDS - 1, KEEPER_FORK_FDS, x->request_fd_count);
-        return box_fork(keeper, x->request->box, x->request_fds, e);
+        return box_fork(keeper, x->request->box, x->request->serial, x->request_fds, e);
 }
 
 static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -253,6 +254,9 @@ static void drop_all(struct keeper_state *keeper)
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
                         (void)box_kill(keeper, box, 0, NULL);
+        /* In the order in which they die: the init of a template ends after those of the boxes beneath, once we reaped them. */
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+                ;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].is_dying)
                         (void)box_remove(keeper, box, &usage, NULL);

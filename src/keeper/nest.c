@@ -38,8 +38,6 @@ struct helper {
         int go_fds[2], report_fd, tell_fd;
 };
 
-static const struct userns_range beneath = {BOX_UID_BASE, BOX_UID_COUNT};
-
 static int join(int fd, int kind, const char *what, struct cloche_err *e)
 {
         return setns(fd, kind) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the template's %s namespace", what) : 0;
@@ -90,9 +88,16 @@ static pid_t host_pid(int proc_fd, int pidfd)
 
 static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
 {
-        uid_t uid = h->keeper->is_root ? BOX_UID_BASE + (uid_t)pid : JAIL_UID;
-        struct userns_ids ids = {uid, uid, h->keeper->is_root, h->keeper->is_root && h->plan->is_template ? &beneath : NULL};
+        uint32_t uid = h->keeper->is_root ? BOX_UID_BASE + (uint32_t)pid : JAIL_UID, above[DEPTH_MAX];
+        struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = h->keeper->is_root, .taken = above};
 
+        if (h->keeper->is_root && h->plan->is_template) {
+                ids.beneath.first = BOX_UID_BASE;
+                ids.beneath.count = BOX_UID_COUNT;
+                for (const struct box *box = h->parent; box && ids.taken_count < DEPTH_MAX;
+                     box = box->parent == KEEPER_NO_BOX ? NULL : &h->keeper->boxes[box->parent])
+                        above[ids.taken_count++] = BOX_UID_BASE + (uint32_t)box->init_pid;
+        }
         return userns_map(h->keeper->proc_fd, pid, &ids, e);
 }
 

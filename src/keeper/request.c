@@ -16,6 +16,8 @@ static const struct {
 #define ROW_wall_ms(min, max)
 #define ROW_output_bytes(min, max)
 #define ROW_result_bytes(min, max)
+#define ROW_bridge_calls(min, max)
+#define ROW_bridge_bytes(min, max)
 #define ROW_cpu_ms(min, max) ROW(cpu_ms, min, max)
 #define ROW_memory_bytes(min, max) ROW(memory_bytes, min, max)
 #define ROW_pids(min, max) ROW(pids, min, max)

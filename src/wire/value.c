@@ -14,6 +14,8 @@
 #define TEXT_BYTES_MAX (256u << 20)
 #define PATH_BYTES_MAX 116
 #define NAME_BYTES_MAX 40
+#define CLASS_BYTES_MAX 64
+#define INDEX_MAX UINT32_C(4294967294) /* the greatest key a JavaScript object sorts as a number */
 
 enum form { FROM_FRAME, FROM_TEXT };
 
@@ -21,13 +23,22 @@ struct range {
         uint64_t at, size;
 };
 
-/* One pass over a tree: where we are, what was seen of the attachments. */
+/* A class form that is not closed yet: there is nothing in it that a reference could name. */
+struct carrier {
+        size_t number;
+        const struct carrier *outer;
+};
+
+/* One pass over a tree: where we are, what was seen of the attachments and of references. */
 struct walk {
         enum form form;
         enum cloche_code code; /* of refusals */
         char path[PATH_BYTES_MAX + sizeof("…")];
         size_t path_size;
         int depth;
+        size_t opened; /* containers, as references number them */
+        const struct carrier *carriers;
+        unsigned referring : 1, disordered : 1;
         const unsigned char *attachments; /* FROM_FRAME */
         uint64_t attachments_size;
         struct buf *out;      /* FROM_TEXT */
@@ -91,6 +102,8 @@ static int is_identifier(const char *key)
 }
 
 static int convert(struct walk *w, const json_t *value, json_t **ret);
+static int convert_leaf(struct walk *w, const json_t *value, json_t **ret);
+static int convert_members(struct walk *w, const json_t *value, json_t **ret);
 
 static int convert_key(struct walk *w, const json_t *value, const char *key, json_t **ret)
 {
@@ -381,8 +394,43 @@ static int convert_set(struct walk *w, const json_t *v, json_t **ret)
         return json_is_array(v) ? convert_array(w, v, ret) : refuse(w, "\"v\" of a set must be an array");
 }
 
+/* The pairs are no containers of the value. String keys are there once each: no language could hold both. */
+static int convert_pair(struct walk *w, const json_t *pair, size_t index, json_t *seen, json_t **ret)
+{
+        const json_t *key = json_array_get(pair, 0);
+        const char *text = json_string_value(key);
+        size_t size = json_string_length(key), before;
+        char step[32];
+        int r;
+
+        snprintf(step, sizeof(step), "[%zu]", index);
+        before = enter(w, step);
+        if (text && json_object_getn(seen, text, size))
+                r = refuse(w, "this key is there twice");
+        else if (text && json_object_setn_new_nocheck(seen, text, size, json_true()) < 0)
+                r = no_memory(w);
+        else
+                r = convert_array(w, pair, ret);
+        leave(w, before);
+        return r;
+}
+
+static int convert_pairs(struct walk *w, const json_t *v, json_t *seen, json_t *made)
+{
+        json_t *pair;
+
+        for (size_t i = 0; i < json_array_size(v); i++) {
+                int r = convert_pair(w, json_array_get(v, i), i, seen, &pair);
+
+                if (r < 0 || json_array_append_new(made, pair) < 0)
+                        return r < 0 ? r : no_memory(w);
+        }
+        return 0;
+}
+
 static int convert_map(struct walk *w, const json_t *v, json_t **ret)
 {
+        json_t *seen, *made;
         int r;
 
         for (size_t i = 0; i < json_array_size(v); i++)
@@ -390,36 +438,146 @@ static int convert_map(struct walk *w, const json_t *v, json_t **ret)
                         return refuse(w, "\"v\" of a map must be an array of pairs");
         if (!json_is_array(v))
                 return refuse(w, "\"v\" of a map must be an array of pairs");
-        w->depth--; /* the pairs are no containers of the value */
-        r = convert_array(w, v, ret);
-        w->depth++;
+        seen = json_object();
+        made = json_array();
+        r = seen && made ? convert_pairs(w, v, seen, made) : no_memory(w);
+        json_decref(seen);
+        if (r == 0)
+                *ret = made;
+        else
+                json_decref(made);
         return r;
 }
 
 static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
 {
-        json_t *seen = json_object();
-        int r = seen ? convert_map(w, v, ret) : no_memory(w), bad = 0;
+        for (size_t i = 0; i < json_array_size(v); i++) {
+                const json_t *pair = json_array_get(v, i);
 
-        for (size_t i = 0; r == 0 && !bad && i < json_array_size(v); i++) {
-                const json_t *key = json_array_get(json_array_get(v, i), 0);
-
-                bad = !json_is_string(key) || json_object_getn(seen, json_string_value(key), json_string_length(key)) ||
-                      json_object_setn_new_nocheck(seen, json_string_value(key), json_string_length(key), json_true()) < 0;
+                if (json_array_size(pair) == 2 && !json_is_string(json_array_get(pair, 0)))
+                        return refuse(w, "keys of an object must be strings");
         }
-        json_decref(seen);
-        if (!bad)
+        return convert_map(w, v, ret);
+}
+
+/* The fields of an error: an object in either form, but no container of its own. */
+static int convert_fields(struct walk *w, const json_t *fields, json_t **ret)
+{
+        const json_t *tag = json_object_get(fields, "$"), *v = json_object_get(fields, "v");
+        json_t *pairs;
+        int r;
+
+        if (!json_is_object(fields) || (tag && (!is_text(tag, "object") || !v || json_object_size(fields) != 2)))
+                return refuse(w, "\"fields\" of an error must be an object");
+        if (!tag)
+                return convert_members(w, fields, ret);
+        r = convert_escaped(w, v, &pairs);
+        if (r == 0)
+                *ret = json_pack("{s:s, s:o}", "$", "object", "v", pairs);
+        return r < 0 || *ret ? r : no_memory(w);
+}
+
+static int convert_error(struct walk *w, const json_t *v, json_t **ret)
+{
+        static const char *const names[] = {"name", "message", "stack"};
+        const json_t *fields = json_object_get(v, "fields");
+        json_t *made = json_object(), *item;
+        size_t known = 0;
+        int r = made ? 0 : no_memory(w);
+
+        for (size_t i = 0; r == 0 && i < 3; i++) {
+                const json_t *text = json_object_get(v, names[i]);
+
+                known += text != NULL;
+                if (!json_is_string(text) && (text || i < 2))
+                        r = refuse(w, "an error has strings as \"name\", \"message\" and perhaps \"stack\"");
+                else if (text && (r = convert_leaf(w, text, &item)) == 0 && json_object_set_new(made, names[i], item) < 0)
+                        r = no_memory(w);
+        }
+        if (r == 0 && json_object_size(v) != known + (fields != NULL))
+                r = refuse(w, "an error has \"name\", \"message\", \"stack\", \"fields\" and nothing else");
+        if (r == 0 && fields && (r = convert_fields(w, fields, &item)) == 0 && json_object_set_new(made, "fields", item) < 0)
+                r = no_memory(w);
+        if (r == 0)
+                *ret = made;
+        else
+                json_decref(made);
+        return r;
+}
+
+static int convert_ref(struct walk *w, const json_t *value, json_t *made)
+{
+        json_t *n = json_object_get(value, "n");
+
+        if (json_object_size(value) != 2 || !json_is_integer(n))
+                return refuse(w, "a reference has the integer \"n\" and no other key");
+        if (json_integer_value(n) < 0 || (uint64_t)json_integer_value(n) >= w->opened)
+                return refuse(w, "a reference to what is not opened before it");
+        for (const struct carrier *c = w->carriers; c; c = c->outer)
+                if ((uint64_t)json_integer_value(n) == c->number)
+                        return refuse(w, "a reference to the class it is in");
+        w->referring = 1;
+        if (w->disordered)
+                return refuse(w, "a reference in a value with objects whose keys are not in JavaScript's order");
+        return json_object_set(made, "n", n) < 0 ? no_memory(w) : 0;
+}
+
+static int is_flags(const json_t *flags)
+{
+        const char *text = json_string_value(flags);
+
+        if (!text || strspn(text, "dgimsuvy") != json_string_length(flags))
+                return 0;
+        for (const char *at = text; *at; at++)
+                if (strchr(at + 1, *at))
+                        return 0;
+        return 1;
+}
+
+static int convert_regexp(struct walk *w, const json_t *value, json_t *made)
+{
+        json_t *source = json_object_get(value, "source"), *flags = json_object_get(value, "flags"), *copy;
+        int r;
+
+        if (json_object_size(value) != 3 || !json_is_string(source) || !is_flags(flags))
+                return refuse(w, "a regexp has the strings \"source\" and \"flags\" (of dgimsuvy, each once) and no other key");
+        r = convert_leaf(w, source, &copy);
+        if (r < 0)
                 return r;
-        json_decref(*ret);
-        return refuse(w, "keys of an object must be strings, each once");
+        return json_object_set_new(made, "source", copy) < 0 || json_object_set(made, "flags", flags) < 0 ? no_memory(w) : 0;
+}
+
+static int is_class(const json_t *name)
+{
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        size_t size = json_string_length(name);
+
+        return size >= 1 && size <= CLASS_BYTES_MAX && strspn(json_string_value(name), letters) == size;
+}
+
+static int convert_class(struct walk *w, const json_t *value, json_t *made)
+{
+        json_t *name = json_object_get(value, "t"), *v = json_object_get(value, "v"), *carried;
+        struct carrier here = {w->opened++, w->carriers};
+        int r;
+
+        if (json_object_size(value) != 3 || !v || !is_class(name))
+                return refuse(w, "a class has \"t\", 1 to 64 letters, \"v\" and no other key");
+        w->carriers = &here;
+        r = convert(w, v, &carried);
+        w->carriers = here.outer;
+        if (r < 0)
+                return r;
+        return json_object_set_new(made, "v", carried) < 0 || json_object_set(made, "t", name) < 0 ? no_memory(w) : 0;
 }
 
 static const struct {
         const char *name;
         int (*convert)(struct walk *w, const json_t *v, json_t **ret);
+        int is_container;
 } tags[] = {
-        {"number", convert_number}, {"bigint", convert_bigint}, {"date", convert_date},
-        {"set", convert_set},       {"map", convert_map},       {"object", convert_escaped},
+        {"number", convert_number, 0}, {"bigint", convert_bigint, 0}, {"date", convert_date, 0},      {"set", convert_set, 1},
+        {"map", convert_map, 1},       {"error", convert_error, 1},   {"object", convert_escaped, 1},
 };
 
 static int convert_v(struct walk *w, const json_t *value, const json_t *tag, json_t *made)
@@ -434,6 +592,7 @@ static int convert_v(struct walk *w, const json_t *value, const json_t *tag, jso
                         continue;
                 if (json_object_size(value) != 2 || !json_object_get(value, "v"))
                         return refuse(w, "this tag has \"v\" and no other key");
+                w->opened += (size_t)tags[i].is_container;
                 r = tags[i].convert(w, json_object_get(value, "v"), &v);
                 if (r < 0)
                         return r;
@@ -453,8 +612,14 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
                 r = refuse(w, "\"$\" must name a tag");
         else if (!made || json_object_set(made, "$", tag) < 0)
                 r = no_memory(w);
-        else if (is_text(tag, "bytes") || is_text(tag, "array"))
+        else if (is_text(tag, "bytes") || is_text(tag, "buffer") || is_text(tag, "array"))
                 r = convert_bytes(w, value, made);
+        else if (is_text(tag, "ref"))
+                r = convert_ref(w, value, made);
+        else if (is_text(tag, "regexp"))
+                r = convert_regexp(w, value, made);
+        else if (is_text(tag, "class"))
+                r = convert_class(w, value, made);
         else if (is_text(tag, "undefined"))
                 r = json_object_size(value) == 1 ? 0 : refuse(w, "undefined has no other key");
         else
@@ -469,18 +634,44 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
 
 /* -- everything ----------------------------------------------------------------------------------------------- */
 
-static int convert_object(struct walk *w, const json_t *value, json_t **ret)
+/* A key that JavaScript sorts as a number, or -1. */
+static int64_t index_of(const char *key)
 {
-        json_t *object, *item;
+        size_t size;
+        uint64_t number;
+
+        if (*key < '0' || *key > '9') /* nearly always */
+                return -1;
+        size = strspn(key, "0123456789");
+        if (key[size] || size > 10 || (key[0] == '0' && size > 1))
+                return -1;
+        number = strtoull(key, NULL, 10);
+        return number <= INDEX_MAX ? (int64_t)number : -1;
+}
+
+/* JavaScript reads indices first, in ascending order: from another order it would number containers otherwise. */
+static int check_order(struct walk *w, const char *key, int64_t *last)
+{
+        int64_t index = index_of(key);
+
+        w->disordered |= index >= 0 && index < *last;
+        *last = index >= 0 ? index : INT64_MAX;
+        if (w->disordered && w->referring)
+                return refuse(w, "an object in a value with references must have its keys in JavaScript's order");
+        return 0;
+}
+
+static int convert_members(struct walk *w, const json_t *value, json_t **ret)
+{
+        json_t *object = json_object(), *item, *member;
+        int64_t last = -1;
         const char *key;
-        json_t *member;
 
-        if (json_object_get(value, "$"))
-                return convert_tagged(w, value, ret);
-        object = json_object();
         json_object_foreach((json_t *)value, key, member) {
-                int r = convert_key(w, member, key, &item);
+                int r = check_order(w, key, &last);
 
+                if (r == 0)
+                        r = convert_key(w, member, key, &item);
                 if (r < 0 || json_object_set_new_nocheck(object, key, item) < 0) {
                         json_decref(object);
                         return r < 0 ? r : no_memory(w);
@@ -488,6 +679,14 @@ static int convert_object(struct walk *w, const json_t *value, json_t **ret)
         }
         *ret = object;
         return object ? 0 : no_memory(w);
+}
+
+static int convert_object(struct walk *w, const json_t *value, json_t **ret)
+{
+        if (json_object_get(value, "$"))
+                return convert_tagged(w, value, ret);
+        w->opened++;
+        return convert_members(w, value, ret);
 }
 
 static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
@@ -507,12 +706,14 @@ static int convert(struct walk *w, const json_t *value, json_t **ret)
 
         if (++w->depth > VALUE_DEPTH_MAX + 1) /* a leaf counts too */
                 return refuse(w, "nested deeper than 200");
-        if (json_is_array(value))
+        if (json_is_array(value)) {
+                w->opened++;
                 r = convert_array(w, value, ret);
-        else if (json_is_object(value))
+        } else if (json_is_object(value)) {
                 r = convert_object(w, value, ret);
-        else
+        } else {
                 r = convert_leaf(w, value, ret);
+        }
         w->depth--;
         return r;
 }

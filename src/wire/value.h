@@ -1,5 +1,6 @@
 /* Values on the wire (spec/values.md): checking the tagged forms, and moving bytes between base64 text and
- * attachments. Every refusal names the path of the offending value. Pure. */
+ * attachments. Every refusal names the path of the offending value. Each call takes one whole value: references name
+ * containers of it, and pass unchanged. Pure. */
 #ifndef CLOCHE_WIRE_VALUE_H
 #define CLOCHE_WIRE_VALUE_H
 

@@ -284,10 +284,10 @@ static int survives(json_t *value)
         return good;
 }
 
-static void test_valid_vectors(void)
+static void test_valid_vectors(const char *file)
 {
         static const char *const members[] = {"value", "python", "javascript"};
-        json_t *rows = load_vectors("values.json"), *row, *value;
+        json_t *rows = load_vectors(file), *row, *value;
         size_t i;
 
         json_array_foreach(rows, i, row)
@@ -478,6 +478,8 @@ static void test_depth(void)
         static const char *const rows[][3] = {
                 {"[", "]", "arrays"}, {"{\"a\":", "}", "objects"}, {"{\"$\":\"set\",\"v\":[", "]}", "sets"},
                 {"{\"$\":\"map\",\"v\":[[1,", "]]}", "maps"}, {"{\"$\":\"object\",\"v\":[[\"$\",", "]]}", "escaped objects"},
+                {"{\"$\":\"class\",\"t\":\"A\",\"v\":", "}", "classes"},
+                {"{\"$\":\"error\",\"v\":{\"name\":\"\",\"message\":\"\",\"fields\":{\"a\":", "}}}", "errors"},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -501,12 +503,13 @@ static void test_single_values(void)
         static const char *const good[] = {
                 "9007199254740991", "1e308", "-1e308", "1.7976931348623157e308", "{\"$\":\"object\",\"v\":[[\"a\",1],[\"a\\u0000\",2]]}",
                 "{\"$\":\"date\",\"v\":\"2000-02-29T23:59:59.999999999-23:59\"}",
+                "{\"$\":\"buffer\",\"b64\":\"AAEC\"}", "{\"$\":\"regexp\",\"source\":\"a\\u0000\",\"flags\":\"yvusmigd\"}",
         };
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 json_t *value = parse(bad[i]);
 
-                CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "$: "), "refused: %s", bad[i]);
+                CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "$"), "refused: %s", bad[i]);
                 json_decref(value);
         }
         for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -515,6 +518,40 @@ static void test_single_values(void)
                 CHECK(survives(value), "taken: %s", good[i]);
                 json_decref(value);
         }
+}
+
+static int checks(const char *text)
+{
+        json_t *value = parse(text);
+        int r = value_check(value, 0, &err);
+
+        json_decref(value);
+        return r;
+}
+
+#define REF(n) "{\"$\":\"ref\",\"n\":" #n "}"
+
+static void test_references(void)
+{
+        static const char *const disordered[] = {
+                "{\"a\":1,\"1\":" REF(0) "}", "{\"2\":1,\"1\":1,\"x\":" REF(0) "}", "[{\"a\":1,\"0\":1}," REF(0) "]",
+                "[" REF(0) ",{\"a\":1,\"4294967294\":1}]",
+                "[" REF(0) ",{\"$\":\"error\",\"v\":{\"name\":\"\",\"message\":\"\",\"fields\":{\"a\":1,\"0\":1}}}]",
+        };
+        static const char *const ordered[] = {
+                "{\"1\":1,\"a\":" REF(0) "}", "{\"9\":1,\"10\":1,\"x\":" REF(0) "}", "[" REF(0) ",{\"a\":1,\"4294967295\":1,\"01\":1,\"\":1}]",
+                "{\"a\":1,\"1\":2}", "{\"$\":\"object\",\"v\":[[\"a\"," REF(0) "],[\"0\",1]]}",
+        };
+
+        for (size_t i = 0; i < sizeof(disordered) / sizeof(disordered[0]); i++)
+                CHECK(failed(checks(disordered[i]), CLOCHE_E_PROTOCOL, "JavaScript's order"), "not in JavaScript's order: %s", disordered[i]);
+        for (size_t i = 0; i < sizeof(ordered) / sizeof(ordered[0]); i++)
+                CHECK(checks(ordered[i]) == 0, "in JavaScript's order: %s", ordered[i]);
+        CHECK(failed(checks("[0,{\"a\":[" REF(3) "]}]"), CLOCHE_E_PROTOCOL, "$[1].a[0]: a reference"), "the path of a reference");
+        CHECK(failed(checks("[" REF(0.0) "]"), CLOCHE_E_PROTOCOL, "integer"), "a reference that is a float");
+        CHECK(failed(checks("{\"$\":\"map\",\"v\":[[1,2],[\"a\",3],[\"a\",4]]}"), CLOCHE_E_PROTOCOL, "$[2]: this key is there twice"),
+              "the path of a key that is there twice");
+        CHECK(checks("{\"$\":\"map\",\"v\":[[\"1\",1],[1,1],[[\"1\"],1],[[\"1\"],1]]}") == 0, "other keys may look the same");
 }
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
@@ -633,8 +670,10 @@ int main(void)
         test_json_depth();
         test_json_text();
         test_json_human();
-        test_valid_vectors();
+        test_valid_vectors("values.json");
+        test_valid_vectors("rich.json");
         test_invalid_vectors("invalid.json");
+        test_invalid_vectors("invalid-rich.json");
         test_invalid_vectors("invalid-text.json");
         test_paths();
         test_paths_are_text();
@@ -644,6 +683,7 @@ int main(void)
         test_text_limits();
         test_depth();
         test_single_values();
+        test_references();
         test_rpc_good();
         test_rpc_bad();
         test_rpc_build();

@@ -12,7 +12,7 @@ let agent
 function toFrame (value, attachments) {
   if (Array.isArray(value)) return value.map((item) => toFrame(item, attachments))
   if (value === null || typeof value !== 'object') return value
-  if ((value.$ === 'bytes' || value.$ === 'array') && 'b64' in value) {
+  if (['bytes', 'buffer', 'array'].includes(value.$) && 'b64' in value) {
     const bytes = Buffer.from(value.b64, 'base64')
     const { b64, ...rest } = value
     const at = attachments.reduce((sum, one) => sum + one.length, 0)
@@ -25,7 +25,7 @@ function toFrame (value, attachments) {
 function toText (value, bytes) {
   if (Array.isArray(value)) return value.map((item) => toText(item, bytes))
   if (value === null || typeof value !== 'object') return value
-  if (value.$ === 'bytes' || value.$ === 'array') {
+  if (['bytes', 'buffer', 'array'].includes(value.$)) {
     const { at, n, ...rest } = value
     return { ...rest, b64: bytes.subarray(at, at + n).toString('base64') }
   }
@@ -94,6 +94,11 @@ for (const vector of vectors('invalid.json')) {
     assert.equal((await agent.call(IDENTITY, [1])).result.value, 1)
   })
 }
+
+test('bytes that overlap are refused', async () => {
+  const answer = await agent.call(IDENTITY, [{ $: 'bytes', at: 0, n: 2 }, { $: 'bytes', b64: 'AAEC' }])
+  assert.match(answer.error.data.message, /share bytes/)
+})
 
 const refusals = {
   'a function': ['() => [() => 1]', /^\$\[0\]: function cannot be sent/],

@@ -1,0 +1,207 @@
+// Request and Response, a function of `host` (the kit) run in the guest's realm. Bodies are held whole: there are no streams.
+'use strict'
+const { Headers, bytesOf, byteText, headerPairs, isObject, provide, stringOf, utf8 } = host
+const { JSON, Math, RangeError, TypeError, Uint8Array } = globalThis
+const decodeText = (bytes) => host.decode(host.decoder('utf-8', false, false), bytes, false)
+
+// -- bodies
+
+// Bytes that no one else changes, and no type of their own.
+class Held {
+  constructor (bytes) { this.bytes = bytes }
+}
+
+function readBody (body) {
+  if (body === null || body === undefined) return { bytes: null, type: undefined }
+  if (body instanceof Held) return { bytes: body.bytes, type: undefined }
+  const bytes = bytesOf(body)
+  if (bytes !== undefined) return { bytes: new Uint8Array(bytes), type: undefined }
+  const isForm = host.isParams(body)
+  return { bytes: utf8(stringOf(body)), type: isForm ? 'application/x-www-form-urlencoded;charset=UTF-8' : 'text/plain;charset=UTF-8' }
+}
+
+let heldIn
+class Body {
+  #bytes
+  #used = false
+
+  static {
+    heldIn = (holder) => {
+      if (holder.#used) throw new TypeError('the body was already read')
+      return holder.#bytes
+    }
+  }
+
+  constructor (bytes) { this.#bytes = bytes }
+  get bodyUsed () { return this.#used }
+
+  #take () {
+    const bytes = heldIn(this)
+    if (bytes === null) return new Uint8Array(0)
+    this.#used = true
+    return new Uint8Array(bytes)
+  }
+
+  async text () { return decodeText(this.#take()) }
+  async json () { return JSON.parse(decodeText(this.#take())) }
+  async bytes () { return this.#take() }
+  async arrayBuffer () { return this.#take().buffer }
+}
+
+function addType (headers, type) {
+  if (type !== undefined && !headers.has('content-type')) headers.append('content-type', type)
+  return headers
+}
+
+// -- Response
+
+const NULL_BODY = [101, 103, 204, 205, 304]
+const REDIRECTS = [301, 302, 303, 307, 308]
+function statusText (value) {
+  const text = byteText(value)
+  if (/[^\t\x20-\x7e\x80-\xff]/.test(text)) throw new TypeError('Response: the status text has a control character')
+  return text
+}
+
+let sendResponse
+let makeResponse
+class Response extends Body {
+  #parts
+
+  static {
+    const make = (parts, bytes) => {
+      const made = new Response(new Held(parts.status === 0 ? null : bytes), { status: parts.status || 200, statusText: parts.statusText, headers: parts.headers })
+      made.#parts = { ...made.#parts, ...parts, headers: made.#parts.headers }
+      if (parts.type === 'error') host.freezeHeaders(made.#parts.headers)
+      return made
+    }
+    makeResponse = ({ status, statusText = '', headers = [], body = null, url = '', redirected = false, type = 'default' }) => {
+      return make({ status, statusText, headers, url, redirected, type }, body)
+    }
+    sendResponse = (value) => #parts in value ? { ...value.#parts, headers: headerPairs(value.#parts.headers), body: heldIn(value) } : undefined
+  }
+
+  constructor (body = null, init = undefined) {
+    const status = init?.status === undefined ? 200 : Math.trunc(+init.status)
+    if (!(status >= 200 && status <= 599)) throw new RangeError('Response: the status must be from 200 to 599')
+    const { bytes, type } = readBody(body)
+    if (bytes !== null && NULL_BODY.includes(status)) throw new TypeError(`Response: status ${status} has no body`)
+    super(bytes)
+    const headers = addType(new Headers(init?.headers), type)
+    this.#parts = { status, statusText: statusText(init?.statusText ?? ''), headers, url: '', redirected: false, type: 'default' }
+  }
+
+  static error () { return makeResponse({ status: 0, type: 'error' }) }
+
+  static json (data, init = undefined) {
+    const text = JSON.stringify(data)
+    if (text === undefined) throw new TypeError('Response.json: the value has no JSON')
+    const headers = addType(new Headers(init?.headers), 'application/json')
+    return new Response(new Held(utf8(text)), { status: init?.status, statusText: init?.statusText, headers })
+  }
+
+  static redirect (url, status = 302) {
+    if (!REDIRECTS.includes(status)) throw new RangeError('Response.redirect: the status must be a redirect')
+    return new Response(null, { status, headers: { location: stringOf(new host.URL(url)) } })
+  }
+
+  get status () { return this.#parts.status }
+  get statusText () { return this.#parts.statusText }
+  get headers () { return this.#parts.headers }
+  get ok () { return this.#parts.status >= 200 && this.#parts.status <= 299 }
+  get type () { return this.#parts.type }
+  get url () { return this.#parts.url }
+  get redirected () { return this.#parts.redirected }
+  clone () { return makeResponse(sendResponse(this)) }
+}
+
+// -- Request
+
+const METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT']
+function methodOf (value) {
+  const text = stringOf(value)
+  const upper = text.toUpperCase()
+  if (!host.isToken(text) || ['CONNECT', 'TRACE', 'TRACK'].includes(upper)) throw new TypeError(`Request: ${JSON.stringify(text)} is no method`)
+  return METHODS.includes(upper) ? upper : text
+}
+
+function urlOf (input) {
+  const url = new host.URL(stringOf(input))
+  if (url.username !== '' || url.password !== '') throw new TypeError('Request: the URL has credentials')
+  return url.href
+}
+
+function signalOf (given) {
+  const signal = host.newSignal()
+  if (given === null || given === undefined) return signal
+  if (!(given instanceof host.AbortSignal)) throw new TypeError('Request: the signal must be an AbortSignal')
+  return host.AbortSignal.any([given])
+}
+
+let sendRequest
+class Request extends Body {
+  #parts
+
+  static {
+    sendRequest = (value) => #parts in value ? { method: value.method, url: value.url, headers: headerPairs(value.headers), body: heldIn(value), redirect: value.redirect } : undefined
+  }
+
+  constructor (input, init = undefined) {
+    if (arguments.length === 0) throw new TypeError('Request: a URL is needed')
+    const from = isObject(input) && #parts in input ? input : undefined
+    const method = init?.method === undefined ? from?.method ?? 'GET' : methodOf(init.method)
+    const given = init?.body ?? null
+    const { bytes, type } = readBody(given === null && from !== undefined ? new Held(heldIn(from)) : given)
+    if (bytes !== null && (method === 'GET' || method === 'HEAD')) throw new TypeError(`Request: ${method} has no body`)
+    super(bytes)
+    const signal = init?.signal === undefined ? from?.signal : init.signal
+    this.#parts = {
+      method,
+      url: from?.url ?? urlOf(input),
+      headers: addType(new Headers(init?.headers ?? from?.headers), type),
+      signal: signalOf(signal),
+      redirect: stringOf(init?.redirect ?? from?.redirect ?? 'follow')
+    }
+    if (!['follow', 'error', 'manual'].includes(this.#parts.redirect)) throw new TypeError('Request: redirect must be follow, error or manual')
+  }
+
+  get method () { return this.#parts.method }
+  get url () { return this.#parts.url }
+  get headers () { return this.#parts.headers }
+  get signal () { return this.#parts.signal }
+  get redirect () { return this.#parts.redirect }
+  clone () { return new Request(this) }
+}
+
+provide('Request', Request)
+provide('Response', Response)
+
+// -- for the encoder (spec/values.md, class)
+
+const forms = {
+  URL: [(value) => host.isUrl(value) ? host.urlText(value) : undefined, (text) => new host.URL(text)],
+  Headers: [(value) => host.isHeaders(value) ? headerPairs(value) : undefined, (pairs) => new Headers(pairs)],
+  Request: [sendRequest, ({ url, body = null, ...init }) => new Request(url, { ...init, body: body === null ? null : new Held(body) })],
+  Response: [sendResponse, makeResponse]
+}
+const names = Object.keys(forms)
+
+function encodeClass (value) {
+  for (const name of names) {
+    const v = forms[name][0](value)
+    if (v !== undefined) return { t: name, v }
+  }
+}
+
+const classes = { __proto__: null }
+for (const name of names) classes[name] = forms[name][1]
+
+function isPlatform (value) {
+  try {
+    return encodeClass(value) !== undefined
+  } catch {
+    return true // a body that was read
+  }
+}
+
+return { encodeClass, classes, isPlatform }

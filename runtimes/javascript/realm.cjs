@@ -1,0 +1,234 @@
+'use strict'
+// The bare realm: a context with the language, a few Web APIs and what the host declares, and no way to anything of Node. Its
+// parts are functions of `host` compiled in it (realm-core.cjs and those after it). Node's side and the guest's exchange
+// primitives; objects pass only to be encoded, decoded or handed back. Nothing here reads a property of the guest's objects.
+const fs = require('node:fs')
+const path = require('node:path')
+const util = require('node:util')
+const vm = require('node:vm')
+const { cleanStack, leaves, primitives, wellFormed } = require('./realm-host.cjs')
+const { Failure, Modules } = require('./realm-modules.cjs')
+
+const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 'fetch', 'console', 'async', 'bridge']
+const FIELDS_BYTES_MAX = 1024 * 1024
+const CLASSES = [
+  'Array', 'ArrayBuffer', 'BigInt', 'Date', 'Map', 'Object', 'RegExp', 'Set', 'Uint8Array', 'Error', 'AggregateError', 'EvalError',
+  'RangeError', 'ReferenceError', 'SyntaxError', 'TypeError', 'URIError'
+]
+const TYPED = {
+  i8: 'Int8Array', u8: 'Uint8Array', u8c: 'Uint8ClampedArray', i16: 'Int16Array', u16: 'Uint16Array', i32: 'Int32Array', u32: 'Uint32Array',
+  i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array', f64: 'Float64Array'
+}
+// A lone surrogate is not Unicode and cannot be sent.
+const unicode = (text) => /[\uD800-\uDFFF]/.test(text) ? wellFormed(text) : text
+
+class Realm {
+  constructor ({ bridge, tell, values }) {
+    this.bridge = bridge
+    this.tell = tell
+    this.run = undefined
+    this.targets = []
+    this.calls = 0
+    this.loads = 0
+    this.timers = new Map()
+    this.context = vm.createContext(vm.constants?.DONT_CONTEXTIFY ?? Object.create(null), { name: 'run', codeGeneration: { strings: false, wasm: false } })
+    this.guest = this.build()
+    this.modules = new Modules(this.context, this.guest)
+    this.values = typeof values === 'function' ? values(this.hostForValues()) : values
+  }
+
+  part (name) {
+    const file = path.join(__dirname, `realm-${name}.cjs`)
+    return vm.compileFunction(fs.readFileSync(file, 'utf8'), ['host'], { filename: file, parsingContext: this.context })
+  }
+
+  build () {
+    const global = vm.runInContext('globalThis', this.context)
+    this.classes = Object.fromEntries([...CLASSES, ...Object.values(TYPED)].map((name) => [name, global[name]]))
+    const kit = this.part('core')({ ...leaves, ...this.leaves() })
+    for (const name of PARTS) {
+      const made = this.part(name)(kit)
+      for (const key of Object.keys(made)) kit[key] = made[key]
+    }
+    return kit
+  }
+
+  // What the guest's side calls. No result but numbers, and nothing thrown on purpose.
+  leaves () {
+    return {
+      uncaught: (report) => this.stop(this.failure(report)),
+      fatal: (report) => this.stop(this.failure(report)),
+      bridge: (id, number, args) => this.call(id, this.targets[number], args),
+      ...primitives(this.textLeaves())
+    }
+  }
+
+  textLeaves () {
+    return {
+      tell: (stream, text) => { this.tell('console', { stream, text: unicode(`${text}`) }) },
+      target: (steps) => this.targets.push(JSON.parse(steps)) - 1,
+      compile: (text, name) => this.modules.expression(`${text}`, `${name}`),
+      load: (id, specifier) => this.load(id, specifier),
+      setTimer: (id, ms, repeat) => this.setTimer(id, ms, repeat),
+      clearTimer: (id) => {
+        clearTimeout(this.timers.get(id))
+        this.timers.delete(id)
+      }
+    }
+  }
+
+  setTimer (id, ms, repeat) {
+    const fire = () => {
+      if (!repeat) this.timers.delete(id)
+      this.guest.fire(id)
+    }
+    this.timers.set(id, repeat ? setInterval(fire, ms) : setTimeout(fire, ms))
+  }
+
+  // -- calls and imports of the guest
+
+  call (id, target, args) {
+    this.calls++
+    new Promise((resolve) => resolve(this.bridge(target, args))).finally(() => { this.calls-- }).then(
+      ({ value }) => { this.guest.resolve(id, value) },
+      (thrown) => this.refuse(id, thrown)
+    )
+  }
+
+  // The host's error comes as its name, message and fields; one of the guest's realm is the encoder's about the arguments.
+  refuse (id, thrown) {
+    if (this.guest.owns(thrown)) this.guest.rejectWith(id, thrown)
+    else this.guest.reject(id, `${thrown?.name ?? 'Error'}`, `${thrown?.message ?? thrown}`, thrown?.fields)
+  }
+
+  load (id, specifier) {
+    this.loads++
+    this.modules.load(specifier).finally(() => { this.loads-- }).then(
+      ({ module }) => { this.guest.resolve(id, module.namespace) },
+      (thrown) => {
+        if (Failure.is(thrown)) this.guest.rejectCoded(id, thrown.code, thrown.name, thrown.message)
+        else this.guest.rejectWith(id, thrown)
+      }
+    )
+  }
+
+  // -- runs
+
+  begin (phase, params) {
+    return new Promise((resolve, reject) => {
+      this.run = { phase, resolve, reject }
+      this.limit = params.resultBytes ?? FIELDS_BYTES_MAX
+      this.modules.allowBuiltIns = phase === 'evaluate'
+      this.guest.setPreparing(phase === 'prepare')
+      this.guest.begin()
+      const run = this.run
+      this.execute(params).then((done) => this.end(run, resolve, done), (thrown) => this.end(run, reject, this.failureOf(thrown)))
+    })
+  }
+
+  end (run, settle, value) {
+    if (this.run !== run) return
+    this.run = undefined
+    this.guest.clear()
+    settle(value)
+  }
+
+  stop (failure) {
+    if (this.run !== undefined) this.end(this.run, this.run.reject, failure)
+  }
+
+  async execute ({ code, filename, globals = {}, imports = {} }) {
+    this.modules.declare(imports)
+    const declared = this.guest.declare(globals)
+    if (declared.failed) throw this.failure(declared.failed)
+    const module = await this.modules.link(() => this.modules.compile(code, filename))
+    await module.evaluate()
+    return this.run?.phase === 'prepare' ? this.checkSettled() : this.collect(module)
+  }
+
+  checkSettled () {
+    const timer = this.guest.pendingTimer()
+    if (timer !== undefined) throw new Failure('ERR_PREFIX_DID_NOT_SETTLE', 'Error', `the prefix left a timer of ${timer} pending`)
+    if (this.loads > 0) throw new Failure('ERR_PREFIX_DID_NOT_SETTLE', 'Error', 'the prefix left an import() pending')
+  }
+
+  collect (module) {
+    const { failed, value } = this.guest.collect(module.namespace)
+    if (failed) throw this.failure(failed)
+    if (value.bad) throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', value.bad)
+    return { exports: value.exports }
+  }
+
+  // The event loop has nothing left: what still waits waits for ever.
+  stalled () {
+    if (this.run === undefined || this.calls > 0 || this.timers.size > 0) return false
+    const [code, what] = this.run.phase === 'prepare' ? ['ERR_PREFIX_DID_NOT_SETTLE', 'prefix'] : ['ERR_EXPORT_UNRESOLVED_PROMISE', 'code']
+    this.stop(new Failure(code, 'Error', `the ${what} awaits a promise that nothing can settle`))
+    return true
+  }
+
+  // -- failures
+
+  failureOf (thrown) {
+    return Failure.is(thrown) ? thrown : this.failure(this.guest.describeOwn(thrown))
+  }
+
+  failure ({ code, name, message, stack, fields }) {
+    return new Failure(code, unicode(name), unicode(message), stack === undefined ? undefined : unicode(cleanStack(stack)), this.sendable(fields))
+  }
+
+  // Fields that cannot be sent are left out: the error itself matters more.
+  sendable (fields) {
+    if (fields === undefined || this.values === undefined) return fields
+    this.guest.touch(fields)
+    for (const key of Object.keys(fields)) {
+      try {
+        this.values.encode(fields[key], this.limit, true)
+      } catch {
+        delete fields[key]
+      }
+    }
+    return Object.keys(fields).length === 0 ? undefined : fields
+  }
+
+  encodeExports (exports, limit) {
+    try {
+      return this.values.encode(exports, limit, true)
+    } catch (thrown) {
+      const failure = this.failureOf(thrown)
+      if (failure.name === 'RangeError' && failure.message.includes('larger than')) throw new Failure('ERR_EXPORT_TOO_LARGE', 'RangeError', `the exports are larger than ${limit} bytes`)
+      if (failure.name === 'TypeError' && failure.message.startsWith('$')) throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', failure.message)
+      throw failure
+    }
+  }
+
+  hostForValues () {
+    const typed = Object.fromEntries(Object.entries(TYPED).map(([name, kind]) => [name, this.classes[kind]]))
+    const { classes, encodeClass } = this.guest
+    // The encoder reads an error's stack once it has asked this; by then it must be made (realm-bridge.cjs, format).
+    const isNativeError = (value) => {
+      const is = util.types.isNativeError(value)
+      if (is) this.guest.format(value)
+      return is
+    }
+    const own = Object.fromEntries(CLASSES.map((name) => [name, this.classes[name]]))
+    return { ...own, typed, types: { ...util.types, isNativeError }, classes, encodeClass }
+  }
+}
+
+// `values` is what values.cjs makes, or a function that makes it from hostForValues(); params are decoded with it before they come
+// here. `bridge(target, args)` resolves to {value}, decoded too, or rejects with {name, message, fields}.
+function createRealm (options) {
+  const realm = new Realm(options)
+  return {
+    prepare: (params) => realm.begin('prepare', params),
+    evaluate: (params) => realm.begin('evaluate', params),
+    encodeExports: (exports, limit) => realm.encodeExports(exports, limit),
+    hostForValues: () => realm.hostForValues(),
+    stalled: () => realm.stalled(),
+    owns: (value) => realm.guest.owns(value),
+    values: realm.values
+  }
+}
+
+module.exports = { createRealm }

@@ -1,0 +1,219 @@
+#include "base/err.h"
+#include "engine.h"
+#include "wire/json.h"
+#include "wire/value.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cloche_bridge_call {
+        TAILQ_ENTRY(cloche_bridge_call) link;
+        struct cloche_run *run; /* NULL once it is over */
+        json_t *id;
+        char *target, *args, *kwargs;
+};
+
+void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data)
+{
+        *bridge = (struct bridge){.handler = handler, .data = data};
+        TAILQ_INIT(&bridge->open);
+}
+
+static void call_free(struct cloche_bridge_call *call)
+{
+        json_decref(call->id);
+        free(call->target);
+        free(call->args);
+        free(call->kwargs);
+        free(call);
+}
+
+/* -- a call comes in ------------------------------------------------------------------------------------------ */
+
+static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_err *e)
+{
+        if (++run->bridge.calls > run->limits.bridge_calls)
+                return err_set(e, CLOCHE_E_BRIDGE_LIMIT, "more than %llu calls of host functions (the limit bridgeCalls; ask for more, or 0 for none)",
+                               (unsigned long long)run->limits.bridge_calls);
+        if (bytes > run->limits.bridge_bytes)
+                return err_set(e, CLOCHE_E_BRIDGE_LIMIT, "a call of a host function with %llu bytes; the limit bridgeBytes is %llu",
+                               (unsigned long long)bytes, (unsigned long long)run->limits.bridge_bytes);
+        run->bridge.call_bytes += bytes;
+        return 0;
+}
+
+static int is_steps(const json_t *target)
+{
+        const char *first = json_string_value(json_array_get(target, 0));
+
+        if (json_array_size(target) < 2 || json_array_size(target) > VALUE_DEPTH_MAX || !first)
+                return 0;
+        for (size_t i = 1; i < json_array_size(target); i++)
+                if (!json_is_string(json_array_get(target, i)))
+                        return 0;
+        return strcmp(first, "global") == 0 || strcmp(first, "import") == 0;
+}
+
+/* value: a container of values in frame form, or NULL for an empty one. */
+static int to_text(const json_t *value, const struct frame *f, const char *otherwise, char **ret, struct cloche_err *e)
+{
+        json_t *converted = NULL;
+        int r = 0;
+
+        if (value) {
+                r = value_to_text(value, f->attachments, f->attachments_size, &converted, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = value ? json_dumps(converted, JSON_COMPACT) : strdup(otherwise);
+        json_decref(converted);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+}
+
+static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        const json_t *target = json_object_get(m->params, "target"), *args = json_object_get(m->params, "args");
+        const json_t *kwargs = json_object_get(m->params, "kwargs");
+        int r;
+
+        if (!is_steps(target) || !json_is_array(args) || (kwargs && !json_is_object(kwargs)))
+                return err_set(e, CLOCHE_E_PROTOCOL, "a call of a host function must have target, args and perhaps kwargs");
+        call->target = json_dumps(target, JSON_COMPACT);
+        if (!call->target)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        r = to_text(args, f, "[]", &call->args, e);
+        return r < 0 ? r : to_text(kwargs, f, "{}", &call->kwargs, e);
+}
+
+int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct cloche_bridge_call *call;
+        int r;
+
+        if (strcmp(m->method, "bridge") != 0 || !run->bridge.handler)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the agent called \"%.60s\", which nobody offers", m->method);
+        r = check_limits(run, f->json_size + f->attachments_size, e);
+        if (r < 0) {
+                run_broke_bridge(run, e);
+                return 0;
+        }
+        call = calloc(1, sizeof(*call));
+        if (!call)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        call->run = run;
+        call->id = json_incref(m->id);
+        r = call_fill(call, m, f, e);
+        if (r < 0) {
+                call_free(call);
+                return r;
+        }
+        TAILQ_INSERT_TAIL(&run->bridge.open, call, link);
+        run->bridge.handler(run->bridge.data, call);
+        return 0;
+}
+
+void bridge_done(struct bridge *bridge)
+{
+        struct cloche_bridge_call *call;
+
+        while ((call = TAILQ_FIRST(&bridge->open))) {
+                TAILQ_REMOVE(&bridge->open, call, link);
+                call->run = NULL;
+        }
+}
+
+/* -- the host's side ------------------------------------------------------------------------------------------ */
+
+const char *cloche_bridge_call_target(const cloche_bridge_call *call)
+{
+        return call->target;
+}
+
+const char *cloche_bridge_call_args(const cloche_bridge_call *call)
+{
+        return call->args;
+}
+
+const char *cloche_bridge_call_kwargs(const cloche_bridge_call *call)
+{
+        return call->kwargs;
+}
+
+cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call)
+{
+        return call->run;
+}
+
+static int from_text(const char *text, struct buf *attachments, json_t **ret, struct cloche_err *e)
+{
+        json_t *value = NULL;
+        int r = json_load_human(text, strlen(text), &value, e);
+
+        if (r == 0)
+                r = value_from_text(value, attachments, ret, e);
+        json_decref(value);
+        return r;
+}
+
+static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields, struct cloche_err *e)
+{
+        json_t *data = json_pack("{s:s, s:s, s:o*}", "name", name ? name : "Error", "message", message ? message : "", "fields", fields);
+
+        if (!data)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the error of a host function is not UTF-8 text");
+        return rpc_error(json_incref(call->id), -32000, message ? message : "", data, &call->run->channel.out, e);
+}
+
+static int write_answer(struct cloche_bridge_call *call, const char *value, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *converted = NULL;
+        int r = from_text(value ? value : "{\"$\":\"undefined\"}", &attachments, &converted, e);
+
+        if (r < 0)
+                return r;
+        return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", converted), attachments.data, attachments.size,
+                          &call->run->channel.out, e);
+}
+
+/* The call is over, whether it could be written or not. */
+static int finish(struct cloche_bridge_call *call, int r)
+{
+        struct cloche_run *run = call->run;
+
+        if (run) {
+                TAILQ_REMOVE(&run->bridge.open, call, link);
+                channel_flush(&run->channel);
+        }
+        call_free(call);
+        return r;
+}
+
+int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e)
+{
+        int r = call->run ? write_answer(call, value, e) : 0;
+
+        /* The guest must not wait for ever for what the host could not say. */
+        if (r < 0 && call->run)
+                (void)write_error(call, "TypeError", "the host function gave a value that cannot be sent", NULL, NULL);
+        return finish(call, r);
+}
+
+int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields, struct cloche_err *e)
+{
+        json_t *parsed = NULL;
+        int r = 0;
+
+        if (call->run && fields) {
+                r = json_load_human(fields, strlen(fields), &parsed, e);
+                if (r == 0 && !json_is_object(parsed)) {
+                        json_decref(parsed);
+                        parsed = NULL;
+                        r = err_set(e, CLOCHE_E_INVALID_JSON, "the fields of an error must be an object");
+                }
+        }
+        if (call->run && write_error(call, name, message, parsed, r < 0 ? NULL : e) < 0)
+                r = -CLOCHE_E_INVALID_ARGUMENT;
+        return finish(call, r);
+}

@@ -1,0 +1,135 @@
+#include "channel.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e)
+{
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
+        *c = (struct channel){.fd = pair[0], .out = BUF_INIT(FRAME_BYTES_MAX)};
+        frame_reader_init(&c->reader, frame_bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)frame_bytes_max);
+        *ret_agent_fd = pair[1];
+        return 0;
+}
+
+static void stop(struct channel *c, const struct cloche_err *e)
+{
+        if (c->poll)
+                uv_poll_stop(c->poll);
+        c->on_end(c->data, e);
+}
+
+static int take_frames(struct channel *c, struct cloche_err *e)
+{
+        struct frame frame;
+        int r;
+
+        while (c->fd >= 0 && (r = frame_reader_next(&c->reader, &frame, e)) != 0) {
+                struct rpc_message m;
+
+                if (r > 0)
+                        r = rpc_parse(&frame, &m, e);
+                if (r < 0)
+                        return r;
+                r = c->on_message(c->data, &m, &frame, e);
+                rpc_message_done(&m);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* 1: more may be there. The callbacks may close the channel. */
+static int read_some(struct channel *c)
+{
+        struct cloche_err e = {0};
+        size_t room;
+        char *to = frame_reader_room(&c->reader, &room);
+        ssize_t n = to ? recv(c->fd, to, room, MSG_DONTWAIT) : -1;
+
+        if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n <= 0) {
+                stop(c, NULL);
+                return 0;
+        }
+        frame_reader_filled(&c->reader, (size_t)n);
+        if (take_frames(c, &e) < 0) {
+                if (c->fd >= 0)
+                        stop(c, &e);
+                return 0;
+        }
+        return c->fd >= 0 && (size_t)n == room;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+        struct channel *c = poll->data;
+
+        if (events & UV_WRITABLE)
+                channel_flush(c);
+        if (status < 0 || (events & UV_READABLE))
+                while (c->fd >= 0 && read_some(c))
+                        ;
+}
+
+int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
+{
+        int r;
+
+        c->poll = malloc(sizeof(*c->poll));
+        if (!c->poll)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch a channel");
+        r = uv_poll_init(loop, c->poll, c->fd);
+        if (r < 0) {
+                free(c->poll);
+                c->poll = NULL;
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
+        }
+        c->poll->data = c;
+        uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
+        return 0;
+}
+
+void channel_flush(struct channel *c)
+{
+        while (c->out.size > 0) {
+                ssize_t n = send(c->fd, c->out.data, c->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+                if (n > 0)
+                        buf_consume(&c->out, (size_t)n);
+                else if (n < 0 && errno == EAGAIN)
+                        break;
+                else if (n < 0 && errno != EINTR)
+                        buf_consume(&c->out, c->out.size); /* the agent is gone; the end of the stream will tell */
+        }
+        if (c->poll)
+                uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
+}
+
+void channel_drain(struct channel *c)
+{
+        while (c->fd >= 0 && read_some(c))
+                ;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        free(handle);
+}
+
+void channel_close(struct channel *c)
+{
+        if (c->poll)
+                uv_close((uv_handle_t *)c->poll, on_closed);
+        c->poll = NULL;
+        fd_close(&c->fd);
+        frame_reader_done(&c->reader);
+        buf_done(&c->out);
+}

@@ -1,0 +1,31 @@
+/* A stream of frames to an agent, on the engine's loop: what is asked goes out, what it says comes in. */
+#ifndef CLOCHE_ENGINE_CHANNEL_H
+#define CLOCHE_ENGINE_CHANNEL_H
+
+#include "wire/rpc.h"
+
+#include <uv.h>
+
+struct channel {
+        int fd; /* -EBADF: none */
+        uv_poll_t *poll;
+        struct frame_reader reader;
+        struct buf out;
+        /* A message came. Negative with *e: it was none that may come; on_end follows. The channel may be closed in it. */
+        int (*on_message)(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+        /* Nothing more will come. e: what was wrong, or NULL for the end of the stream. */
+        void (*on_end)(void *data, const struct cloche_err *e);
+        void *data;
+};
+
+/* A connected pair: our end in the channel, the agent's in *ret_agent_fd, owned by the caller. frame_bytes_max: of what it
+ * may send. Callbacks are the caller's to set, before channel_watch. */
+int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e);
+int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
+/* What was appended to c->out goes as far as it goes at once; the rest follows. */
+void channel_flush(struct channel *c);
+/* Take what is there now, as the other end is known to be gone. */
+void channel_drain(struct channel *c);
+void channel_close(struct channel *c);
+
+#endif

@@ -1,0 +1,159 @@
+#include "prefix.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What makes two set-ups the same, as text: the request, the files with their contents, the limits. */
+static int add_text(struct buf *key, const void *data, size_t size)
+{
+        char length[24];
+        int n = snprintf(length, sizeof(length), "%zu:", size);
+        int r = buf_append(key, length, (size_t)n);
+
+        return r < 0 ? r : buf_append(key, data, size);
+}
+
+/* The key is compared as a C string: bytes go in as pairs of letters. */
+static int add_bytes(struct buf *key, const char *data, size_t size)
+{
+        char pair[2];
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < size; i++) {
+                pair[0] = (char)('a' + ((unsigned char)data[i] >> 4));
+                pair[1] = (char)('a' + (data[i] & 15));
+                r = buf_append(key, pair, 2);
+        }
+        return r;
+}
+
+static int add_file(struct buf *key, const struct kept_file *file)
+{
+        char part[16384];
+        off_t at = 0;
+        ssize_t n;
+        int r = add_text(key, file->path, strlen(file->path));
+
+        while (r == 0 && (n = pread(file->fd, part, sizeof(part), at)) != 0) {
+                r = n < 0 ? -errno : add_bytes(key, part, (size_t)n);
+                at += n;
+        }
+        snprintf(part, sizeof(part), " %o;", file->mode);
+        return r < 0 ? r : buf_append(key, part, strlen(part));
+}
+
+static int make_key(struct setup *setup, struct cloche_err *e)
+{
+        struct buf key = BUF_INIT(FRAME_BYTES_MAX);
+        int r = add_bytes(&key, setup->prepare.data, setup->prepare.size);
+
+        for (size_t i = 0; r == 0 && i < setup->files.count; i++)
+                r = add_file(&key, &setup->files.rows[i]);
+        if (r == 0)
+                r = add_bytes(&key, (const char *)&setup->limits, sizeof(setup->limits));
+        if (r == 0)
+                r = buf_append(&key, "", 1);
+        if (r < 0) {
+                buf_done(&key);
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "remember the set-up");
+        }
+        setup->key = key.data;
+        return 0;
+}
+
+static int setup_new(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
+{
+        struct setup *setup = calloc(1, sizeof(*setup));
+        int r;
+
+        if (!setup)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the set-up");
+        setup->refs = 1;
+        r = limits_resolve(&opt->limits, &setup->limits, e);
+        if (r == 0)
+                r = request_prepare(opt, runtime, &setup->prepare, e);
+        if (r == 0)
+                r = files_keep(opt->files, opt->file_count, NULL, &setup->files, e);
+        if (r == 0)
+                r = make_key(setup, e);
+        if (r < 0) {
+                setup_free(setup);
+                return r;
+        }
+        *ret = setup;
+        return 0;
+}
+
+static int bring_up(struct template *t, char **failure, struct cloche_err *e)
+{
+        template_forget_failure(t);
+        template_start(t);
+        while (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_IDLE) {
+                template_start(t); /* it may have crashed on the way */
+                uv_run(&t->engine->loop, UV_RUN_ONCE);
+        }
+        if (t->state == TEMPLATE_READY)
+                return 0;
+        *e = t->error;
+        if (failure && t->failure)
+                *failure = json_dumps(t->failure, JSON_COMPACT);
+        return -(int)e->code;
+}
+
+int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, char **failure,
+                      struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct cloche_err spare;
+        struct setup *setup;
+        cloche_prefix *prefix;
+        int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
+
+        if (!e)
+                e = &spare;
+        if (failure)
+                *failure = NULL;
+        if (r == 0)
+                r = request_check_prefix(opt, e);
+        if (r == 0)
+                r = engine_check_guards(engine, e);
+        if (r == 0)
+                r = setup_new(opt, runtime, &setup, e);
+        if (r < 0)
+                return r;
+        prefix = calloc(1, sizeof(*prefix));
+        if (!prefix) {
+                setup_free(setup);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a prefix");
+        }
+        prefix->on_bridge = opt->on_bridge;
+        prefix->bridge_data = opt->bridge_data;
+        r = template_prefix(engine, runtime, setup, &prefix->template, e);
+        if (r < 0) {
+                free(prefix);
+                return r;
+        }
+        prefix->template->users++;
+        r = bring_up(prefix->template, failure, e);
+        if (r < 0) {
+                cloche_prefix_free(prefix);
+                return r;
+        }
+        *ret = prefix;
+        return 0;
+}
+
+void cloche_prefix_free(cloche_prefix *prefix)
+{
+        if (!prefix)
+                return;
+        prefix->template->users--;
+        free(prefix);
+}

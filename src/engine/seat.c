@@ -1,0 +1,132 @@
+#include "seat.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine.h"
+#include "template.h"
+
+#include <stdlib.h>
+
+struct trunk *trunk_ref(struct trunk *trunk)
+{
+        trunk->refs++;
+        return trunk;
+}
+
+void trunk_unref(struct trunk *trunk)
+{
+        if (!trunk || --trunk->refs > 0)
+                return;
+        box_drop_later(&trunk->box);
+        trunk_unref(trunk->beneath);
+        free(trunk);
+}
+
+static void discard(struct seat *seat)
+{
+        channel_close(&seat->channel);
+        stdio_close(&seat->stdio);
+        box_drop_later(&seat->box);
+        trunk_unref(seat->trunk);
+        free(seat);
+}
+
+void seat_free(struct seat *seat)
+{
+        if (!seat)
+                return;
+        if (seat->state == SEAT_MAKING)
+                seat->abandoned = 1; /* the keeper's answer will find it so */
+        else
+                discard(seat);
+}
+
+static void fail(struct seat *seat, const struct cloche_err *e)
+{
+        seat->state = SEAT_READY;
+        if (seat->abandoned)
+                discard(seat);
+        else
+                template_seat_failed(seat->of, seat, e);
+}
+
+static void on_forked(void *data, struct keeper_reply *reply)
+{
+        struct seat *seat = data;
+
+        if (reply->error || seat->abandoned) {
+                fail(seat, reply->error);
+                return;
+        }
+        seat->state = SEAT_READY;
+        template_seat_ready(seat->of, seat);
+}
+
+/* The call may be written before the child exists: it waits in the socket. */
+static int ask_for_fork(struct seat *seat, struct cloche_err *e)
+{
+        int fds[KEEPER_FORK_FDS], agent_fd = -EBADF, r;
+
+        r = stdio_open(&seat->stdio, e);
+        if (r == 0)
+                r = channel_open(&seat->channel, FRAME_BYTES_MAX, &agent_fd, e);
+        for (int i = 0; r == 0 && i < 3; i++)
+                fds[i] = seat->stdio.guest_fds[i];
+        fds[3] = agent_fd;
+        fds[4] = seat->box.fork_fd;
+        if (r == 0)
+                r = keeper_box_fork_later(seat->box.keeper, seat->box.id, fds, seat->is_template ? 5 : 4, on_forked, seat,
+                                          &seat->fork, e);
+        fd_close(&agent_fd);
+        fd_close(&seat->box.fork_fd);
+        stdio_close_guest(&seat->stdio);
+        return r;
+}
+
+static void on_made(void *data, struct keeper_reply *reply)
+{
+        struct seat *seat = data;
+        struct cloche_err e = {0};
+        struct keeper_box made;
+        int r = reply->error ? -1 : keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, &e);
+
+        if (reply->error)
+                e = *reply->error;
+        if (r == 0) {
+                box_adopt(&seat->box, seat->trunk->box.keeper, &made);
+                r = seat->abandoned ? -1 : template_furnish(seat->of, &seat->box, &e);
+        }
+        if (r == 0)
+                r = ask_for_fork(seat, &e);
+        if (r < 0)
+                fail(seat, &e);
+}
+
+int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e)
+{
+        struct seat *seat = calloc(1, sizeof(*seat));
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r = seat && spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
+
+        if (r == 0) {
+                seat->of = of;
+                seat->limits = spec->limits = *limits;
+                seat->is_template = is_template;
+                seat->channel.fd = seat->box.control_fd = seat->box.pidfd = seat->box.fork_fd = -EBADF;
+                seat->stdio = STDIO_NONE;
+                seat->trunk = trunk_ref(of->trunk);
+                spec->parent = of->trunk->box.id;
+                spec->is_template = (uint32_t)is_template;
+                spec->optional_guards = of->engine->optional_guards;
+                r = keeper_box_make_later(of->engine->keeper, spec, on_made, seat, e);
+        }
+        free(spec);
+        if (r < 0) {
+                if (seat)
+                        trunk_unref(seat->trunk);
+                free(seat);
+                return r;
+        }
+        *ret = seat;
+        return 0;
+}

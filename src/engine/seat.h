@@ -1,0 +1,46 @@
+/* A seat: a box prepared beneath a template and a child of the template forked into it, waiting for one run. */
+#ifndef CLOCHE_ENGINE_SEAT_H
+#define CLOCHE_ENGINE_SEAT_H
+
+#include "box.h"
+#include "channel.h"
+#include "stream.h"
+
+#include <sys/queue.h>
+
+struct template;
+struct cloche_engine;
+
+/* The box of one life of a template. It lasts as long as anything forked from it: the kernel kills what is beneath. Counted. */
+struct trunk {
+        unsigned refs;
+        struct box box;
+        struct trunk *beneath; /* a prefix stands on its base */
+        int is_dead; /* its interpreter is gone: no end of a child will be told any more */
+};
+
+struct trunk *trunk_ref(struct trunk *trunk);
+void trunk_unref(struct trunk *trunk); /* accepts NULL */
+
+enum seat_state { SEAT_MAKING, SEAT_READY };
+
+struct seat {
+        TAILQ_ENTRY(seat) link;
+        struct template *of; /* not looked at once abandoned */
+        struct trunk *trunk;
+        enum seat_state state;
+        int abandoned; /* while it is made: nobody wants it any more */
+        int is_template;
+        struct keeper_box_limits limits;
+        struct box box;
+        struct channel channel;
+        struct stdio stdio;
+        uint32_t fork; /* under this number the template speaks of the child */
+};
+
+/* Start making one; template_seat_ready or template_seat_failed is called later, never from here. */
+int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e);
+/* What was not taken out of it is dropped. While it is still being made, that happens later. */
+void seat_free(struct seat *seat);
+
+#endif

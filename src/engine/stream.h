@@ -1,0 +1,20 @@
+/* Pipes for a guest's 0, 1, 2. */
+#ifndef CLOCHE_ENGINE_STREAM_H
+#define CLOCHE_ENGINE_STREAM_H
+
+#include <cloche/cloche.h>
+
+#include <errno.h>
+
+struct stdio {
+        int guest_fds[3]; /* for the guest; owned until it has them */
+        int our_fds[3];   /* the other ends, nonblocking */
+};
+
+#define STDIO_NONE ((struct stdio){{-EBADF, -EBADF, -EBADF}, {-EBADF, -EBADF, -EBADF}})
+
+int stdio_open(struct stdio *s, struct cloche_err *e);
+void stdio_close_guest(struct stdio *s);
+void stdio_close(struct stdio *s);
+
+#endif

@@ -1,0 +1,701 @@
+#include "template.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CRASHES_MAX 3 /* in a row: then those who wait are told */
+#define TEMPLATE_FRAME_MAX (4u << 20) /* of what a template may say */
+#define PREPARE_ID 1
+#define FREEZE_ID 2
+
+static void advance(struct template *t);
+
+/* -- the list ------------------------------------------------------------------------------------------------- */
+
+void setup_free(struct setup *setup)
+{
+        if (!setup || --setup->refs > 0)
+                return;
+        kept_files_done(&setup->files);
+        buf_done(&setup->prepare);
+        free(setup->key);
+        free(setup);
+}
+
+static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, const struct setup *setup)
+{
+        struct template *t;
+
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->runtime == runtime && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
+                        return t;
+        return NULL;
+}
+
+static int add(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e)
+{
+        struct template *t = calloc(1, sizeof(*t));
+
+        if (!t)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        t->engine = engine;
+        t->runtime = runtime;
+        t->channel.fd = -EBADF;
+        t->used_ns = clock_now_ns();
+        TAILQ_INIT(&t->seats);
+        TAILQ_INIT(&t->waiting);
+        TAILQ_INIT(&t->active);
+        TAILQ_INSERT_TAIL(&engine->templates, t, link);
+        *ret = t;
+        return 0;
+}
+
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e)
+{
+        *ret = find(engine, runtime, NULL);
+        return *ret ? 0 : add(engine, runtime, ret, e);
+}
+
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, struct setup *setup, struct template **ret,
+                    struct cloche_err *e)
+{
+        struct template *base;
+        int r;
+
+        *ret = find(engine, runtime, setup);
+        if (*ret) {
+                setup_free(setup);
+                return 0;
+        }
+        r = template_base(engine, runtime, &base, e);
+        if (r == 0)
+                r = add(engine, runtime, ret, e);
+        if (r < 0) {
+                setup_free(setup);
+                return r;
+        }
+        (*ret)->setup = setup;
+        (*ret)->parent = base;
+        base->users++;
+        return 0;
+}
+
+static void stop_timer(struct template *t);
+static void drop_seats(struct template *t);
+
+void template_free(struct template *t)
+{
+        TAILQ_REMOVE(&t->engine->templates, t, link);
+        if (t->parent)
+                t->parent->users--;
+        stop_timer(t);
+        drop_seats(t);
+        seat_free(t->own_seat);
+        channel_close(&t->channel);
+        trunk_unref(t->trunk);
+        json_decref(t->failure);
+        setup_free(t->setup);
+        free(t);
+}
+
+/* -- failure -------------------------------------------------------------------------------------------------- */
+
+static void drop_seats(struct template *t)
+{
+        struct seat *seat;
+
+        while ((seat = TAILQ_FIRST(&t->seats))) {
+                TAILQ_REMOVE(&t->seats, seat, link);
+                t->seat_count--;
+                seat_free(seat);
+        }
+}
+
+/* No longer alive, whatever it was doing. Runs that were forked go on: the trunk stays with them. */
+static void take_down(struct template *t)
+{
+        stop_timer(t);
+        drop_seats(t);
+        seat_free(t->own_seat);
+        t->own_seat = NULL;
+        channel_close(&t->channel);
+        if (t->trunk)
+                t->trunk->is_dead = 1;
+        trunk_unref(t->trunk);
+        t->trunk = NULL;
+}
+
+static void tell_waiting(struct template *t, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        while ((run = TAILQ_FIRST(&t->waiting))) {
+                TAILQ_REMOVE(&t->waiting, run, link);
+                t->waiting_count--;
+                t->engine->waiting--;
+                run->place = RUN_NOWHERE;
+                run_failed(run, e);
+        }
+}
+
+static void tell_beneath(struct template *t)
+{
+        struct template *other;
+
+        TAILQ_FOREACH(other, &t->engine->templates, link)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->own_seat && !other->trunk)
+                        advance(other);
+}
+
+/* It cannot be brought up: its set-up fails, or the host lacks something. */
+static void break_down(struct template *t, const struct cloche_err *e)
+{
+        take_down(t);
+        t->state = TEMPLATE_BROKEN;
+        t->error = *e;
+        tell_waiting(t, e);
+        tell_beneath(t);
+}
+
+/* It died though it had been well, or while nobody's code ran in it: made again for those who wait. */
+static void crash(struct template *t, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        if (++t->crashes >= CRASHES_MAX) {
+                break_down(t, e);
+                return;
+        }
+        take_down(t);
+        TAILQ_FOREACH(run, &t->active, link)
+                run_template_died(run);
+        t->state = TEMPLATE_IDLE;
+        if (t->waiting_count > 0)
+                template_start(t);
+}
+
+void template_forget_failure(struct template *t)
+{
+        if (t->state != TEMPLATE_BROKEN)
+                return;
+        t->state = TEMPLATE_IDLE;
+        t->crashes = 0;
+        json_decref(t->failure);
+        t->failure = NULL;
+}
+
+/* -- what a template says ------------------------------------------------------------------------------------- */
+
+static int ask(struct template *t, int id, const char *method, struct cloche_err *e)
+{
+        int r = rpc_request(json_integer(id), method, json_object(), NULL, 0, &t->channel.out, e);
+
+        if (r == 0)
+                channel_flush(&t->channel);
+        return r;
+}
+
+static void fail_with_answer(struct template *t, const struct rpc_message *m)
+{
+        const json_t *data = json_object_get(m->error, "data");
+        const char *type = json_string_value(json_object_get(data, "type")), *code = json_string_value(json_object_get(data, "code"));
+        struct cloche_err e = {0};
+
+        t->failure = json_deep_copy(json_is_object(data) ? data : m->error);
+        err_set(&e, CLOCHE_E_PREFIX, "%s%s%.200s", type ? type : code ? code : "", type || code ? ": " : "", m->error_message);
+        break_down(t, &e);
+}
+
+static void on_ready(struct template *t)
+{
+        struct keeper_usage usage;
+
+        stop_timer(t);
+        t->state = TEMPLATE_READY;
+        if (keeper_box_usage(t->engine->keeper, t->trunk->box.id, &usage, NULL) == 0)
+                t->memory_bytes = usage.memory_peak_bytes;
+        tell_beneath(t);
+        templates_dispatch(t->engine);
+}
+
+static int on_answer(struct template *t, const struct rpc_message *m, struct cloche_err *e)
+{
+        json_int_t id = json_integer_value(m->id);
+
+        if (t->state != TEMPLATE_STARTING || (id != PREPARE_ID && id != FREEZE_ID))
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        if (m->kind == RPC_ERROR) {
+                fail_with_answer(t, m);
+                return 0;
+        }
+        if (id == PREPARE_ID)
+                return ask(t, FREEZE_ID, "freeze", e);
+        on_ready(t);
+        return 0;
+}
+
+static struct cloche_run *find_run(struct template *t, json_int_t fork)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH(run, &t->active, link)
+                if (run->fork == fork)
+                        return run;
+        return NULL;
+}
+
+/* A child that nobody uses yet is gone: so is its seat. */
+static void lose_seat(struct template *t, json_int_t fork)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                if (seat->fork == fork) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
+static uint64_t number(const json_t *params, const char *name)
+{
+        json_int_t value = json_integer_value(json_object_get(params, name));
+
+        return value < 0 ? 0 : (uint64_t)value;
+}
+
+static void on_exited(struct template *t, const json_t *params)
+{
+        struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
+        struct init_answer exit = {
+                .op = INIT_EXITED,
+                .wait_status = (int32_t)number(params, "status"),
+                .user_us = number(params, "userUs"),
+                .system_us = number(params, "systemUs"),
+                .max_rss_bytes = number(params, "maxRssBytes"),
+        };
+
+        if (run)
+                run_exited(run, &exit);
+        else
+                lose_seat(t, (json_int_t)number(params, "fork"));
+}
+
+static void on_failed(struct template *t, const json_t *params)
+{
+        struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
+        const char *message = json_string_value(json_object_get(params, "message"));
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_TEMPLATE, "fork the template: %.180s", message ? message : "?");
+        if (run)
+                run_failed(run, &e);
+        else
+                lose_seat(t, (json_int_t)number(params, "fork"));
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct template *t = data;
+
+        (void)f;
+        if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
+                return on_answer(t, m, e);
+        if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "exited") == 0)
+                on_exited(t, m->params);
+        else if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "failed") == 0)
+                on_failed(t, m->params);
+        else if (m->kind == RPC_REQUEST)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a template asked for \"%.60s\"", m->method);
+        return 0;
+}
+
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct template *t = data;
+        struct cloche_err gone = {0};
+
+        if (!e)
+                err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        if (t->state == TEMPLATE_STARTING && t->setup)
+                break_down(t, e ? e : &gone); /* its own code did it, and would again */
+        else
+                crash(t, e ? e : &gone);
+}
+
+/* -- bringing it up ------------------------------------------------------------------------------------------- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        free(handle);
+}
+
+static void stop_timer(struct template *t)
+{
+        if (t->timer)
+                uv_close((uv_handle_t *)t->timer, on_timer_closed);
+        t->timer = NULL;
+}
+
+static void on_slow(uv_timer_t *timer)
+{
+        struct template *t = timer->data;
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_PREFIX, "the set-up took more than %llu ms", (unsigned long long)t->setup->limits.wall_ms);
+        break_down(t, &e);
+}
+
+static int start_timer(struct template *t, struct cloche_err *e)
+{
+        if (!t->setup || t->setup->limits.wall_ms == CLOCHE_UNLIMITED)
+                return 0;
+        t->timer = malloc(sizeof(*t->timer));
+        if (!t->timer)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch the set-up");
+        uv_timer_init(&t->engine->loop, t->timer);
+        t->timer->data = t;
+        uv_timer_start(t->timer, on_slow, t->setup->limits.wall_ms, 0);
+        return 0;
+}
+
+static struct keeper_box_limits template_limits(const struct template *t)
+{
+        struct keeper_box_limits limits;
+
+        memset(&limits, 0xff, sizeof(limits)); /* none: runs lower what they inherit, and could not raise it */
+        limits.memory_bytes = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+        limits.pids = TEMPLATE_PIDS;
+        limits.disk_bytes = t->setup ? t->setup->limits.disk_bytes : TEMPLATE_DISK_BYTES;
+        limits.disk_inodes = t->setup ? t->setup->limits.disk_inodes : TEMPLATE_DISK_INODES;
+        return limits;
+}
+
+static int watch(struct template *t, struct cloche_err *e)
+{
+        t->channel.on_message = on_message;
+        t->channel.on_end = on_end;
+        t->channel.data = t;
+        t->channel.reader.max_bytes = TEMPLATE_FRAME_MAX;
+        return channel_watch(&t->channel, &t->engine->loop, e);
+}
+
+static int make_trunk(struct template *t, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r;
+
+        t->trunk = calloc(1, sizeof(*t->trunk));
+        if (!spec || !t->trunk) {
+                free(spec);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        }
+        t->trunk->refs = 1;
+        r = engine_box_spec(t->engine, t->runtime, spec, e);
+        spec->limits = template_limits(t);
+        spec->is_template = 1;
+        if (r == 0)
+                r = box_make(&t->trunk->box, t->engine->keeper, spec, e);
+        free(spec);
+        return r;
+}
+
+static int spawn_agent(struct template *t, struct cloche_err *e)
+{
+        static const struct cloche_run_options agent = {.kind = CLOCHE_CALL};
+        _cleanup_buf_ struct buf strings = {0};
+        struct box *box = &t->trunk->box;
+        struct stdio stdio = STDIO_NONE;
+        uint32_t argc, envc;
+        int agent_fd = -EBADF, r;
+
+        r = request_strings(&agent, t->runtime, &strings, &argc, &envc, e);
+        if (r == 0)
+                r = stdio_open(&stdio, e);
+        if (r == 0)
+                r = channel_open(&t->channel, TEMPLATE_FRAME_MAX, &agent_fd, e);
+        if (r == 0) {
+                /* What a base prints goes nowhere: our ends are closed. */
+                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd, box->fork_fd};
+
+                r = box_spawn(box, strings.data, strings.size, argc, envc, fds, 5, e);
+        }
+        fd_close(&agent_fd);
+        fd_close(&box->fork_fd);
+        stdio_close(&stdio);
+        return r;
+}
+
+static int start_base(struct template *t, struct cloche_err *e)
+{
+        int r = make_trunk(t, e);
+
+        if (r == 0)
+                r = spawn_agent(t, e);
+        if (r == 0)
+                r = watch(t, e);
+        return r < 0 ? r : ask(t, FREEZE_ID, "freeze", e);
+}
+
+/* The seat that was forked from the base becomes this template. */
+static int start_prefix(struct template *t, struct cloche_err *e)
+{
+        struct seat *seat = t->own_seat;
+        int r;
+
+        t->own_seat = NULL;
+        t->trunk = calloc(1, sizeof(*t->trunk));
+        if (!t->trunk) {
+                seat_free(seat);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        }
+        t->trunk->refs = 1;
+        t->trunk->box = seat->box;
+        t->trunk->beneath = trunk_ref(seat->trunk);
+        seat->box.made = 0;
+        t->channel = seat->channel;
+        seat->channel = (struct channel){.fd = -EBADF};
+        seat_free(seat);
+        r = buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0
+                    ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up")
+                    : watch(t, e);
+        if (r == 0)
+                r = start_timer(t, e);
+        if (r == 0)
+                channel_flush(&t->channel);
+        return r;
+}
+
+/* One step, as far as what it stands on is there. */
+static void advance(struct template *t)
+{
+        struct keeper_box_limits limits = template_limits(t);
+        struct cloche_err e = {0};
+        int r = 0;
+
+        if (!t->parent) {
+                r = start_base(t, &e);
+        } else if (t->parent->state == TEMPLATE_BROKEN) {
+                e = t->parent->error;
+                r = -1;
+        } else if (t->parent->state == TEMPLATE_READY) {
+                r = seat_new(t->parent, &limits, 1, &t->own_seat, &e);
+        } else {
+                template_start(t->parent);
+        }
+        if (r < 0)
+                break_down(t, &e);
+}
+
+void template_start(struct template *t)
+{
+        if (t->state != TEMPLATE_IDLE)
+                return;
+        t->state = TEMPLATE_STARTING;
+        if (t->parent)
+                template_forget_failure(t->parent);
+        advance(t);
+}
+
+int template_furnish(const struct template *t, struct box *box, struct cloche_err *e)
+{
+        return t->setup ? files_place(box, &t->setup->files, e) : 0;
+}
+
+/* -- seats ---------------------------------------------------------------------------------------------------- */
+
+/* A template seat is asked for by the prefix it is for, which is of the base: found by its seat. */
+static struct template *find_by_own_seat(struct cloche_engine *engine, const struct seat *seat)
+{
+        struct template *t;
+
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->own_seat == seat)
+                        return t;
+        return NULL;
+}
+
+void template_seat_ready(struct template *of, struct seat *seat)
+{
+        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : NULL;
+        struct cloche_err e = {0};
+
+        if (!seat->is_template) {
+                templates_dispatch(of->engine);
+                return;
+        }
+        if (start_prefix(t, &e) < 0)
+                break_down(t, &e);
+}
+
+void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
+{
+        struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+
+        if (seat->is_template) {
+                t->own_seat = NULL;
+                seat_free(seat);
+                break_down(t, e);
+                return;
+        }
+        TAILQ_REMOVE(&t->seats, seat, link);
+        t->seat_count--;
+        seat_free(seat);
+        /* While others are being made the wait goes on; else nobody could tell when it ends. */
+        if (t->seat_count == 0)
+                tell_waiting(t, e);
+}
+
+static int same_limits(const struct keeper_box_limits *a, const struct keeper_box_limits *b)
+{
+        return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                if (seat->state == SEAT_READY && same_limits(&seat->limits, limits))
+                        return seat;
+        return NULL;
+}
+
+static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits)
+{
+        const struct seat *seat;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                count += same_limits(&seat->limits, limits);
+        return count;
+}
+
+/* A seat for other limits than are wanted now makes room. */
+static void drop_other_seat(struct template *t, const struct keeper_box_limits *limits)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                if (!same_limits(&seat->limits, limits)) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
+static int add_seat(struct template *t, const struct keeper_box_limits *limits)
+{
+        struct cloche_err e = {0};
+        struct seat *seat;
+        int r;
+
+        if (t->seat_count >= t->engine->options.spares + t->waiting_count)
+                drop_other_seat(t, limits);
+        r = seat_new(t, limits, 0, &seat, &e);
+        if (r < 0) {
+                if (t->seat_count == 0)
+                        tell_waiting(t, &e);
+                return r;
+        }
+        TAILQ_INSERT_TAIL(&t->seats, seat, link);
+        t->seat_count++;
+        return 0;
+}
+
+/* As many as runs wait that could go on, and the spare ones, made while nobody waits for them. */
+static void fill_seats(struct template *t, const struct keeper_box_limits *limits)
+{
+        unsigned free_runs = t->engine->options.runs_max - t->engine->running;
+        unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
+
+        for (unsigned have = count_seats(t, limits); have < wanted + t->engine->options.spares; have++)
+                if (add_seat(t, limits) < 0)
+                        return;
+}
+
+static void seat_first(struct template *t, struct seat *seat)
+{
+        struct cloche_run *run = TAILQ_FIRST(&t->waiting);
+
+        TAILQ_REMOVE(&t->waiting, run, link);
+        t->waiting_count--;
+        t->engine->waiting--;
+        TAILQ_REMOVE(&t->seats, seat, link);
+        t->seat_count--;
+        TAILQ_INSERT_TAIL(&t->active, run, link);
+        t->engine->running++;
+        t->crashes = 0;
+        run->place = RUN_ACTIVE;
+        run_seated(run, seat);
+}
+
+/* 1: one run went on. */
+static int dispatch_one(struct template *t)
+{
+        struct cloche_run *run = TAILQ_FIRST(&t->waiting);
+        struct keeper_box_limits limits;
+        struct seat *seat;
+
+        if (!run || t->state != TEMPLATE_READY || t->engine->running >= t->engine->options.runs_max)
+                return 0;
+        limits = limits_of_box(&run->limits);
+        seat = find_seat(t, &limits);
+        if (seat)
+                seat_first(t, seat);
+        fill_seats(t, &limits);
+        return seat != NULL;
+}
+
+void templates_dispatch(struct cloche_engine *engine)
+{
+        struct template *t;
+        int moved;
+
+        if (engine->dispatching)
+                return; /* from within: the outer one goes on */
+        engine->dispatching = 1;
+        do {
+                moved = 0;
+                TAILQ_FOREACH(t, &engine->templates, link)
+                        moved |= dispatch_one(t);
+        } while (moved);
+        engine->dispatching = 0;
+}
+
+void template_seat_run(struct template *t, struct cloche_run *run)
+{
+        t->users++;
+        t->used_ns = clock_now_ns();
+        TAILQ_INSERT_TAIL(&t->waiting, run, link);
+        t->waiting_count++;
+        t->engine->waiting++;
+        run->place = RUN_WAITING;
+        if (t->state == TEMPLATE_BROKEN)
+                tell_waiting(t, &t->error);
+        template_start(t);
+        templates_dispatch(t->engine);
+}
+
+void template_leave(struct template *t, struct cloche_run *run)
+{
+        t->users--;
+        if (run->place == RUN_ACTIVE) {
+                TAILQ_REMOVE(&t->active, run, link);
+                t->engine->running--;
+        } else if (run->place == RUN_WAITING) {
+                TAILQ_REMOVE(&t->waiting, run, link);
+                t->waiting_count--;
+                t->engine->waiting--;
+        }
+        run->place = RUN_NOWHERE;
+        templates_dispatch(t->engine);
+}

@@ -1,0 +1,78 @@
+/* Templates: warm interpreters that runs are forked from. A base is made per language when first wanted, a prefix on top
+ * of it per set-up; both are kept by what they are made of, and rebuilt when they crash while somebody wants them. */
+#ifndef CLOCHE_ENGINE_TEMPLATE_H
+#define CLOCHE_ENGINE_TEMPLATE_H
+
+#include "box.h"
+#include "channel.h"
+#include "files.h"
+#include "runtime.h"
+#include "seat.h"
+
+#include <jansson.h>
+#include <sys/queue.h>
+
+struct cloche_run;
+
+/* What makes a prefix: equal texts are one template. Counted. */
+struct setup {
+        unsigned refs;
+        char *key;
+        struct buf prepare; /* the request, as a frame */
+        struct kept_files files;
+        struct cloche_limits limits; /* of the set-up */
+};
+
+enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN };
+
+struct template {
+        TAILQ_ENTRY(template) link;
+        struct cloche_engine *engine;
+        const struct runtime *runtime;
+        struct template *parent; /* the base of a prefix */
+        struct setup *setup;     /* of a prefix */
+        enum template_state state;
+        struct cloche_err error; /* TEMPLATE_BROKEN */
+        json_t *failure;         /* what the set-up code threw: {type, message, stack, …}, or NULL */
+        unsigned crashes;        /* in a row, without a run between them */
+        unsigned users;          /* prefixes held by the caller, prefixes beneath, runs */
+        uint64_t used_ns;
+        uint64_t memory_bytes;   /* when it became ready */
+        struct trunk *trunk; /* from TEMPLATE_STARTING on; a broken one has none */
+        struct channel channel;
+        uv_timer_t *timer; /* of the set-up */
+        struct seat *own_seat; /* a prefix being forked from its base */
+        TAILQ_HEAD(seats, seat) seats;
+        unsigned seat_count;
+        TAILQ_HEAD(waiting_runs, cloche_run) waiting;
+        unsigned waiting_count;
+        TAILQ_HEAD(active_runs, cloche_run) active;
+};
+
+/* The base of a runtime, and the prefix with that setup (whose reference is taken over, also on failure). Found or made, not
+ * started. */
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e);
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, struct setup *setup, struct template **ret,
+                    struct cloche_err *e);
+void setup_free(struct setup *setup);
+
+/* Bring it up, if it is not. Failures end in TEMPLATE_BROKEN. */
+void template_start(struct template *t);
+/* Give up a broken state, so that the next start tries again. */
+void template_forget_failure(struct template *t);
+void template_free(struct template *t);
+
+/* A run wants a seat; run_seated or run_failed follows, perhaps at once. */
+void template_seat_run(struct template *t, struct cloche_run *run);
+/* A run that waits or runs leaves. */
+void template_leave(struct template *t, struct cloche_run *run);
+
+/* For seat.c. */
+int template_furnish(const struct template *t, struct box *box, struct cloche_err *e);
+void template_seat_ready(struct template *t, struct seat *seat);
+void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);
+
+/* Engine-wide: hand free seats out, in turn among the templates, as far as the limit of runs at once permits. */
+void templates_dispatch(struct cloche_engine *engine);
+
+#endif
