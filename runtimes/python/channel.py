@@ -1,5 +1,6 @@
 """Frames on the agent's socket: u32 length, u32 json_length, JSON, attachments; little endian."""
 import os
+from select import select
 from os import (_exit, close, dup2, fstat, getpid, readv, register_at_fork, set_blocking,
                 write)
 
@@ -48,6 +49,9 @@ class Channel:
             return None
         view = memoryview(body)
         return bytes(view[:json_length]), view[json_length:]
+
+    def has_input(self):
+        return bool(select([self.fd], [], [], 0)[0])
 
     def exactly(self, size):
         buffer = bytearray(size)

@@ -16,6 +16,8 @@ signal, getsignal, IGNORE = _signal.signal, _signal.getsignal, _signal.SIG_IGN
 SIGNALS = tuple(range(1, _signal.NSIG))
 STREAMS = (sys.stdout, sys.stderr)
 MUTED = {}
+REHEARSALS = 20
+modules = sys.modules
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, THREW = (
     -32700, -32600, -32601, -32602, -32603, -32000)
@@ -49,8 +51,10 @@ def main():
             if not State.frozen:
                 break
             State.frozen = False
-            State.template.children(channel)
+            is_template = State.template.children(channel)
             channel = channels["Channel"](3)
+            if not is_template and not channel.has_input():
+                get_ready()
     except channels["BadFrame"] as error:
         send_error(channel, None, PARSE_ERROR, str(error))
         exit_now(1)
@@ -64,8 +68,50 @@ def begin_template():
         os.stat(LIBRARY)
     except OSError:
         return
-    State.template = part("template")["Template"]()
-    State.template.warm_up()
+    template = part("template")["Template"]()
+    template.warm_up()
+    rehearse(REHEARSALS)
+    State.template = template
+
+
+class Silent:
+    """Takes the place of a channel."""
+    fd = -1
+
+    @staticmethod
+    def mine():
+        return True
+
+
+REHEARSED = (
+    ("args", None, [1, "two", 3.5, None, [True], {"key": b"value"}]),
+    ("def f(a, b=2, *rest, **more):\n    return {'a': a, 'b': [b, rest], 'more': more, 'n': 1.5, 't': (1,)}\n", None, [1, "x"]),
+    ("import json\nclass A:\n    pass\ndef g(x):\n    return [str(x), json.dumps(x)]\n", "g", [{"k": [1, 2]}]),
+    ("def h():\n    raise ValueError('no')\n", "h", []),
+    ("sum(i * i for i in range(10))\n", None, []),
+)
+
+
+def get_ready():
+    """Nobody waits yet: what the first call will touch is copied from the template now (0.7 of its 0.9 ms)."""
+    prefix = dict(calls["PREFIX"])
+    calls["PREFIX"].clear()
+    rehearse(1)
+    calls["PREFIX"].update(prefix)
+
+
+def rehearse(times):
+    """Code that has run leaves less to write for the children: the interpreter rewrites what runs often (PEP 659), and each
+    page that is written after a fork is copied."""
+    main, argv = modules["__main__"], sys.argv
+    for _ in range(times):
+        for code, name, args in REHEARSED:
+            params = {"code": code, "filename": "main.py", "function": name, "args": [], "kwargs": {}, "schema": None,
+                      "resultBytes": 1 << 20}
+            request = b'{"jsonrpc":"2.0","id":1,"method":"call","params":%s}' % write_json(params)
+            respond(Silent, (request, memoryview(b"")))
+            encode(args, 1 << 20)
+    modules["__main__"], sys.argv = main, argv
 
 
 def user_environment():

@@ -13,6 +13,7 @@
 
 #define QUEUE_MAX 10000
 #define SPARES 2
+#define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
 
 /* The directory of the running program, or "". */
 static void program_directory(char *ret, size_t size)
@@ -105,6 +106,20 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
+int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+{
+        struct cgroup_usage usage;
+
+        cgroup_read_usage(&engine->groups, box, &usage);
+        if (!usage.cpu_known || !usage.memory_known || !usage.pids_known)
+                return keeper_box_usage(engine->keeper, box, ret, e);
+        *ret = (struct keeper_usage){
+                .cpu_ns = usage.cpu_ns, .memory_peak_bytes = usage.memory_peak_bytes, .oom_kills = usage.oom_kills,
+                .pids_peak = usage.pids_peak, .pids_refused = usage.pids_refused, .cpu_known = 1, .memory_known = 1, .pids_known = 1,
+        };
+        return 0;
+}
+
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
 static void on_keeper(uv_poll_t *poll, int status, int events)
@@ -133,6 +148,17 @@ static void on_check(uv_check_t *check)
         }
 }
 
+static void on_refill(uv_timer_t *timer)
+{
+        templates_refill(timer->data);
+}
+
+void engine_refill_later(struct cloche_engine *engine)
+{
+        if (!uv_is_active((uv_handle_t *)&engine->refill_timer))
+                uv_timer_start(&engine->refill_timer, on_refill, REFILL_AFTER_MS, 0);
+}
+
 static int watch(cloche_engine *engine, struct cloche_err *e)
 {
         int r = uv_poll_init(&engine->loop, &engine->keeper_poll, keeper_fd(engine->keeper));
@@ -146,6 +172,9 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         uv_check_init(&engine->loop, &engine->ended_check);
         engine->ended_check.data = engine;
         uv_check_start(&engine->ended_check, on_check);
+        uv_timer_init(&engine->loop, &engine->refill_timer);
+        engine->refill_timer.data = engine;
+        cgroup_host_watch(&engine->groups, keeper_pid(engine->keeper));
         engine->is_watching = 1;
         return 0;
 }
@@ -220,6 +249,7 @@ void cloche_engine_free(cloche_engine *engine)
         if (engine->is_watching) {
                 uv_close((uv_handle_t *)&engine->keeper_poll, NULL);
                 uv_close((uv_handle_t *)&engine->ended_check, NULL);
+                uv_close((uv_handle_t *)&engine->refill_timer, NULL);
         }
         keeper_stop(engine->keeper);
         while (uv_run(&engine->loop, UV_RUN_NOWAIT))

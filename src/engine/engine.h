@@ -8,6 +8,7 @@
 #include "output.h"
 #include "runtime.h"
 #include "template.h"
+#include "jail/cgroup.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -16,6 +17,7 @@
 
 struct cloche_engine {
         struct keeper *keeper;
+        struct cgroup_host groups; /* the keeper's, to read from without asking it */
         struct runtimes runtimes;
         char *image, *libexec_dir;
         int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
@@ -29,6 +31,7 @@ struct cloche_engine {
         } options;
         TAILQ_HEAD(templates, template) templates;
         unsigned running, waiting; /* of the runs that come from templates */
+        uv_timer_t refill_timer;
         int dispatching, is_watching;
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
@@ -38,6 +41,12 @@ struct cloche_engine {
 #define TEMPLATE_DISK_BYTES (64u << 20)
 #define TEMPLATE_DISK_INODES 4096
 #define TEMPLATE_PIDS 4096 /* a child is counted here until it is in its box */
+
+/* Spares are made again, off the path of the run that took one. */
+void engine_refill_later(struct cloche_engine *engine);
+
+/* What a box has used, from its groups, or where we may not read them, from the keeper. */
+int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 
 /* Image, runtime and guards of this engine's boxes. */
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -68,6 +77,8 @@ struct cloche_run {
         enum run_place place;
         struct trunk *trunk;
         uint32_t fork;
+        struct keeper_usage before;
+        int in_used_box;
         struct kept_files own_files; /* to be placed when it has a box */
 
         /* The wire to the agent. */

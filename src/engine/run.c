@@ -106,8 +106,9 @@ static void on_cpu(uv_timer_t *timer)
         struct keeper_usage usage;
         uint64_t left_ms;
 
-        if (keeper_box_usage(run->box.keeper, run->box.id, &usage, NULL) < 0 || !usage.cpu_known)
+        if (engine_box_usage(run->engine, run->box.id, &usage, NULL) < 0 || !usage.cpu_known)
                 return;
+        usage.cpu_ns -= run->before.cpu_ns;
         if (usage.cpu_ns / 1000000 >= run->limits.cpu_ms) {
                 end(run, RUN_END_CPU);
                 return;
@@ -381,6 +382,8 @@ void run_seated(struct cloche_run *run, struct seat *seat)
         run->box = seat->box;
         run->trunk = seat->trunk;
         run->fork = seat->fork;
+        run->before = seat->before;
+        run->in_used_box = seat->is_used;
         run->channel = seat->channel;
         seat->box.made = 0;
         seat->trunk = NULL;
@@ -563,12 +566,45 @@ static json_t *changes(struct cloche_run *run, struct init_answer *ret_quiet)
         return list;
 }
 
+/* Its place is another's, whatever the caller does with the result. */
+static void leave(struct cloche_run *run)
+{
+        struct template *t = run->template;
+
+        run->template = NULL;
+        if (t)
+                template_leave(t, run);
+}
+
 /* Results of a run that never had a box, because its template could not be had, are errors of the host or the prefix. */
 static int give_up(struct cloche_run *run, struct cloche_err *e)
 {
         if (e)
                 *e = run->problem;
         return -(int)run->problem.code;
+}
+
+/* What the run used is what its box has used since. */
+static void take_before(const struct cloche_run *run, struct keeper_usage *usage)
+{
+        usage->cpu_ns -= run->before.cpu_ns < usage->cpu_ns ? run->before.cpu_ns : usage->cpu_ns;
+        usage->oom_kills -= run->before.oom_kills;
+        usage->pids_refused -= run->before.pids_refused;
+        if (run->in_used_box) /* the kernel cannot start this count anew */
+                usage->pids_peak = usage->pids_known = 0;
+}
+
+/* Only what ended well is worth asking whether it left anything behind. */
+static void give_box_back(struct cloche_run *run, const struct keeper_usage *usage)
+{
+        struct keeper_box_limits limits = limits_of_box(&run->limits);
+
+        if (run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
+                box_drop_later(&run->box);
+                return;
+        }
+        template_reuse(run->template, &limits, &run->box, run->trunk);
+        run->trunk = NULL;
 }
 
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
@@ -585,8 +621,9 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         bridge_done(&run->bridge);
         /* Of a run from a template the caller need not wait until its box is gone; what it used until now is what counts. */
         if (run->trunk) {
-                r = keeper_box_usage(run->box.keeper, run->box.id, &usage, e);
-                box_drop_later(&run->box);
+                r = engine_box_usage(run->engine, run->box.id, &usage, e);
+                take_before(run, &usage);
+                give_box_back(run, &usage);
         } else {
                 r = box_drop(&run->box, &usage, e);
         }
@@ -597,8 +634,20 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         return result_make(run, &usage, &quiet, list, ret, e);
 }
 
+static int conclude(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
+{
+        if (run->end == RUN_END_FAILED)
+                return give_up(run, e);
+        if (!run->box.made)
+                return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
+        streams_stop(run);
+        return close_books(run, ret, e);
+}
+
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
+        int r;
+
         if (run->waited)
                 return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
         while (!run->ended) {
@@ -608,13 +657,9 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
         run->waited = 1;
-        if (run->end == RUN_END_FAILED)
-                return give_up(run, e);
-        if (run->box.made) {
-                streams_stop(run);
-                return close_books(run, ret, e);
-        }
-        return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
+        r = conclude(run, ret, e);
+        leave(run);
+        return r;
 }
 
 void cloche_run_cancel(cloche_run *run)
@@ -643,8 +688,7 @@ void cloche_run_free(cloche_run *run)
                 box_drop_later(&run->box);
         else
                 (void)box_drop(&run->box, NULL, NULL);
-        if (run->template)
-                template_leave(run->template, run);
+        leave(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);
         streams_done(run);

@@ -22,8 +22,21 @@ void trunk_unref(struct trunk *trunk)
         free(trunk);
 }
 
+static void on_poll_closed(uv_handle_t *handle)
+{
+        free(handle);
+}
+
+static void stop_renewing(struct seat *seat)
+{
+        if (seat->renew_poll)
+                uv_close((uv_handle_t *)seat->renew_poll, on_poll_closed);
+        seat->renew_poll = NULL;
+}
+
 static void discard(struct seat *seat)
 {
+        stop_renewing(seat);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
         box_drop_later(&seat->box);
@@ -58,6 +71,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 fail(seat, reply->error);
                 return;
         }
+        (void)engine_box_usage(seat->of->engine, seat->box.id, &seat->before, NULL);
         seat->state = SEAT_READY;
         template_seat_ready(seat->of, seat);
 }
@@ -96,25 +110,91 @@ static void on_made(void *data, struct keeper_reply *reply)
                 box_adopt(&seat->box, seat->trunk->box.keeper, &made);
                 r = seat->abandoned ? -1 : template_furnish(seat->of, &seat->box, &e);
         }
+        if (r == 0 && !seat->is_template)
+                r = box_tell(&seat->box, INIT_MARK, &e);
         if (r == 0)
                 r = ask_for_fork(seat, &e);
         if (r < 0)
                 fail(seat, &e);
 }
 
-int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e)
+static struct seat *seat_of(struct template *of, const struct keeper_box_limits *limits, struct trunk *trunk)
 {
         struct seat *seat = calloc(1, sizeof(*seat));
+
+        if (!seat)
+                return NULL;
+        seat->of = of;
+        seat->limits = *limits;
+        seat->trunk = trunk;
+        seat->channel.fd = seat->box.control_fd = seat->box.pidfd = seat->box.fork_fd = -EBADF;
+        seat->stdio = STDIO_NONE;
+        return seat;
+}
+
+static void on_renewed(uv_poll_t *poll, int status, int events)
+{
+        struct seat *seat = poll->data;
+        struct cloche_err e = {0};
+        int is_clean = 0, r = box_hear_renewed(&seat->box, &is_clean, &e);
+
+        (void)status;
+        (void)events;
+        if (r == 0)
+                return;
+        stop_renewing(seat);
+        seat->state = SEAT_MAKING;
+        if (r > 0 && !is_clean)
+                r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
+        if (r > 0)
+                r = ask_for_fork(seat, &e);
+        if (r < 0)
+                fail(seat, &e);
+}
+
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
+               struct cloche_err *e)
+{
+        struct seat *seat = seat_of(of, limits, trunk);
+        int r;
+
+        if (!seat) {
+                box_drop_later(box);
+                trunk_unref(trunk);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "use a box again");
+        }
+        seat->box = *box;
+        seat->is_used = 1;
+        seat->state = SEAT_RENEWING;
+        box->made = 0;
+        seat->renew_poll = malloc(sizeof(*seat->renew_poll));
+        r = seat->renew_poll ? uv_poll_init(&of->engine->loop, seat->renew_poll, seat->box.control_fd) : -ENOMEM;
+        if (r < 0) {
+                free(seat->renew_poll);
+                seat->renew_poll = NULL;
+                r = err_os(e, CLOCHE_E_RESOURCE, -r, "use a box again");
+        } else {
+                seat->renew_poll->data = seat;
+                uv_poll_start(seat->renew_poll, UV_READABLE, on_renewed);
+                r = box_tell(&seat->box, INIT_RENEW, e);
+        }
+        if (r < 0) {
+                discard(seat);
+                return r;
+        }
+        *ret = seat;
+        return 0;
+}
+
+int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e)
+{
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        struct seat *seat = seat_of(of, limits, of->trunk);
         int r = seat && spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
 
         if (r == 0) {
-                seat->of = of;
-                seat->limits = spec->limits = *limits;
                 seat->is_template = is_template;
-                seat->channel.fd = seat->box.control_fd = seat->box.pidfd = seat->box.fork_fd = -EBADF;
-                seat->stdio = STDIO_NONE;
-                seat->trunk = trunk_ref(of->trunk);
+                spec->limits = *limits;
                 spec->parent = of->trunk->box.id;
                 spec->is_template = (uint32_t)is_template;
                 spec->optional_guards = of->engine->optional_guards;
@@ -122,11 +202,10 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, int is
         }
         free(spec);
         if (r < 0) {
-                if (seat)
-                        trunk_unref(seat->trunk);
                 free(seat);
                 return r;
         }
+        trunk_ref(of->trunk);
         *ret = seat;
         return 0;
 }

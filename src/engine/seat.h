@@ -22,7 +22,7 @@ struct trunk {
 struct trunk *trunk_ref(struct trunk *trunk);
 void trunk_unref(struct trunk *trunk); /* accepts NULL */
 
-enum seat_state { SEAT_MAKING, SEAT_READY };
+enum seat_state { SEAT_MAKING, SEAT_RENEWING, SEAT_READY };
 
 struct seat {
         TAILQ_ENTRY(seat) link;
@@ -35,11 +35,18 @@ struct seat {
         struct box box;
         struct channel channel;
         struct stdio stdio;
+        uv_poll_t *renew_poll;
+        int is_used; /* a run was in this box before */
+        struct keeper_usage before; /* of the run: what the box had used when the child was forked */
         uint32_t fork; /* under this number the template speaks of the child */
 };
 
 /* Start making one; template_seat_ready or template_seat_failed is called later, never from here. */
 int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e);
+/* A seat in the box of a run that has ended, if the box turns out to be as it was; else it fails. box and trunk are taken
+ * over, also on failure. */
+int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
+               struct cloche_err *e);
 /* What was not taken out of it is dropped. While it is still being made, that happens later. */
 void seat_free(struct seat *seat);
 

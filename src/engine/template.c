@@ -218,7 +218,7 @@ static void on_ready(struct template *t)
 
         stop_timer(t);
         t->state = TEMPLATE_READY;
-        if (keeper_box_usage(t->engine->keeper, t->trunk->box.id, &usage, NULL) == 0)
+        if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
                 t->memory_bytes = usage.memory_peak_bytes;
         tell_beneath(t);
         templates_dispatch(t->engine);
@@ -538,6 +538,7 @@ void template_seat_ready(struct template *of, struct seat *seat)
 void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
 {
         struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+        int was_used = seat->is_used;
 
         if (seat->is_template) {
                 t->own_seat = NULL;
@@ -548,9 +549,13 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
         TAILQ_REMOVE(&t->seats, seat, link);
         t->seat_count--;
         seat_free(seat);
-        /* While others are being made the wait goes on; else nobody could tell when it ends. */
-        if (t->seat_count == 0)
+        if (was_used) {
+                templates_dispatch(t->engine);
+                engine_refill_later(t->engine);
+        } else if (t->seat_count == 0) {
+                /* While others are being made the wait goes on; else nobody could tell when it ends. */
                 tell_waiting(t, e);
+        }
 }
 
 static int same_limits(const struct keeper_box_limits *a, const struct keeper_box_limits *b)
@@ -611,15 +616,41 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits)
         return 0;
 }
 
-/* As many as runs wait that could go on, and the spare ones, made while nobody waits for them. */
-static void fill_seats(struct template *t, const struct keeper_box_limits *limits)
+/* As many as runs wait that could go on. */
+static void make_seats(struct template *t, const struct keeper_box_limits *limits)
 {
         unsigned free_runs = t->engine->options.runs_max - t->engine->running;
         unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
 
-        for (unsigned have = count_seats(t, limits); have < wanted + t->engine->options.spares; have++)
+        for (unsigned have = count_seats(t, limits); have < wanted; have++)
                 if (add_seat(t, limits) < 0)
                         return;
+}
+
+/* And those for the next ones, made while nobody waits for them. The boxes of runs that are under way come back, as a rule. */
+void templates_refill(struct cloche_engine *engine)
+{
+        struct template *t;
+
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->state == TEMPLATE_READY && t->has_spare_limits)
+                        for (unsigned have = count_seats(t, &t->spare_limits) + t->active_count; have < engine->options.spares; have++)
+                                if (add_seat(t, &t->spare_limits) < 0)
+                                        break;
+}
+
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
+{
+        struct seat *seat;
+
+        if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
+            t->seat_count >= t->engine->options.spares + t->waiting_count) {
+                box_drop_later(box);
+                trunk_unref(trunk);
+        } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
+                TAILQ_INSERT_TAIL(&t->seats, seat, link);
+                t->seat_count++;
+        }
 }
 
 static void seat_first(struct template *t, struct seat *seat)
@@ -632,6 +663,7 @@ static void seat_first(struct template *t, struct seat *seat)
         TAILQ_REMOVE(&t->seats, seat, link);
         t->seat_count--;
         TAILQ_INSERT_TAIL(&t->active, run, link);
+        t->active_count++;
         t->engine->running++;
         t->crashes = 0;
         run->place = RUN_ACTIVE;
@@ -649,9 +681,12 @@ static int dispatch_one(struct template *t)
                 return 0;
         limits = limits_of_box(&run->limits);
         seat = find_seat(t, &limits);
+        t->spare_limits = limits;
+        t->has_spare_limits = 1;
         if (seat)
                 seat_first(t, seat);
-        fill_seats(t, &limits);
+        make_seats(t, &limits);
+        engine_refill_later(t->engine);
         return seat != NULL;
 }
 
@@ -690,6 +725,7 @@ void template_leave(struct template *t, struct cloche_run *run)
         t->users--;
         if (run->place == RUN_ACTIVE) {
                 TAILQ_REMOVE(&t->active, run, link);
+                t->active_count--;
                 t->engine->running--;
         } else if (run->place == RUN_WAITING) {
                 TAILQ_REMOVE(&t->waiting, run, link);
@@ -698,4 +734,6 @@ void template_leave(struct template *t, struct cloche_run *run)
         }
         run->place = RUN_NOWHERE;
         templates_dispatch(t->engine);
+        if (t->engine->waiting == 0)
+                templates_refill(t->engine);
 }

@@ -44,9 +44,12 @@ struct template {
         struct seat *own_seat; /* a prefix being forked from its base */
         TAILQ_HEAD(seats, seat) seats;
         unsigned seat_count;
+        struct keeper_box_limits spare_limits; /* of the run that came last */
+        int has_spare_limits;
         TAILQ_HEAD(waiting_runs, cloche_run) waiting;
         unsigned waiting_count;
         TAILQ_HEAD(active_runs, cloche_run) active;
+        unsigned active_count;
 };
 
 /* The base of a runtime, and the prefix with that setup (whose reference is taken over, also on failure). Found or made, not
@@ -67,6 +70,9 @@ void template_seat_run(struct template *t, struct cloche_run *run);
 /* A run that waits or runs leaves. */
 void template_leave(struct template *t, struct cloche_run *run);
 
+/* The box of a run that ended well may serve again; box and trunk are taken over. */
+void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
+
 /* For seat.c. */
 int template_furnish(const struct template *t, struct box *box, struct cloche_err *e);
 void template_seat_ready(struct template *t, struct seat *seat);
@@ -74,5 +80,6 @@ void template_seat_failed(struct template *t, struct seat *seat, const struct cl
 
 /* Engine-wide: hand free seats out, in turn among the templates, as far as the limit of runs at once permits. */
 void templates_dispatch(struct cloche_engine *engine);
+void templates_refill(struct cloche_engine *engine);
 
 #endif

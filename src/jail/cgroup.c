@@ -318,6 +318,24 @@ void cgroup_host_open(struct cgroup_host *host)
                         make_place(&host->places[c], c);
 }
 
+void cgroup_host_watch(struct cgroup_host *host, pid_t keeper)
+{
+        char *mountinfo = read_whole("/proc/self/mountinfo"), *own_groups = read_whole("/proc/self/cgroup");
+
+        cgroup_host_find(host, mountinfo ? mountinfo : "", own_groups ? own_groups : "");
+        free(mountinfo);
+        free(own_groups);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                struct cgroup_place *place = &host->places[c];
+                size_t size = strlen(place->base);
+
+                if (place->version)
+                        snprintf(place->base + size, sizeof(place->base) - size, "/" OUR_PREFIX "%d", (int)keeper);
+                if (place->version && access(place->base, R_OK | X_OK) < 0)
+                        lose(place, errno, "cannot be read");
+        }
+}
+
 void cgroup_host_close(struct cgroup_host *host)
 {
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
@@ -490,6 +508,12 @@ void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgro
                 ret->pids_known = read_number(pids, box, "pids.peak", NULL, &ret->pids_peak) == 0;
                 (void)read_number(pids, box, "pids.events", "max", &ret->pids_refused);
         }
+}
+
+void cgroup_forget_peak(const struct cgroup_host *host, unsigned box)
+{
+        if (host->places[CGROUP_MEMORY].version == 1)
+                (void)write_box(&host->places[CGROUP_MEMORY], box, "memory.max_usage_in_bytes", "0");
 }
 
 int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e)

@@ -33,6 +33,8 @@ struct cgroup_usage {
 void cgroup_host_open(struct cgroup_host *host);
 /* The same from given texts and without making anything, for tests. */
 void cgroup_host_find(struct cgroup_host *host, const char *mountinfo, const char *own_groups);
+/* The same groups, made by another process: for cgroup_read_usage only. Reading them takes no privilege. */
+void cgroup_host_watch(struct cgroup_host *host, pid_t keeper);
 void cgroup_host_close(struct cgroup_host *host);
 
 /* A box's groups, named by its id. Made, limited, entered, measured, removed. */
@@ -43,6 +45,8 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
 int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);
 int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
+/* The next reading of the memory peak counts from now; version 2 cannot. */
+void cgroup_forget_peak(const struct cgroup_host *host, unsigned box);
 int cgroup_freeze(const struct cgroup_host *host, unsigned box, int frozen, struct cloche_err *e);
 /* Kill what is in the groups (processes that a fork bomb keeps making die with their pid namespace already). */
 void cgroup_kill(const struct cgroup_host *host, unsigned box);

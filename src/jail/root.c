@@ -21,6 +21,7 @@ extern int umount2(const char *target, int flags);
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_RDONLY_FLAG 1
 #define MS_NOEXEC_FLAG 8
+#define MS_NOATIME_FLAG 1024
 #define MS_REC_PRIVATE (16384 | (1 << 18))
 #define MNT_DETACH_FLAG 2
 
@@ -328,7 +329,8 @@ static int make_writable(const struct jail_plan *plan, struct cloche_err *e)
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
-        r = mount_new("tmpfs", SCRATCH, MS_FLAGS_NEW_ROOT, options, e);
+        /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
+        r = mount_new("tmpfs", SCRATCH, MS_FLAGS_NEW_ROOT | MS_NOATIME_FLAG, options, e);
         for (size_t i = 0; r == 0 && i < COUNT(writable); i++)
                 r = attach_writable(writable[i].name, writable[i].mode, writable[i].place, e);
         if (r == 0 && umount2(SCRATCH, MNT_DETACH_FLAG) < 0)
@@ -338,7 +340,7 @@ static int make_writable(const struct jail_plan *plan, struct cloche_err *e)
 
 static int make_places(struct cloche_err *e)
 {
-        static const char *const directories[] = {"etc", "dev", "proc", "run", "run/cloche", SCRATCH};
+        static const char *const directories[] = {"etc", "dev", "dev/mqueue", "proc", "run", "run/cloche", SCRATCH};
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
@@ -542,6 +544,8 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
         r = make_writable(plan, e);
+        if (r == 0) /* the queues of the box, to be seen */
+                r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->nested)
                 r = mount_proc(e);
         if (r == 0 && (plan->nested || plan->is_template))

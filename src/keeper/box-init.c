@@ -3,6 +3,7 @@
  * Serves init-protocol.h on descriptor 3, reaps whatever ends up with it, and exits when the engine goes away; the
  * kernel then kills the rest of the pid namespace. */
 #include "init-protocol.h"
+#include "renew.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -24,9 +25,12 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define ENGINE_FD 3
 #define SPAWN_FDS_MAX 5 /* 0, 1, 2, the channel, a template's fork socket */
+#define KILL_ROUNDS_MAX 20000 /* of that pause: a second */
+#define KILL_PAUSE_NS 50000
 #define SPAWNED_MAX 1024 /* programs of the engine alive at once; what they start themselves is not counted */
 
 static pid_t spawned[SPAWNED_MAX];
@@ -208,21 +212,37 @@ static int list(const struct init_request *request, int *ret_fd, struct cloche_e
         return 0;
 }
 
-static void quiesce(struct init_answer *answer)
+/* Everything in the namespace but us. A fork that slipped through between two looks is met in the next round; the kernel
+ * answers ESRCH when nobody is left. A child of a template is reaped there, which may take as long as the template likes. */
+static int kill_all(struct cloche_err *e)
+{
+        const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
+
+        for (int round = 0; kill(-1, SIGKILL) == 0; round++) {
+                reap(0);
+                if (round > KILL_ROUNDS_MAX)
+                        return err_set(e, CLOCHE_E_STATE, "what was killed in the box is not reaped");
+                if (round > 0)
+                        nanosleep(&pause, NULL);
+        }
+        reap(WNOHANG);
+        return 0;
+}
+
+static int quiesce(struct init_answer *answer)
 {
         struct statvfs fs;
+        int r = kill_all(&answer->err);
 
-        /* Everything in the namespace but us. A fork that slipped through between two looks is met in the next
-         * round; the kernel answers ESRCH when nobody is left. */
-        while (kill(-1, SIGKILL) == 0)
-                reap(0);
-        reap(WNOHANG);
+        if (r < 0)
+                return r;
         if (statvfs("/workspace", &fs) < 0)
-                return;
+                return 0;
         answer->disk_bytes_used = (fs.f_blocks - fs.f_bfree) * fs.f_frsize;
         answer->disk_bytes_free = fs.f_bfree * fs.f_frsize;
         answer->disk_inodes_used = fs.f_files - fs.f_ffree;
         answer->disk_inodes_free = fs.f_ffree;
+        return 0;
 }
 
 /* -- programs ------------------------------------------------------------------------------------------------- */
@@ -403,12 +423,16 @@ static int answer_request(struct init_request *request, int *fds, size_t fd_coun
         case INIT_SPAWN:
                 return spawn(request, fds, fd_count, &answer->pid, &answer->err);
         case INIT_QUIESCE:
-                quiesce(answer);
-                return 0;
+                return quiesce(answer);
         case INIT_LIST:
                 return list(request, ret_fd, &answer->err);
         case INIT_GET:
                 return get(request, ret_fd, &answer->err);
+        case INIT_MARK:
+                return renew_mark() < 0 ? err_set(&answer->err, CLOCHE_E_STATE, "the box cannot be remembered") : 0;
+        case INIT_RENEW:
+                answer->is_clean = kill_all(NULL) == 0 && renew_is_clean();
+                return 0;
         case INIT_EXITED:
                 break;
         }

@@ -374,6 +374,7 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
                 return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
+        cgroup_forget_peak(&keeper->cgroups, box);
         return send_fork(keeper, box, id, fds, all, e);
 }
 

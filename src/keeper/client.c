@@ -259,6 +259,11 @@ const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guar
         return &k->guards[guard];
 }
 
+pid_t keeper_pid(const struct keeper *k)
+{
+        return k->pid;
+}
+
 int keeper_fd(const struct keeper *k)
 {
         return k->socket_fd;

@@ -6,6 +6,7 @@
 #include "protocol.h"
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #define KEEPER_ANSWER_FDS 3
 
@@ -34,6 +35,8 @@ CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, struct keeper **ret,
 void keeper_stop(struct keeper *k); /* waits until all boxes are gone; accepts NULL */
 
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard);
+
+pid_t keeper_pid(const struct keeper *k);
 
 /* To be polled for reading: then keeper_hear. */
 int keeper_fd(const struct keeper *k);

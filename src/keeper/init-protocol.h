@@ -27,6 +27,10 @@ enum init_op {
         INIT_LIST,
         /* Open a regular file for reading, no symlink followed. Answer fds: [0] the file. */
         INIT_GET,
+        /* Remember how the box is, before the first run in it. */
+        INIT_MARK,
+        /* SIGKILL everything but PID 1, then say whether the box is as it was marked. */
+        INIT_RENEW,
         INIT_EXITED, /* never asked: a program started by INIT_SPAWN ended */
 };
 
@@ -41,7 +45,7 @@ struct init_answer {
         uint32_t op;
         int32_t pid;           /* INIT_SPAWN, INIT_EXITED: in the box's pid namespace */
         int32_t wait_status;   /* INIT_EXITED: as from waitpid(2) */
-        uint32_t reserved;
+        uint32_t is_clean;     /* INIT_RENEW */
         uint64_t user_us, system_us, max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
         uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE: of the box's writable file system */
         uint64_t disk_bytes_free, disk_inodes_free;
