@@ -22,6 +22,7 @@ static void stop(struct channel *c, const struct cloche_err *e)
 {
         if (c->poll)
                 uv_poll_stop(c->poll);
+        c->is_ended = 1;
         c->on_end(c->data, e);
 }
 
@@ -75,8 +76,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         if (events & UV_WRITABLE)
                 channel_flush(c);
         if (status < 0 || (events & UV_READABLE))
-                while (c->fd >= 0 && read_some(c))
-                        ;
+                channel_drain(c);
 }
 
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
@@ -109,13 +109,13 @@ void channel_flush(struct channel *c)
                 else if (n < 0 && errno != EINTR)
                         buf_consume(&c->out, c->out.size); /* the agent is gone; the end of the stream will tell */
         }
-        if (c->poll)
+        if (c->poll && !c->is_ended)
                 uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
 }
 
 void channel_drain(struct channel *c)
 {
-        while (c->fd >= 0 && read_some(c))
+        while (c->fd >= 0 && !c->is_ended && read_some(c))
                 ;
 }
 

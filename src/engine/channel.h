@@ -8,6 +8,7 @@
 
 struct channel {
         int fd; /* -EBADF: none */
+        int is_ended;
         uv_poll_t *poll;
         struct frame_reader reader;
         struct buf out;
@@ -24,7 +25,7 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 /* What was appended to c->out goes as far as it goes at once; the rest follows. */
 void channel_flush(struct channel *c);
-/* Take what is there now, as the other end is known to be gone. */
+/* Take what is there now. */
 void channel_drain(struct channel *c);
 void channel_close(struct channel *c);
 

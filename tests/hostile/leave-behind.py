@@ -1,0 +1,118 @@
+"""What a run leaves in its box must not meet the next one. A box serves again only when nothing differs (decision 0003); which
+box it is shows in the host user its own is mapped to."""
+from warm import Warm
+
+WHICH = "open('/proc/self/uid_map').read().split()[1]"
+SETUP = """
+import ctypes, os, socket, subprocess, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *args):
+    r = libc.syscall(number, *args)
+    return r if r >= 0 else -ctypes.get_errno()
+"""
+
+
+def left(code):
+    """The box of a run with this code, and the box of the run after it."""
+    with Warm(setup=SETUP, spares=1, runs_max=1) as warm:
+        first = warm.run("def main():\n" + "\n".join("    " + line for line in code.strip().splitlines()) + f"\n    return {WHICH}", pause=60)
+        assert first.status == "success", first
+        return first.value, warm.value(WHICH, pause=60)
+
+
+def is_given_up(code):
+    before, after = left(code)
+    assert before != after, "the next run got the box"
+
+
+def test_an_untouched_box_serves_again():
+    before, after = left("x = sum(range(1000))")
+    assert before == after
+
+
+def test_reading_is_no_touching():
+    before, after = left("os.listdir('/workspace'); open('/etc/passwd').read(); os.stat('/tmp')")
+    assert before == after
+
+
+def test_a_file():
+    is_given_up("open('/workspace/secret', 'w').write('x')")
+
+
+def test_a_file_that_was_removed():
+    is_given_up("open('/tmp/secret', 'w').write('x'); os.unlink('/tmp/secret')")
+
+
+def test_a_file_in_shared_memory():
+    is_given_up("open('/dev/shm/secret', 'w').close()")
+
+
+def test_a_mode_set_and_set_back():
+    is_given_up("os.chmod('/workspace', 0o700); os.chmod('/workspace', 0o755)")
+
+
+def test_times_of_a_directory():
+    is_given_up("os.utime('/home/cloche', (1, 1))")
+
+
+def test_an_extended_attribute():
+    is_given_up("os.setxattr('/tmp', 'user.secret', b'x')")
+
+
+def test_shared_memory_of_system_v():
+    is_given_up("call(29, 0, 4096, 0o1600)  # shmget")
+
+
+def test_shared_memory_of_system_v_that_was_removed():
+    is_given_up("i = call(29, 0, 4096, 0o1600); call(31, i, 0, 0)  # shmctl IPC_RMID")
+
+
+def test_semaphores_of_system_v():
+    is_given_up("call(64, 0, 1, 0o1600)  # semget")
+
+
+def test_messages_of_system_v():
+    is_given_up("call(68, 0, 0o1600)  # msgget")
+
+
+def test_a_message_queue_of_posix():
+    is_given_up("assert call(240, b'secret', os.O_CREAT | os.O_RDWR, 0o600, None) >= 0  # mq_open")
+
+
+def test_a_connection_over_the_loopback():
+    is_given_up("s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); c = socket.create_connection(s.getsockname())")
+
+
+def test_a_process_that_stays_is_killed():
+    with Warm(setup=SETUP, spares=1, runs_max=1) as warm:
+        first = warm.value(f"p = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n{WHICH}", pause=60)
+        found = warm.value(f"[{WHICH}, [p for p in os.listdir('/proc') if p.isdigit() and 'sleep' in open('/proc/%s/comm' % p).read()]]",
+                           pause=60)
+        assert found[1] == [], found
+        assert found[0] == first, "once it is dead it leaves nothing"
+
+
+def test_limits_of_the_first_process():
+    is_given_up("import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (8, 8))")
+
+
+def test_priority_of_the_first_process():
+    is_given_up("os.setpriority(os.PRIO_PROCESS, 1, 5)")
+
+
+def test_processors_of_the_first_process():
+    is_given_up("assert call(203, 1, 8, ctypes.byref(ctypes.c_uint64(1))) == 0  # sched_setaffinity: the first processor only")
+
+
+def test_scheduling_of_the_first_process():
+    is_given_up("os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))")
+
+
+def test_a_box_that_was_short_of_memory_is_given_up():
+    with Warm(setup=SETUP, spares=1, runs_max=1) as warm:
+        limits = {"memoryBytes": 64 << 20}
+        before = warm.value(WHICH, limits=limits, pause=60)
+        killed = warm.run("b'x' * (200 << 20)", limits=limits, pause=60)
+        assert killed.status == "crash" and killed.error["type"] == "MemoryLimit", killed
+        after = warm.value(WHICH, limits=limits, pause=60)
+        assert isinstance(before, str) and isinstance(after, str)
