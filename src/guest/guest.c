@@ -13,12 +13,14 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -28,6 +30,7 @@
 #include <sys/wait.h>
 
 #define DESCRIPTORS_MAX 256
+#define HEAP_STEP (8 << 20)
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
 static struct {
@@ -245,6 +248,8 @@ int cloche_guest_start(void)
         r = become_template(CLOCHE_GUEST_FORK_FD);
         if (r < 0)
                 return r;
+        /* A heap that grows in large steps has whole huge pages in it. */
+        mallopt(M_TOP_PAD, HEAP_STEP);
         guest.own_threads = count_threads();
         each_descriptor(remember, NULL);
         return 1;
@@ -518,6 +523,57 @@ int cloche_guest_child(void)
 #define MADV_COLLAPSE 25
 #endif
 #define HUGE_PAGE (2ul << 20)
+
+#define REGION_SIZE (32ul << 20)
+#define FREE_ARENAS_MAX 64
+
+static struct {
+        char *at, *end;
+        size_t size; /* of the arenas: one size a process */
+        void *free[FREE_ARENAS_MAX];
+        size_t free_count;
+} arenas;
+
+static int open_region(void)
+{
+        char *whole = mmap(NULL, REGION_SIZE + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *start;
+
+        if (whole == MAP_FAILED)
+                return -errno;
+        start = (char *)(((uintptr_t)whole + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+        if (start > whole)
+                munmap(whole, (size_t)(start - whole));
+        if (start < whole + HUGE_PAGE)
+                munmap(start + REGION_SIZE, (size_t)(whole + HUGE_PAGE - start));
+        madvise(start, REGION_SIZE, MADV_HUGEPAGE); /* a kernel without them has small ones */
+        arenas.at = start;
+        arenas.end = start + REGION_SIZE;
+        return 0;
+}
+
+void *cloche_guest_arena_alloc(void *unused, size_t size)
+{
+        void *arena;
+
+        (void)unused;
+        if (size == arenas.size && arenas.free_count > 0)
+                return arenas.free[--arenas.free_count];
+        if (size > REGION_SIZE || ((size_t)(arenas.end - arenas.at) < size && open_region() < 0))
+                return NULL;
+        arenas.size = size;
+        arena = arenas.at;
+        arenas.at += size;
+        return arena;
+}
+
+void cloche_guest_arena_free(void *unused, void *arena, size_t size)
+{
+        (void)unused;
+        madvise(arena, size, MADV_DONTNEED); /* zero again, and no longer on our account */
+        if (size == arenas.size && arenas.free_count < FREE_ARENAS_MAX)
+                arenas.free[arenas.free_count++] = arena;
+}
 
 static long collapse_range(unsigned long from, unsigned long to)
 {

@@ -37,6 +37,11 @@ CLOCHE_GUEST_API void cloche_guest_parent(int pid);
  * channel and ends. */
 CLOCHE_GUEST_API int cloche_guest_child(void);
 
+/* Memory for an interpreter's own allocator (Python's PyObjectArenaAllocator): from regions that the kernel backs with huge
+ * pages. NULL when there is none. What is freed is given out again. */
+CLOCHE_GUEST_API void *cloche_guest_arena_alloc(void *unused, size_t size);
+CLOCHE_GUEST_API void cloche_guest_arena_free(void *unused, void *arena, size_t size);
+
 /* Move the process's private writable memory onto huge pages (madvise(2) MADV_COLLAPSE, Linux 6.1), which makes a fork four
  * to twenty times cheaper. Returns how many bytes were moved; harmless where the kernel has none. */
 CLOCHE_GUEST_API long cloche_guest_collapse(void);
