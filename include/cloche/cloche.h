@@ -81,6 +81,7 @@ struct cloche_engine_options {
         /* Of runs that are forked from templates; 0: the default in brackets. */
         unsigned runs_max;  /* at once (twice the processors) */
         unsigned queue_max; /* that wait for their turn; more are CLOCHE_E_QUEUE_FULL (10,000) */
+        uint64_t templates_bytes; /* memory of templates nobody uses, kept for reuse (a quarter of the machine's) */
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
 };
 

@@ -13,6 +13,7 @@
 
 #define QUEUE_MAX 10000
 #define SPARES 2
+#define TIDY_EVERY_MS 10000
 #define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
 
 /* The directory of the running program, or "". */
@@ -153,6 +154,11 @@ static void on_refill(uv_timer_t *timer)
         templates_refill(timer->data);
 }
 
+static void on_tidy(uv_timer_t *timer)
+{
+        templates_tidy(timer->data);
+}
+
 void engine_refill_later(struct cloche_engine *engine)
 {
         if (!uv_is_active((uv_handle_t *)&engine->refill_timer))
@@ -174,6 +180,9 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         uv_check_start(&engine->ended_check, on_check);
         uv_timer_init(&engine->loop, &engine->refill_timer);
         engine->refill_timer.data = engine;
+        uv_timer_init(&engine->loop, &engine->tidy_timer);
+        engine->tidy_timer.data = engine;
+        uv_timer_start(&engine->tidy_timer, on_tidy, TIDY_EVERY_MS, TIDY_EVERY_MS);
         cgroup_host_watch(&engine->groups, keeper_pid(engine->keeper));
         engine->is_watching = 1;
         return 0;
@@ -202,6 +211,7 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
         engine->options.runs_max = opt->runs_max ? opt->runs_max : (unsigned)(processors < 1 ? 2 : 2 * processors);
+        engine->options.templates_bytes = opt->templates_bytes ? opt->templates_bytes : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
         engine->optional_guards = opt->optional_guards;
@@ -250,6 +260,7 @@ void cloche_engine_free(cloche_engine *engine)
                 uv_close((uv_handle_t *)&engine->keeper_poll, NULL);
                 uv_close((uv_handle_t *)&engine->ended_check, NULL);
                 uv_close((uv_handle_t *)&engine->refill_timer, NULL);
+                uv_close((uv_handle_t *)&engine->tidy_timer, NULL);
         }
         keeper_stop(engine->keeper);
         while (uv_run(&engine->loop, UV_RUN_NOWAIT))

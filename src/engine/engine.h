@@ -28,10 +28,11 @@ struct cloche_engine {
         unsigned runs; /* alive */
         struct {
                 unsigned runs_max, queue_max, spares;
+                uint64_t templates_bytes;
         } options;
         TAILQ_HEAD(templates, template) templates;
         unsigned running, waiting; /* of the runs that come from templates */
-        uv_timer_t refill_timer;
+        uv_timer_t refill_timer, tidy_timer;
         int dispatching, is_watching;
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };

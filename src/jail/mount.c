@@ -21,7 +21,7 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "take %s", name);
-        if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+        if (attributes && syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "restrict %s", name);
         *ret_fd = TAKE_FD(fd);
         return 0;

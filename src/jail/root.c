@@ -19,7 +19,6 @@
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
 extern int umount2(const char *target, int flags);
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
-#define MS_RDONLY_FLAG 1
 #define MS_NOEXEC_FLAG 8
 #define MS_NOATIME_FLAG 1024
 #define MS_REC_PRIVATE (16384 | (1 << 18))
@@ -353,18 +352,34 @@ static int make_places(struct cloche_err *e)
         return r;
 }
 
-static int mask(const char *path, struct cloche_err *e)
+/* What masks are copies of: a mount each, which is half the price of a new file system and its attributes. */
+#define MASK_DIRECTORY "run/.nothing"
+#define MASK_FILE "run/.null"
+
+static int make_masks(struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = -EBADF;
+        int r = make_directory(MASK_DIRECTORY, 0555, e);
+
+        if (r == 0)
+                r = write_file(MASK_FILE, "", 0, 0444, e);
+        if (r == 0)
+                r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &null_fd, e);
+        return r < 0 ? r : mount_attach(null_fd, MASK_FILE, e);
+}
+
+static int mask(const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
         struct stat st;
         int r;
 
         if (lstat(path, &st) < 0)
                 return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
-        if (S_ISDIR(st.st_mode))
-                return mount_new("tmpfs", path, MS_FLAGS_NEW_ROOT | MS_RDONLY_FLAG, "mode=0555,nr_inodes=1", e);
-        r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &null_fd, e);
-        return r < 0 ? r : mount_attach(null_fd, path, e);
+        if ((st.st_mode & 07) == 0)
+                return 0; /* its owner is nobody in the box */
+        r = mount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, 0, &tree_fd, e);
+        return r < 0 ? r : mount_attach(tree_fd, path, e);
 }
 
 /* A box beneath a template puts its own over the template's: the kernel permits a new /proc in a user namespace only
@@ -489,6 +504,8 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
         if (r == 0)
                 r = copy_guest(plan->guest_fd, e);
         if (r == 0)
+                r = make_masks(e);
+        if (r == 0)
                 r = mount_proc(e);
         return r;
 }
@@ -536,6 +553,17 @@ static int seed_pids(unsigned depth, struct cloche_err *e)
         return write(fd, text, (size_t)size) != size ? err_os(e, CLOCHE_E_NAMESPACE, errno, "set the first pid") : 0;
 }
 
+/* The kernel also counts these to whoever owns the template's user namespace, for all boxes beneath it together (128 as a
+ * rule, user_namespaces(7)): a box gets a share of its own. */
+static int bound_shared(struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open("proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        return fd < 0 || write(fd, "16", 2) != 2 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "bound the box's inotify instances") : 0;
+}
+
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
 {
         int r;
@@ -550,5 +578,7 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
                 r = mount_proc(e);
         if (r == 0 && (plan->nested || plan->is_template))
                 r = seed_pids(plan->depth, e);
+        if (r == 0 && plan->nested)
+                r = bound_shared(e);
         return r < 0 ? r : mask_proc(e);
 }

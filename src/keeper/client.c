@@ -17,7 +17,7 @@
 
 struct keeper {
         pid_t pid;
-        int socket_fd;
+        int socket_fd, is_stopping;
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t serial;
         struct pending {
@@ -121,7 +121,7 @@ static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct k
                      size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         struct pending *row;
-        int r = reserve(k, &row, e);
+        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, &row, e);
 
         if (r < 0)
                 return r;
@@ -247,6 +247,8 @@ void keeper_stop(struct keeper *k)
 {
         if (!k)
                 return;
+        k->is_stopping = 1;
+        (void)lose(k, ECANCELED, NULL);
         fd_close(&k->socket_fd); /* the keeper drops all boxes at end of file, then exits */
         if (k->pid > 0)
                 while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)

@@ -32,7 +32,8 @@ struct keeper_box {
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
 CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err *e);
-void keeper_stop(struct keeper *k); /* waits until all boxes are gone; accepts NULL */
+/* Waits until all boxes are gone; those who still wait for answers are told. Accepts NULL. */
+void keeper_stop(struct keeper *k);
 
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard);
 
