@@ -33,7 +33,7 @@ struct cloche_engine {
         TAILQ_HEAD(templates, template) templates;
         unsigned running, waiting; /* of the runs that come from templates */
         uv_timer_t refill_timer, tidy_timer;
-        int dispatching, is_watching;
+        int dispatching, dispatch_again, is_watching;
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 

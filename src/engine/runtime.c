@@ -31,11 +31,14 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .agent = json_object_get(manifest, "agent"),
                 .script = json_object_get(manifest, "script"),
                 .env = json_object_get(manifest, "env"),
+                .template = json_object_get(manifest, "template"),
         };
-        if (ret->name && ret->extension && is_strings(ret->agent) && is_strings(ret->script))
+        if (!ret->template)
+                ret->template = ret->agent;
+        if (ret->name && ret->extension && is_strings(ret->agent) && is_strings(ret->script) && is_strings(ret->template))
                 return 0;
         json_decref(manifest);
-        return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: expected name, extension, agent and script", path);
+        return err_set(e, CLOCHE_E_MISSING_RUNTIME, "%s: expected name, extension, agent and script (and template)", path);
 }
 
 static int add(struct runtimes *runtimes, const char *directory, const char *name, struct cloche_err *e)

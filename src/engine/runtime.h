@@ -11,6 +11,7 @@ struct runtime {
         /* Borrowed from the manifest. */
         const char *name, *extension;
         const json_t *agent, *script, *env; /* arrays of strings; object of strings */
+        const json_t *template; /* how the agent is started when it is to be forked */
 };
 
 struct runtimes {

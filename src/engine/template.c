@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPARES_IDLE_NS UINT64_C(30000000000)
 #define CRASHES_MAX 3 /* in a row: then those who wait are told */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of what a template may say */
 #define PREPARE_ID 1
@@ -411,12 +412,14 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
 {
         static const struct cloche_run_options agent = {.kind = CLOCHE_CALL};
         _cleanup_buf_ struct buf strings = {0};
+        struct runtime runtime = *t->runtime;
         struct box *box = &t->trunk->box;
         struct stdio stdio = STDIO_NONE;
         uint32_t argc, envc;
         int agent_fd = -EBADF, r;
 
-        r = request_strings(&agent, t->runtime, &strings, &argc, &envc, e);
+        runtime.agent = runtime.template;
+        r = request_strings(&agent, &runtime, &strings, &argc, &envc, e);
         if (r == 0)
                 r = stdio_open(&stdio, e);
         if (r == 0)
@@ -529,6 +532,7 @@ void template_seat_ready(struct template *of, struct seat *seat)
 
         if (!seat->is_template) {
                 templates_dispatch(of->engine);
+                engine_refill_later(of->engine);
                 return;
         }
         if (start_prefix(t, &e) < 0)
@@ -597,12 +601,15 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
                 }
 }
 
+/* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made. */
 static int add_seat(struct template *t, const struct keeper_box_limits *limits)
 {
         struct cloche_err e = {0};
         struct seat *seat;
         int r;
 
+        if (!keeper_may_make(t->engine->keeper))
+                return -1;
         if (t->seat_count >= t->engine->options.spares + t->waiting_count)
                 drop_other_seat(t, limits);
         r = seat_new(t, limits, 0, &seat, &e);
@@ -632,11 +639,45 @@ void templates_refill(struct cloche_engine *engine)
 {
         struct template *t;
 
+        if (engine->dispatching)
+                return;
+        engine->dispatching = 1;
         TAILQ_FOREACH(t, &engine->templates, link)
                 if (t->state == TEMPLATE_READY && t->has_spare_limits)
                         for (unsigned have = count_seats(t, &t->spare_limits) + t->active_count; have < engine->options.spares; have++)
                                 if (add_seat(t, &t->spare_limits) < 0)
                                         break;
+        engine->dispatching = 0;
+        if (engine->dispatch_again)
+                templates_dispatch(engine);
+}
+
+static struct template *longest_unused(struct cloche_engine *engine, uint64_t *ret_bytes)
+{
+        struct template *t, *found = NULL;
+
+        *ret_bytes = 0;
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->users == 0 && t->state == TEMPLATE_READY) {
+                        *ret_bytes += t->memory_bytes;
+                        if (!found || t->used_ns < found->used_ns)
+                                found = t;
+                }
+        return found;
+}
+
+void templates_tidy(struct cloche_engine *engine)
+{
+        uint64_t now_ns = clock_now_ns(), bytes;
+        struct template *t;
+
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
+                        drop_seats(t);
+                        t->has_spare_limits = 0;
+                }
+        while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
+                template_free(t);
 }
 
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
@@ -695,14 +736,17 @@ void templates_dispatch(struct cloche_engine *engine)
         struct template *t;
         int moved;
 
-        if (engine->dispatching)
-                return; /* from within: the outer one goes on */
+        if (engine->dispatching) {
+                engine->dispatch_again = 1; /* from within: the outer one goes on */
+                return;
+        }
         engine->dispatching = 1;
         do {
-                moved = 0;
+                moved = engine->dispatch_again;
+                engine->dispatch_again = 0;
                 TAILQ_FOREACH(t, &engine->templates, link)
                         moved |= dispatch_one(t);
-        } while (moved);
+        } while (moved || engine->dispatch_again);
         engine->dispatching = 0;
 }
 

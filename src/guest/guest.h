@@ -42,7 +42,7 @@ CLOCHE_GUEST_API int cloche_guest_child(void);
 CLOCHE_GUEST_API void *cloche_guest_arena_alloc(void *unused, size_t size);
 CLOCHE_GUEST_API void cloche_guest_arena_free(void *unused, void *arena, size_t size);
 
-/* Move the process's private writable memory onto huge pages (madvise(2) MADV_COLLAPSE, Linux 6.1), which makes a fork four
+/* Move the private writable memory that the process shares with no other onto huge pages (madvise(2) MADV_COLLAPSE, Linux 6.1), which makes a fork four
  * to twenty times cheaper. Returns how many bytes were moved; harmless where the kernel has none. */
 CLOCHE_GUEST_API long cloche_guest_collapse(void);
 

@@ -12,8 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* More would fill both sockets and have each side wait for the other. */
-#define PENDING_MAX 16
+#define PENDING_MAX 128
+/* More whole requests would fill the keeper's socket, while it fills ours. */
+#define MAKING_MAX 8
 
 struct keeper {
         pid_t pid;
@@ -73,7 +74,7 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
                 return 0;
         if (n <= 0)
                 return lose(k, n == 0 ? EPIPE : (int)-n, e);
-        row = n == sizeof(k->answer) && err_check(&k->answer.err) == 0 && k->answer.serial ? find_pending(k, k->answer.serial) : NULL;
+        row = (size_t)n == (k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD) && err_check(&k->answer.err) == 0 && k->answer.serial ? find_pending(k, k->answer.serial) : NULL;
         if (!row || row->op != k->answer.op) {
                 for (size_t i = 0; i < fd_count; i++)
                         close(fds[i]);
@@ -87,11 +88,25 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
         return 1;
 }
 
+static unsigned count_making(const struct keeper *k)
+{
+        unsigned count = 0;
+
+        for (size_t i = 0; i < PENDING_MAX; i++)
+                count += k->pending[i].serial && k->pending[i].op == KEEPER_BOX_MAKE;
+        return count;
+}
+
+int keeper_may_make(const struct keeper *k)
+{
+        return count_making(k) < MAKING_MAX;
+}
+
 /* A free row; until then answers are taken, whose receivers may ask in turn. After it nothing else may happen before
  * send_request, as both share k->request. */
-static int reserve(struct keeper *k, struct pending **ret, struct cloche_err *e)
+static int reserve(struct keeper *k, uint32_t op, struct pending **ret, struct cloche_err *e)
 {
-        while (!(*ret = find_pending(k, 0))) {
+        while (!(*ret = find_pending(k, 0)) || (op == KEEPER_BOX_MAKE && count_making(k) >= MAKING_MAX)) {
                 int r = keeper_hear(k, 0, e);
 
                 if (r < 0)
@@ -110,7 +125,7 @@ static int send_request(struct keeper *k, struct pending *row, uint32_t op, uint
         k->request.op = op;
         k->request.serial = k->serial;
         k->request.box = box;
-        r = fd_send(k->socket_fd, &k->request, sizeof(k->request), fds, fd_count);
+        r = fd_send(k->socket_fd, &k->request, op == KEEPER_BOX_MAKE ? sizeof(k->request) : KEEPER_REQUEST_HEAD, fds, fd_count);
         if (r < 0)
                 return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
@@ -121,7 +136,7 @@ static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct k
                      size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         struct pending *row;
-        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, &row, e);
+        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, op, &row, e);
 
         if (r < 0)
                 return r;

@@ -48,6 +48,8 @@ CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, int flags, struct cloche_err
 CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                                             struct cloche_err *e);
+/* Fewer boxes are being made than the keeper takes orders for; else keeper_box_make_later waits. */
+int keeper_may_make(const struct keeper *k);
 /* The box in an answer; takes the descriptors. */
 CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e);
 /* Have the template above the box fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed.

@@ -106,7 +106,7 @@ static int send_answer(const struct exchange *x)
         for (size_t i = 0; i < 2; i++)
                 if (x->fds[i] >= 0)
                         all[count++] = x->fds[i];
-        return fd_send(ENGINE_FD, x->answer, sizeof(*x->answer), all, count);
+        return fd_send(ENGINE_FD, x->answer, x->answer->op == KEEPER_HELLO ? sizeof(*x->answer) : KEEPER_ANSWER_HEAD, all, count);
 }
 
 static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, const int *fds,
@@ -155,7 +155,7 @@ static int bury(struct keeper_state *keeper, uint32_t box)
 
         if (box_remove(keeper, box, &answer.usage, &answer.err) == 0)
                 answer.err = (struct cloche_err){0};
-        return fd_send(ENGINE_FD, &answer, sizeof(answer), NULL, 0);
+        return fd_send(ENGINE_FD, &answer, KEEPER_ANSWER_HEAD, NULL, 0);
 }
 
 static int serve(struct keeper_state *keeper)

@@ -6,10 +6,15 @@
 #define CLOCHE_KEEPER_PROTOCOL_H
 
 #include <cloche/cloche.h>
+#include <stddef.h>
 
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
 #define KEEPER_NO_BOX UINT32_MAX
+/* Of a request other than KEEPER_BOX_MAKE, and of an answer other than to KEEPER_HELLO, this much is sent: sockets hold a few
+ * hundred of these, and a few dozen whole ones. */
+#define KEEPER_REQUEST_HEAD offsetof(struct keeper_request, spec)
+#define KEEPER_ANSWER_HEAD offsetof(struct keeper_answer, guards)
 #define KEEPER_FORK_FDS 5 /* of a KEEPER_BOX_FORK: 0, 1, 2, the channel, and for a template its fork socket */
 
 enum keeper_op {

@@ -55,12 +55,15 @@ static int check_limits(const struct keeper_box_limits *limits, struct cloche_er
 
 int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
 {
+        size_t expected = KEEPER_REQUEST_HEAD;
         int r;
 
-        if (size != sizeof(*request))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a request has %zu bytes, not %zu", size, sizeof(*request));
-        if (request->op >= KEEPER_OP_COUNT)
+        if (size >= KEEPER_REQUEST_HEAD && request->op >= KEEPER_OP_COUNT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "there is no request %u", request->op);
+        if (size >= KEEPER_REQUEST_HEAD && request->op == KEEPER_BOX_MAKE)
+                expected = sizeof(*request);
+        if (size != expected)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a request has %zu bytes, not %zu", size, expected);
         if (request->op != KEEPER_BOX_MAKE)
                 return 0;
         if (request->spec.is_template > 1)

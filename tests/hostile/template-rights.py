@@ -157,3 +157,12 @@ def test_a_template_that_dies_is_made_again():
     with Warm(setup=setup + "open('/tmp/die', 'w').close()\n", spares=0) as warm:
         for _ in range(2):
             assert warm.value("40 + 2") == 42
+
+
+def test_a_template_that_hangs_holds_nobody():
+    """Its child runs; the next one never comes to be, which the wall limit ends; and the engine ends as ever."""
+    setup = "import os, time\nos.register_at_fork(after_in_parent=lambda: time.sleep(1000))\n"
+    with Warm(setup=setup) as warm:
+        assert warm.value("40 + 2", limits={"wallMs": 3000}) == 42
+        second = warm.run("1", limits={"wallMs": 500})
+        assert second.status == "timeout" and second.limits_hit == ["wallMs"], second

@@ -10,6 +10,7 @@ static struct keeper_request make_request(void)
 
         memset(&request, 0, sizeof(request));
         request.op = KEEPER_BOX_MAKE;
+        request.spec.parent = KEEPER_NO_BOX;
         memset(&request.spec.limits, 0xff, sizeof(request.spec.limits));
         return request;
 }
@@ -31,6 +32,22 @@ static void test_sizes(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unknown request is refused: %s", e.msg);
         request.op = UINT32_MAX;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and a far one");
+        request.op = KEEPER_BOX_DROP;
+        CHECK(request_check(&request, KEEPER_REQUEST_HEAD, &e) == 0, "another request than for a box is its head: %s", e.msg);
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and nothing more: %s", e.msg);
+}
+
+static void test_parents(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        request.spec.parent = 7;
+        CHECK(check(&request, &e) == 0, "a box beneath a template is asked for: %s", e.msg);
+        strcpy(request.spec.image, "/image");
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not with an image: %s", e.msg);
+        request.spec.is_template = 2;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a flag is 0 or 1: %s", e.msg);
 }
 
 static void test_paths(void)
@@ -64,6 +81,7 @@ static void test_limits(void)
 int main(void)
 {
         test_sizes();
+        test_parents();
         test_paths();
         test_limits();
         return tap_done();
