@@ -96,7 +96,9 @@ struct cloche_file {
         uint32_t mode; /* 0: 0644 */
 };
 
-enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT };
+/* CLOCHE_EVALUATE: an ECMAScript module in a bare realm, without Node (language javascript, warm or of a bare prefix). Its
+ * exports are the value; console lines stand in the result as "console"; errors have a "code" (spec/agent.md). */
+enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT, CLOCHE_EVALUATE };
 
 struct cloche_run_options {
         enum cloche_run_kind kind;
@@ -143,6 +145,7 @@ struct cloche_prefix_options {
         const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */
         size_t file_count;
+        int bare; /* set up the bare realm, for runs of CLOCHE_EVALUATE; else the language's own */
         cloche_bridge_handler on_bridge; /* of runs that name none */
         void *bridge_data;
         struct cloche_limits limits; /* of the set-up */

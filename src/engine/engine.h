@@ -118,6 +118,10 @@ struct cloche_run {
         int answer_is_error;
         struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
         json_t *warnings;
+        struct {
+                json_t *lines;
+                uint64_t total, kept;
+        } console[2]; /* of CLOCHE_EVALUATE */
 };
 
 #define REQUEST_CALL_ID 1 /* a run asks its agent once */

@@ -122,6 +122,8 @@ int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options 
                 *failure = NULL;
         if (r == 0)
                 r = request_check_prefix(opt, e);
+        if (r == 0 && opt->bare && !runtime->has_realm)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no bare realm", runtime->name);
         if (r == 0)
                 r = engine_check_guards(engine, e);
         if (r == 0)
@@ -133,6 +135,7 @@ int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options 
                 setup_free(setup);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a prefix");
         }
+        prefix->bare = opt->bare;
         prefix->on_bridge = opt->on_bridge;
         prefix->bridge_data = opt->bridge_data;
         r = template_prefix(engine, runtime, setup, &prefix->template, e);

@@ -6,6 +6,7 @@
 /* A caller's hold on a prefix template. */
 struct cloche_prefix {
         struct template *template;
+        int bare;
         cloche_bridge_handler on_bridge;
         void *bridge_data;
 };

@@ -205,7 +205,7 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
                 json_decref(params);
                 return r;
         }
-        return rpc_request(json_integer(REQUEST_CALL_ID), "call", params, attachments.data, attachments.size, ret, e);
+        return rpc_request(json_integer(REQUEST_CALL_ID), opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call", params, attachments.data, attachments.size, ret, e);
 }
 
 int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e)
@@ -222,6 +222,8 @@ int request_prepare(const struct cloche_prefix_options *opt, const struct runtim
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
         *ret = BUF_INIT(FRAME_BYTES_MAX);
         r = add_declarations(params, opt->globals, opt->imports, &attachments, e);
+        if (r == 0 && opt->bare && json_object_set_new(params, "realm", json_string("bare")) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the set-up");
         if (r < 0) {
                 json_decref(params);
                 return r;

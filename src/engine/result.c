@@ -134,7 +134,48 @@ static struct verdict judge(const struct cloche_run *run, const struct keeper_us
         return v;
 }
 
+/* The contract's codes for what no code of the guest said itself (isolate contract, 2.2). */
+static const struct {
+        const char *type, *code, *name;
+} evaluate_codes[] = {
+        {"MemoryLimit", "ERR_MEMORY_LIMIT", "Error"},
+        {"CpuTimeLimit", "ERR_CPU_TIMEOUT", "Error"},
+        {"WallTimeLimit", "ERR_WALL_TIMEOUT", "Error"},
+        {"Cancelled", "ERR_ABORTED", "AbortError"},
+};
+
+static const char *evaluate_code(const struct cloche_run *run, const char *type, const char **ret_name)
+{
+        *ret_name = "Error";
+        if (run->end == RUN_END_BRIDGE)
+                return run->bridge.calls > run->limits.bridge_calls ? "ERR_BRIDGE_CALL_LIMIT_EXCEEDED" : "ERR_BRIDGE_PAYLOAD_TOO_LARGE";
+        for (size_t i = 0; i < sizeof(evaluate_codes) / sizeof(evaluate_codes[0]); i++)
+                if (strcmp(evaluate_codes[i].type, type) == 0) {
+                        *ret_name = evaluate_codes[i].name;
+                        return evaluate_codes[i].code;
+                }
+        return "ERR_INTERNAL";
+}
+
 /* -- the object ----------------------------------------------------------------------------------------------- */
+
+/* {code, name, message, stack, fields}; a type too, as every error has one. */
+static json_t *evaluate_error(const struct cloche_run *run, const struct verdict *v)
+{
+        const json_t *data = run->end == RUN_END_NONE && run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
+        json_t *error = json_is_object(data) ? json_deep_copy(data) : json_object();
+        const char *name, *code = evaluate_code(run, v->type, &name);
+
+        if (!json_is_object(data)) {
+                json_object_set_new(error, "code", json_string(code));
+                json_object_set_new(error, "name", json_string(name));
+                json_object_set_new(error, "message", json_string(v->message));
+        }
+        json_object_set_new(error, "type", json_string(json_is_object(data) ? "Error" : v->type));
+        if (json_is_string(json_object_get(data, "name")))
+                json_object_set(error, "type", json_object_get(data, "name"));
+        return error;
+}
 
 static json_t *error_object(const struct cloche_run *run, const struct verdict *v)
 {
@@ -143,6 +184,8 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
 
         if (v->status == CLOCHE_STATUS_SUCCESS)
                 return json_null();
+        if (run->kind == CLOCHE_EVALUATE)
+                return evaluate_error(run, v);
         if (run->end == RUN_END_NONE && run->answer_is_error) {
                 if (!json_is_string(message))
                         message = json_object_get(run->answer, "message");
@@ -265,6 +308,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
                                  "result", value ? value : json_null(), "error", error_object(run, &v));
         add_output(result->root, "stdout", "stdoutBase64", &result->out[0]);
         add_output(result->root, "stderr", "stderrBase64", &result->out[1]);
+        if (run->kind == CLOCHE_EVALUATE)
+                json_object_set_new(result->root, "console", json_pack("{s:O, s:O}", "stdout", run->console[0].lines, "stderr", run->console[1].lines));
         json_object_set_new(result->root, "exitCode", json_integer(v.exit_code));
         json_object_set_new(result->root, "files", files_object(run, changes));
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));

@@ -128,17 +128,34 @@ static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err
 
 static int keep_result(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
+        const char *name = run->kind == CLOCHE_EVALUATE ? "exports" : "value";
         json_t *value = NULL, *source;
         int r;
 
-        if (!json_is_object(m->result) || !json_object_get(m->result, "value"))
-                return err_set(e, CLOCHE_E_PROTOCOL, "the agent's result has no \"value\"");
-        r = value_to_text(json_object_get(m->result, "value"), f->attachments, f->attachments_size, &value, e);
+        if (!json_is_object(m->result) || !json_object_get(m->result, name))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the agent's result has no \"%s\"", name);
+        r = value_to_text(json_object_get(m->result, name), f->attachments, f->attachments_size, &value, e);
         if (r < 0)
                 return r;
         source = json_object_get(m->result, "signatureSource");
         run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource", json_is_string(source) ? source : json_null());
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
+}
+
+/* A line that would cross the limit is dropped whole, and counted. */
+static int keep_console(struct cloche_run *run, const json_t *params, struct cloche_err *e)
+{
+        const char *stream = json_string_value(json_object_get(params, "stream"));
+        json_t *text = json_object_get(params, "text");
+        int i = stream && strcmp(stream, "stderr") == 0;
+
+        if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
+                return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
+        run->console[i].total += json_string_length(text);
+        if (run->console[i].kept + json_string_length(text) > run->limits.output_bytes)
+                return 0;
+        run->console[i].kept += json_string_length(text);
+        return json_array_append(run->console[i].lines, text) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line") : 0;
 }
 
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -149,6 +166,8 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
                 return keep_result(run, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "console") == 0)
+                return keep_console(run, m->params, e);
         if (m->kind == RPC_NOTIFICATION)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
         run->answer = json_incref(m->error);
@@ -474,6 +493,8 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         bridge_init(&run->bridge, opt->on_bridge || !opt->prefix ? opt->on_bridge : opt->prefix->on_bridge,
                     opt->on_bridge || !opt->prefix ? opt->bridge_data : opt->prefix->bridge_data);
         run->warnings = json_array();
+        for (int i = 0; i < 2; i++)
+                run->console[i].lines = json_array();
         uv_async_init(&engine->loop, &run->cancel_async, on_cancel);
         run->cancel_async.data = run;
         engine->runs++;
@@ -493,9 +514,13 @@ static int start_cold(struct cloche_run *run, const struct cloche_run_options *o
 
 static int check_origin(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
 {
+        if (opt->kind == CLOCHE_EVALUATE && (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a module is evaluated in JavaScript, warm or of a bare prefix");
+        if (opt->kind == CLOCHE_CALL && opt->prefix && opt->prefix->bare)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a bare prefix has modules evaluated, not functions called");
         if (!opt->prefix && !opt->warm)
                 return 0;
-        if (opt->kind != CLOCHE_CALL)
+        if (opt->kind == CLOCHE_SCRIPT)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a script is started, not forked from a template");
         if (opt->env_count || opt->workdir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
@@ -527,7 +552,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         r = streams_keep(run, opt, e);
-        if (r == 0 && run->kind == CLOCHE_CALL)
+        if (r == 0 && run->kind != CLOCHE_SCRIPT)
                 r = request_build(opt, runtime, &limits, &run->request, e);
         if (r == 0)
                 r = opt->prefix || opt->warm ? queue_run(run, opt, e) : start_cold(run, opt, e);
@@ -696,6 +721,8 @@ void cloche_run_free(cloche_run *run)
         files_done(&run->files);
         json_decref(run->answer);
         json_decref(run->warnings);
+        for (int i = 0; i < 2; i++)
+                json_decref(run->console[i].lines);
         run->is_freed = 1;
         close_handles(run);
         run->handles++;

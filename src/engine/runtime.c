@@ -31,6 +31,7 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .agent = json_object_get(manifest, "agent"),
                 .script = json_object_get(manifest, "script"),
                 .env = json_object_get(manifest, "env"),
+                .has_realm = json_is_true(json_object_get(manifest, "realm")),
                 .template = json_object_get(manifest, "template"),
         };
         if (!ret->template)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 struct runtime {
+        int has_realm; /* answers `evaluate` */
         json_t *manifest;
         char *directory;
         /* Borrowed from the manifest. */

@@ -4,7 +4,7 @@
  * A line of output per run: the result's JSON, or {"failed": {"code": name, "message": …}}. "times" starts that many at
  * once; "pause" waits so many milliseconds before, with the engine at work. Host functions: echo gives its arguments,
  * fail throws a ValueError with a field, hang never answers.
- * Usage: warm-runs LANGUAGE SET-UP [SPARES [RUNS-MAX]]; exit code 3 when the set-up fails, its error on standard output. */
+ * Usage: warm-runs LANGUAGE|bare SET-UP [SPARES [RUNS-MAX]]; exit code 3 when the set-up fails, its error on standard output. */
 #include <cloche/cloche.h>
 #include <jansson.h>
 #include <poll.h>
@@ -14,6 +14,8 @@
 #include <time.h>
 
 #define TIMES_MAX 64
+
+static int is_bare;
 
 static const char globals[] =
         "{\"echo\": {\"kind\": \"function\"}, \"fail\": {\"kind\": \"function\"}, \"hang\": {\"kind\": \"function\"},"
@@ -104,7 +106,7 @@ static void serve(cloche_engine *engine, cloche_prefix *prefix, const char *lang
         json_int_t times = json_integer_value(json_object_get(request, "times"));
         struct cloche_file files[16];
         struct cloche_run_options opt = {
-                .kind = CLOCHE_CALL,
+                .kind = is_bare ? CLOCHE_EVALUATE : CLOCHE_CALL,
                 .language = language,
                 .code = json_string_value(json_object_get(request, "code")),
                 .function = json_string_value(json_object_get(request, "function")),
@@ -145,6 +147,10 @@ int main(int argc, char **argv)
 
         if (argc < 3)
                 return 2;
+        is_bare = strcmp(argv[1], "bare") == 0;
+        if (is_bare)
+                argv[1] = (char *)"javascript";
+        setup.bare = is_bare;
         setup.language = argv[1];
         setup.code = argv[2];
         options.spares = argc > 3 ? (atoi(argv[3]) ? (unsigned)atoi(argv[3]) : CLOCHE_NO_SPARES) : 0;
