@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "template.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 struct trunk *trunk_ref(struct trunk *trunk)
@@ -174,6 +175,8 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
                 seat->renew_poll = NULL;
                 r = err_os(e, CLOCHE_E_RESOURCE, -r, "use a box again");
         } else {
+                /* libuv made it nonblocking; other questions to init wait for their answers. */
+                fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
                 seat->renew_poll->data = seat;
                 uv_poll_start(seat->renew_poll, UV_READABLE, on_renewed);
                 r = box_tell(&seat->box, INIT_RENEW, e);

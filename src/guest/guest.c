@@ -20,10 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -34,11 +34,12 @@
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
 static struct {
-        int fork_fd, channel_fd, signal_fd, own_pid_fd;
+        int fork_fd, channel_fd, ended_fd, own_pid_fd;
         int own_fds[DESCRIPTORS_MAX]; /* the interpreter's, at its start */
         size_t own_fd_count;
         unsigned own_threads;
-        sigset_t mask; /* as the interpreter had it */
+        sigset_t mask; /* these two as the interpreter had them */
+        struct sigaction child_action;
         struct child {
                 pid_t pid;
                 uint32_t id;
@@ -48,7 +49,7 @@ static struct {
         struct fork_request request;
         int fds[FORK_FDS_MAX];
         size_t fd_count;
-} guest = {.fork_fd = -EBADF, .channel_fd = -EBADF, .signal_fd = -EBADF, .own_pid_fd = -EBADF};
+} guest = {.fork_fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid_fd = -EBADF};
 
 /* -- what is told to the engine ------------------------------------------------------------------------------- */
 
@@ -139,7 +140,7 @@ static int is_own(int fd)
         for (size_t i = 0; i < guest.own_fd_count; i++)
                 if (guest.own_fds[i] == fd)
                         return 1;
-        return fd == guest.fork_fd || fd == guest.channel_fd || fd == guest.signal_fd || fd == guest.own_pid_fd;
+        return fd == guest.fork_fd || fd == guest.channel_fd || fd == guest.ended_fd || fd == guest.own_pid_fd;
 }
 
 static void remember(int fd, void *data)
@@ -220,20 +221,16 @@ static int keep_high(int fd)
 /* Descriptors of a new template: the way it is told to fork, its own pid namespace to come back to, its children's ends. */
 static int become_template(int fork_fd)
 {
-        sigset_t children;
-
         guest.fork_fd = keep_high(fork_fd);
         guest.own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (guest.fork_fd < 0 || guest.own_pid_fd < 0)
                 return -errno;
         guest.own_pid_fd = keep_high(guest.own_pid_fd);
-        sigemptyset(&children);
-        sigaddset(&children, SIGCHLD);
-        guest.signal_fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-        if (guest.signal_fd < 0)
+        guest.ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (guest.ended_fd < 0)
                 return -errno;
-        guest.signal_fd = keep_high(guest.signal_fd);
-        return guest.signal_fd < 0 || guest.own_pid_fd < 0 ? -EMFILE : 0;
+        guest.ended_fd = keep_high(guest.ended_fd);
+        return guest.ended_fd < 0 || guest.own_pid_fd < 0 ? -EMFILE : 0;
 }
 
 int cloche_guest_start(void)
@@ -264,13 +261,12 @@ static void drop_fds(void)
 
 static void reap(void)
 {
-        struct signalfd_siginfo ignored;
+        eventfd_t ignored;
         struct rusage usage;
         int status;
         pid_t pid;
 
-        while (read(guest.signal_fd, &ignored, sizeof(ignored)) > 0)
-                ;
+        (void)eventfd_read(guest.ended_fd, &ignored);
         while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
                 for (size_t i = 0; i < guest.child_count; i++)
                         if (guest.children[i].pid == pid) {
@@ -326,17 +322,32 @@ static int prepare_fork(void)
         return r;
 }
 
+/* On whichever thread: an interpreter may have some that do not block the signal, so a signalfd would not see it. */
+static void on_child(int signal_number)
+{
+        int code = errno;
+
+        (void)signal_number;
+        (void)eventfd_write(guest.ended_fd, 1);
+        errno = code;
+}
+
 int cloche_guest_wait(void)
 {
+        const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
+
         struct pollfd polled[2];
         sigset_t all;
 
         /* Signals of the interpreter wait, or its handlers would be lost or run twice around the fork. */
         sigfillset(&all);
+        sigdelset(&all, SIGCHLD);
         sigprocmask(SIG_BLOCK, &all, &guest.mask);
+        sigaction(SIGCHLD, &action, &guest.child_action);
+        reap(); /* those that ended in between */
         for (;;) {
                 polled[0] = (struct pollfd){.fd = guest.fork_fd, .events = POLLIN};
-                polled[1] = (struct pollfd){.fd = guest.signal_fd, .events = POLLIN};
+                polled[1] = (struct pollfd){.fd = guest.ended_fd, .events = POLLIN};
                 if (poll(polled, 2, -1) < 0 && errno != EINTR)
                         return 0;
                 if (polled[1].revents)
@@ -364,6 +375,7 @@ void cloche_guest_parent(int pid)
                 tell_failed(guest.request.id, &e);
         }
         drop_fds();
+        sigaction(SIGCHLD, &guest.child_action, NULL);
         sigprocmask(SIG_SETMASK, &guest.mask, NULL);
 }
 
@@ -449,7 +461,7 @@ static int tighten_filter(struct cloche_err *e)
 
 static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
 {
-        int *const ours[] = {&guest.fork_fd, &guest.signal_fd, &guest.own_pid_fd};
+        int *const ours[] = {&guest.fork_fd, &guest.ended_fd, &guest.own_pid_fd};
 
         /* What arrived on a number that is about to be taken moves out of the way. */
         for (size_t i = 0; i < guest.fd_count; i++)
@@ -513,6 +525,7 @@ int cloche_guest_child(void)
         close(template_channel_fd);
         guest.channel_fd = -EBADF;
         forget_children();
+        sigaction(SIGCHLD, &guest.child_action, NULL);
         sigprocmask(SIG_SETMASK, &guest.mask, NULL);
         return is_template;
 }
