@@ -19,16 +19,19 @@ struct cli_option {
 struct cli_command {
         const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
-        int positional_max; /* before "--"; a language, a function */
-        int takes_rest;     /* words behind "--" go to the script */
+        const char *expected; /* the words there must be, for people: "a language" */
+        int positional_min, positional_max; /* before "--" */
+        int needs_code;
+        int takes_rest; /* words behind "--" go to the script */
 };
 
 struct cli_operation {
-        const char *name, *usage, *summary, *doc;
+        const char *name; /* as it is typed: one word or two */
+        const char *usage, *summary, *doc;
         const struct cli_command *command;
 };
 
-#define CLOCHE_OPERATION(name, usage, summary, doc) extern const struct cli_command command_##name;
+#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) extern const struct cli_command command_##symbol;
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 

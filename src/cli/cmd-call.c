@@ -1,6 +1,7 @@
 /* cloche call: one function, its result on standard output. */
 #include "options.h"
 #include "session.h"
+#include "store.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -31,32 +32,48 @@ static void print_plain(const cloche_result *result)
                 print_error(result);
 }
 
-static int run(struct cli_request *request)
+static int run_in(cloche_engine *engine, const struct cli_request *request)
 {
-        cloche_engine *engine = NULL;
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int r, code;
+        int r = session_run(engine, &request->run, &result, &e);
 
-        request->run.kind = CLOCHE_CALL;
-        r = session_open(request, &engine, &e);
-        if (r < 0)
-                return cli_fail(&e);
-        r = session_run(engine, &request->run, &result, &e);
         if (r == 0 && request->json)
                 printf("%s\n", cloche_result_json(result));
         else if (r == 0)
                 print_plain(result);
-        code = r < 0 ? cli_fail(&e) : cloche_result_exit_code(result);
+        r = r < 0 ? cli_fail(&e) : cloche_result_exit_code(result);
         cloche_result_free(result);
-        cloche_engine_free(engine);
-        return fflush(stdout) == 0 || code ? code : 1;
+        return fflush(stdout) == 0 || r ? r : 1;
 }
 
-static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_files, options_limits, options_box, NULL};
+static int run(struct cli_request *request)
+{
+        struct stored stored = {0};
+        cloche_engine *engine = NULL;
+        struct cloche_err e = {0};
+        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
+
+        request->run.kind = CLOCHE_CALL;
+        if (code == 0 && session_open(request, &engine, &e) < 0)
+                code = cli_fail(&e);
+        if (code == 0 && request->prefix)
+                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
+        if (code == 0)
+                code = run_in(engine, request);
+        cloche_prefix_free(request->run.prefix);
+        cloche_engine_free(engine);
+        store_done(&stored);
+        return code;
+}
+
+static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_prefix, options_files, options_limits, options_box, NULL};
 
 const struct cli_command command_call = {
         .tables = tables,
         .run = run,
+        .expected = "a language",
+        .positional_min = 1,
         .positional_max = 2,
+        .needs_code = 1,
 };

@@ -53,11 +53,14 @@ static int run(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_limits, options_box, NULL};
+static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_limits, options_box, options_no_prefix, NULL};
 
 const struct cli_command command_run = {
         .tables = tables,
         .run = run,
+        .expected = "a language",
+        .positional_min = 1,
         .positional_max = 1,
+        .needs_code = 1,
         .takes_rest = 1,
 };

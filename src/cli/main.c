@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct cli_operation operations[] = {
-#define CLOCHE_OPERATION(name, usage, summary, doc) {#name, usage, summary, doc, &command_##name},
+#define CLOCHE_OPERATION(symbol, name, usage, summary, doc) {name, usage, summary, doc, &command_##symbol},
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 };
@@ -32,28 +32,81 @@ int cli_fail(const struct cloche_err *e)
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
-static const struct cli_operation *find(const char *name)
+/* How many of the words are the operation's name; 0 when they are not. */
+static int matches(const struct cli_operation *operation, int count, char **words)
+{
+        const char *rest = operation->name;
+
+        for (int i = 0; i < count; i++) {
+                size_t size = strcspn(rest, " ");
+
+                if (strlen(words[i]) != size || memcmp(words[i], rest, size) != 0)
+                        return 0;
+                if (!rest[size])
+                        return i + 1;
+                rest += size + 1;
+        }
+        return 0;
+}
+
+static const struct cli_operation *find(int count, char **words, int *ret_taken)
 {
         for (size_t i = 0; i < OPERATIONS; i++)
-                if (strcmp(operations[i].name, name) == 0)
+                if ((*ret_taken = matches(&operations[i], count, words)) > 0)
                         return &operations[i];
         return NULL;
 }
 
-static int help(const char *name)
+/* "prefix", of which there are "prefix create" and others. */
+static int is_first_word(const struct cli_operation *operation, const char *word)
 {
-        const struct cli_operation *operation = name ? find(name) : NULL;
+        size_t size = strlen(word);
 
-        if (name && !operation)
-                return cli_bad("there is no command '%s'", name);
+        return size && strncmp(operation->name, word, size) == 0 && operation->name[size] == ' ';
+}
+
+static int unknown(int count, char **words)
+{
+        char second[200] = "";
+        size_t size = 0;
+
+        for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
+                if (is_first_word(&operations[i], words[0]))
+                        size += (size_t)snprintf(second + size, sizeof(second) - size, "%s%s", size ? ", " : "",
+                                                 operations[i].name + strlen(words[0]) + 1);
+        if (size && count > 1)
+                return cli_bad("there is no command '%s %s' (after %s: %s)", words[0], words[1], words[0], second);
+        if (size)
+                return cli_bad("%s: expected one of %s", words[0], second);
+        return cli_bad("there is no command '%s' (cloche --help lists them)", words[0]);
+}
+
+static void list(const char *first_word)
+{
+        printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if (!first_word || is_first_word(&operations[i], first_word))
+                        printf("  %-14s %s\n", operations[i].name, operations[i].summary);
+        printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
+}
+
+static int help(int count, char **words)
+{
+        int taken;
+        const struct cli_operation *operation = find(count, words, &taken);
+
         if (operation) {
                 options_help(operation);
                 return 0;
         }
-        printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
-        for (size_t i = 0; i < OPERATIONS; i++)
-                printf("  %-10s %s\n", operations[i].name, operations[i].summary);
-        printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
+        for (size_t i = 0; count == 1 && i < OPERATIONS; i++)
+                if (is_first_word(&operations[i], words[0])) {
+                        list(words[0]);
+                        return 0;
+                }
+        if (count > 0)
+                return unknown(count, words);
+        list(NULL);
         return 0;
 }
 
@@ -70,8 +123,10 @@ static int dispatch(const struct cli_operation *operation, int argc, char **argv
         struct cli_request *request;
         int code;
 
-        if (wants_help(argc, argv))
-                return help(operation->name);
+        if (wants_help(argc, argv)) {
+                options_help(operation);
+                return 0;
+        }
         request = calloc(1, sizeof(*request));
         if (!request)
                 return cli_bad("out of memory");
@@ -86,19 +141,22 @@ static int dispatch(const struct cli_operation *operation, int argc, char **argv
 int main(int argc, char **argv)
 {
         const char *word = argc > 1 ? argv[1] : "";
-        const struct cli_operation *operation = find(word);
+        int taken;
+        const struct cli_operation *operation = find(argc - 1, argv + 1, &taken);
 
         if (operation)
-                return dispatch(operation, argc - 2, argv + 2);
+                return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
         if (strcmp(word, "--version") == 0) {
                 printf("cloche " CLOCHE_VERSION "\n");
                 return 0;
         }
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
-                return help(argc > 2 ? argv[2] : NULL);
+                return help(argc - 2, argv + 2);
         if (!*word) {
-                help(NULL);
+                list(NULL);
                 return CLI_BAD_INPUT;
         }
-        return cli_bad("there is no command '%s' (cloche --help lists them)", word);
+        if (argc == 3 && wants_help(1, argv + 2))
+                return help(1, argv + 1);
+        return unknown(argc - 1, argv + 1);
 }

@@ -110,6 +110,62 @@ static int set_json(struct cli_request *r, const char *v)
         return 0;
 }
 
+static int set_prefix(struct cli_request *r, const char *v)
+{
+        r->prefix = v;
+        return 0;
+}
+
+static int refuse_prefix(struct cli_request *r, const char *v)
+{
+        (void)r;
+        (void)v;
+        return cli_bad("--prefix: a script is started, not forked from a set-up (cloche call forks)");
+}
+
+static int set_force(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->force = 1;
+        return 0;
+}
+
+static int set_cold(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->cold = 1;
+        return 0;
+}
+
+static int set_count(uint64_t *count, const char *option, const char *v, uint64_t least, uint64_t most)
+{
+        size_t size = strlen(v);
+
+        *count = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
+        if (*count >= least && *count <= most)
+                return 0;
+        return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least, (unsigned long long)most);
+}
+
+static int set_runs(struct cli_request *r, const char *v)
+{
+        return set_count(&r->runs, "--runs", v, 1, 1000000);
+}
+
+static int set_concurrency(struct cli_request *r, const char *v)
+{
+        return set_count(&r->concurrency, "--concurrency", v, 1, 1000);
+}
+
+static int set_spares(struct cli_request *r, const char *v)
+{
+        uint64_t count;
+        int bad = set_count(&count, "--spares", v, 0, 1000);
+
+        r->engine.spares = count == 0 ? CLOCHE_NO_SPARES : (unsigned)count;
+        return bad;
+}
+
 static int set_image(struct cli_request *r, const char *v)
 {
         struct stat st;
@@ -263,6 +319,27 @@ const struct cli_option options_json[] = {
         {"--json", NULL, "print the whole answer as JSON, and nothing else, on standard output", set_json},
         {0},
 };
+const struct cli_option options_prefix[] = {
+        {"--prefix", "NAME", "fork from this set-up (cloche prefix create)", set_prefix},
+        {0},
+};
+/* Known, so that it can be refused in words of its own. */
+const struct cli_option options_no_prefix[] = {
+        {"--prefix", "NAME", NULL, refuse_prefix},
+        {0},
+};
+const struct cli_option options_force[] = {
+        {"--force", NULL, "replace the prefix of that name", set_force},
+        {0},
+};
+const struct cli_option options_bench[] = {
+        {"-c", "CODE", "what every run does; default: return 1", set_code},
+        {"--runs", "N", "runs a question; default 100", set_runs},
+        {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors", set_concurrency},
+        {"--spares", "N", "boxes kept ready; default 2, and 0 leaves that question out", set_spares},
+        {"--cold", NULL, "cold calls only", set_cold},
+        {0},
+};
 const struct cli_option options_script[] = {
         {"--env", "NAME=VALUE", "an environment variable of the script; may be repeated", set_env},
         {0},
@@ -348,9 +425,9 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
                 if (bad)
                         return bad;
         }
-        if (operation->command->positional_max > 0 && request->positional_count == 0)
-                return cli_bad("expected a language (usage: cloche %s %s)", operation->name, operation->usage);
-        if (operation->command->positional_max > 0 && !request->have_code)
+        if (request->positional_count < operation->command->positional_min)
+                return cli_bad("expected %s (usage: cloche %s %s)", operation->command->expected, operation->name, operation->usage);
+        if (operation->command->needs_code && !request->have_code)
                 return cli_bad("expected code: one of -c CODE, -f FILE and -");
         bind_request(request);
         return 0;
@@ -389,8 +466,8 @@ void options_help(const struct cli_operation *operation)
         printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name, operation->usage);
         print_wrapped(operation->doc);
         for (const struct cli_option *const *table = operation->command->tables; *table; table++) {
-                printf("\n");
-                for (const struct cli_option *option = *table; option->name; option++)
+                printf("%s", (*table)->help ? "\n" : "");
+                for (const struct cli_option *option = *table; option->name && option->help; option++)
                         printf("  %s%s%-*s %s\n", option->name, option->argument ? " " : "",
                                (int)(28 - strlen(option->name) - (option->argument != NULL)), option->argument ? option->argument : "",
                                option->help);

@@ -6,21 +6,25 @@
 
 #define CLI_FILES_MAX 1000
 #define CLI_ENV_MAX 1000
+#define CLI_WORDS_MAX 100
 
 struct cli_request {
         struct cloche_engine_options engine;
         struct cloche_run_options run;
         struct cloche_file files[CLI_FILES_MAX];
         const char *env[CLI_ENV_MAX];
-        const char *positional[3];
+        const char *positional[CLI_WORDS_MAX];
         int positional_count;
         char *code; /* owned */
         size_t code_size;
         int have_code, json;
+        const char *prefix; /* the name of a stored one */
+        int force, cold;
+        uint64_t runs, concurrency; /* 0: not said */
 };
 
 extern const struct cli_option options_code[], options_call[], options_script[], options_limits[], options_files[], options_box[],
-        options_json[];
+        options_json[], options_prefix[], options_no_prefix[], options_force[], options_bench[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

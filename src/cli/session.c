@@ -4,23 +4,29 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #define NOBODY 65534
+#define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
 
 /* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
 static _Atomic(cloche_run *) current;
-static atomic_int cancelled;
+static atomic_int cancelled, at_once;
 
 static void on_signal(int signal_number)
 {
         cloche_run *run = atomic_load(&current);
 
         (void)signal_number;
+        if (atomic_load(&at_once))
+                _exit(CANCELLED);
         atomic_store(&cancelled, 1);
         if (run)
                 cloche_run_cancel(run);
@@ -37,7 +43,7 @@ static void catch_signals(void)
 }
 
 /* The keeper keeps what root can do; this process needs none of it, and proves that it cannot take it back. */
-static int drop_privilege(struct cloche_err *e)
+int session_drop_privilege(struct cloche_err *e)
 {
         if (geteuid() != 0)
                 return 0;
@@ -50,22 +56,59 @@ static int drop_privilege(struct cloche_err *e)
         return 0;
 }
 
+int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
+{
+        catch_signals();
+        return cloche_engine_new(opt, ret, e);
+}
+
+void session_end_by_signal(int yes)
+{
+        atomic_store(&at_once, yes);
+        if (yes && atomic_load(&cancelled))
+                _exit(CANCELLED);
+}
+
 int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e)
 {
         cloche_engine *engine = NULL;
-        int r;
+        int r = session_start(&request->engine, &engine, e);
 
-        catch_signals();
-        r = cloche_engine_new(&request->engine, &engine, e);
         if (r < 0)
                 return r;
-        r = drop_privilege(e);
+        r = session_drop_privilege(e);
         if (r < 0) {
                 cloche_engine_free(engine);
                 return r;
         }
         *ret = engine;
         return 0;
+}
+
+static void print_stack(const char *failure)
+{
+        json_t *data = failure ? json_loads(failure, 0, NULL) : NULL;
+        const char *stack = json_string_value(json_object_get(data, "stack"));
+
+        if (stack && *stack)
+                fprintf(stderr, "%s\n", stack);
+        json_decref(data);
+}
+
+int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret)
+{
+        struct cloche_err e = {0};
+        char *failure = NULL;
+        int r;
+
+        session_end_by_signal(1);
+        r = cloche_prefix_new(engine, opt, ret, &failure, &e);
+        session_end_by_signal(0);
+        print_stack(failure);
+        free(failure);
+        if (r == -CLOCHE_E_PREFIX || r == -CLOCHE_E_TEMPLATE)
+                return cli_bad("the set-up failed: %s", e.msg), 1;
+        return r < 0 ? cli_fail(&e) : 0;
 }
 
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)

@@ -6,6 +6,13 @@
 
 /* Start the engine, then give up this process' own privilege: from here on it reads what guests write. */
 int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e);
+/* Several engines, before that. */
+int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e);
+int session_drop_privilege(struct cloche_err *e);
+/* Bring a set-up up. 0, or the exit code: what it threw, or why it cannot be forked, was printed. */
+int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret);
+/* From now on SIGINT and SIGTERM end this process at once; the keeper takes everything down. */
+void session_end_by_signal(int at_once);
 /* Run to the end; SIGINT and SIGTERM cancel. */
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e);
 

@@ -31,6 +31,7 @@ struct cloche_engine {
                 uint64_t templates_bytes;
         } options;
         TAILQ_HEAD(templates, template) templates;
+        uint64_t turns;
         unsigned running, waiting; /* of the runs that come from templates */
         uv_timer_t refill_timer, tidy_timer;
         int dispatching, dispatch_again, is_watching;

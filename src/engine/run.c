@@ -82,6 +82,9 @@ static void end(struct cloche_run *run, enum run_end why)
                 run->told = RUN_TO_BE_TOLD;
                 TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
         }
+        /* Its place is another's, whenever the caller comes for the result. */
+        if (run->template)
+                template_leave(run->template, run);
         uv_stop(&run->engine->loop);
 }
 
@@ -462,6 +465,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 run->template = NULL;
                 return r;
         }
+        run->template->users++;
         template_seat_run(run->template, run);
         return 0;
 }
@@ -591,14 +595,14 @@ static json_t *changes(struct cloche_run *run, struct init_answer *ret_quiet)
         return list;
 }
 
-/* Its place is another's, whatever the caller does with the result. */
-static void leave(struct cloche_run *run)
+/* The template is held as long as the run is, so that its box can be given back. */
+static void let_go(struct cloche_run *run)
 {
-        struct template *t = run->template;
-
+        if (!run->template)
+                return;
+        template_leave(run->template, run);
+        run->template->users--;
         run->template = NULL;
-        if (t)
-                template_leave(t, run);
 }
 
 /* Results of a run that never had a box, because its template could not be had, are errors of the host or the prefix. */
@@ -683,7 +687,7 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
         }
         run->waited = 1;
         r = conclude(run, ret, e);
-        leave(run);
+        let_go(run);
         return r;
 }
 
@@ -713,7 +717,7 @@ void cloche_run_free(cloche_run *run)
                 box_drop_later(&run->box);
         else
                 (void)box_drop(&run->box, NULL, NULL);
-        leave(run);
+        let_go(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);
         streams_done(run);

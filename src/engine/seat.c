@@ -80,9 +80,9 @@ static void on_forked(void *data, struct keeper_reply *reply)
 /* The call may be written before the child exists: it waits in the socket. */
 static int ask_for_fork(struct seat *seat, struct cloche_err *e)
 {
-        int fds[KEEPER_FORK_FDS], agent_fd = -EBADF, r;
+        int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
+        int r = seat->is_template ? stdio_open_null(&seat->stdio, e) : stdio_open(&seat->stdio, e);
 
-        r = stdio_open(&seat->stdio, e);
         if (r == 0)
                 r = channel_open(&seat->channel, FRAME_BYTES_MAX, &agent_fd, e);
         for (int i = 0; r == 0 && i < 3; i++)
@@ -109,7 +109,7 @@ static void on_made(void *data, struct keeper_reply *reply)
                 e = *reply->error;
         if (r == 0) {
                 box_adopt(&seat->box, seat->trunk->box.keeper, &made);
-                r = seat->abandoned ? -1 : template_furnish(seat->of, &seat->box, &e);
+                r = seat->abandoned ? -1 : template_furnish(seat->of, seat, &e);
         }
         if (r == 0 && !seat->is_template)
                 r = box_tell(&seat->box, INIT_MARK, &e);

@@ -251,6 +251,17 @@ int stdio_open(struct stdio *s, struct cloche_err *e)
         return r;
 }
 
+int stdio_open_null(struct stdio *s, struct cloche_err *e)
+{
+        *s = STDIO_NONE;
+        for (int i = 0; i < 3; i++) {
+                s->guest_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+                if (s->guest_fds[i] < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "open /dev/null");
+        }
+        return 0;
+}
+
 void stdio_close_guest(struct stdio *s)
 {
         for (int i = 0; i < 3; i++)

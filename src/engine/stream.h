@@ -14,6 +14,8 @@ struct stdio {
 #define STDIO_NONE ((struct stdio){{-EBADF, -EBADF, -EBADF}, {-EBADF, -EBADF, -EBADF}})
 
 int stdio_open(struct stdio *s, struct cloche_err *e);
+/* Of a template: /dev/null, and no other ends. */
+int stdio_open_null(struct stdio *s, struct cloche_err *e);
 void stdio_close_guest(struct stdio *s);
 void stdio_close(struct stdio *s);
 

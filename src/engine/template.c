@@ -49,6 +49,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, stru
         t->runtime = runtime;
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
+        t->turn = ++engine->turns;
         TAILQ_INIT(&t->seats);
         TAILQ_INIT(&t->waiting);
         TAILQ_INIT(&t->active);
@@ -421,11 +422,10 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         runtime.agent = runtime.template;
         r = request_strings(&agent, &runtime, &strings, &argc, &envc, e);
         if (r == 0)
-                r = stdio_open(&stdio, e);
+                r = stdio_open_null(&stdio, e);
         if (r == 0)
                 r = channel_open(&t->channel, TEMPLATE_FRAME_MAX, &agent_fd, e);
         if (r == 0) {
-                /* What a base prints goes nowhere: our ends are closed. */
                 int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd, box->fork_fd};
 
                 r = box_spawn(box, strings.data, strings.size, argc, envc, fds, 5, e);
@@ -507,11 +507,6 @@ void template_start(struct template *t)
         advance(t);
 }
 
-int template_furnish(const struct template *t, struct box *box, struct cloche_err *e)
-{
-        return t->setup ? files_place(box, &t->setup->files, e) : 0;
-}
-
 /* -- seats ---------------------------------------------------------------------------------------------------- */
 
 /* A template seat is asked for by the prefix it is for, which is of the base: found by its seat. */
@@ -523,6 +518,14 @@ static struct template *find_by_own_seat(struct cloche_engine *engine, const str
                 if (t->own_seat == seat)
                         return t;
         return NULL;
+}
+
+/* A prefix's files are there for its set-up and for every run. */
+int template_furnish(const struct template *of, struct seat *seat, struct cloche_err *e)
+{
+        const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
+
+        return t && t->setup ? files_place(&seat->box, &t->setup->files, e) : 0;
 }
 
 void template_seat_ready(struct template *of, struct seat *seat)
@@ -711,29 +714,43 @@ static void seat_first(struct template *t, struct seat *seat)
         run_seated(run, seat);
 }
 
-/* 1: one run went on. */
-static int dispatch_one(struct template *t)
+static struct template *next_in_turn(const struct cloche_engine *engine, uint64_t after)
 {
-        struct cloche_run *run = TAILQ_FIRST(&t->waiting);
-        struct keeper_box_limits limits;
-        struct seat *seat;
+        struct template *t, *next = NULL;
 
-        if (!run || t->state != TEMPLATE_READY || t->engine->running >= t->engine->options.runs_max)
-                return 0;
-        limits = limits_of_box(&run->limits);
-        seat = find_seat(t, &limits);
-        t->spare_limits = limits;
-        t->has_spare_limits = 1;
-        if (seat)
-                seat_first(t, seat);
-        make_seats(t, &limits);
-        engine_refill_later(t->engine);
-        return seat != NULL;
+        TAILQ_FOREACH(t, &engine->templates, link)
+                if (t->waiting_count > 0 && t->state == TEMPLATE_READY && t->turn > after && (!next || t->turn < next->turn))
+                        next = t;
+        return next;
+}
+
+/* The template that was served longest ago first. It keeps a free place while its seat is still being made: one whose boxes come
+ * back at once would else take them all. 1: one run went on. */
+static int dispatch_one(struct cloche_engine *engine)
+{
+        struct template *t = next_in_turn(engine, 0);
+
+        for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
+                struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
+                struct seat *seat = find_seat(t, &limits);
+
+                t->spare_limits = limits;
+                t->has_spare_limits = 1;
+                if (seat) {
+                        t->turn = ++engine->turns;
+                        seat_first(t, seat);
+                }
+                make_seats(t, &limits);
+                engine_refill_later(engine);
+                if (seat)
+                        return 1;
+                t = next_in_turn(engine, t->turn);
+        }
+        return 0;
 }
 
 void templates_dispatch(struct cloche_engine *engine)
 {
-        struct template *t;
         int moved;
 
         if (engine->dispatching) {
@@ -744,15 +761,13 @@ void templates_dispatch(struct cloche_engine *engine)
         do {
                 moved = engine->dispatch_again;
                 engine->dispatch_again = 0;
-                TAILQ_FOREACH(t, &engine->templates, link)
-                        moved |= dispatch_one(t);
+                moved |= dispatch_one(engine);
         } while (moved || engine->dispatch_again);
         engine->dispatching = 0;
 }
 
 void template_seat_run(struct template *t, struct cloche_run *run)
 {
-        t->users++;
         t->used_ns = clock_now_ns();
         TAILQ_INSERT_TAIL(&t->waiting, run, link);
         t->waiting_count++;
@@ -766,7 +781,6 @@ void template_seat_run(struct template *t, struct cloche_run *run)
 
 void template_leave(struct template *t, struct cloche_run *run)
 {
-        t->users--;
         if (run->place == RUN_ACTIVE) {
                 TAILQ_REMOVE(&t->active, run, link);
                 t->active_count--;

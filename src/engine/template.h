@@ -37,6 +37,7 @@ struct template {
         unsigned crashes;        /* in a row, without a run between them */
         unsigned users;          /* prefixes held by the caller, prefixes beneath, runs */
         uint64_t used_ns;
+        uint64_t turn; /* when it was served last, counted */
         uint64_t memory_bytes;   /* when it became ready */
         struct trunk *trunk; /* from TEMPLATE_STARTING on; a broken one has none */
         struct channel channel;
@@ -67,14 +68,14 @@ void template_free(struct template *t);
 
 /* A run wants a seat; run_seated or run_failed follows, perhaps at once. */
 void template_seat_run(struct template *t, struct cloche_run *run);
-/* A run that waits or runs leaves. */
+/* A run that waits or runs leaves its place to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
 /* The box of a run that ended well may serve again; box and trunk are taken over. */
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
 
 /* For seat.c. */
-int template_furnish(const struct template *t, struct box *box, struct cloche_err *e);
+int template_furnish(const struct template *of, struct seat *seat, struct cloche_err *e);
 void template_seat_ready(struct template *t, struct seat *seat);
 void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);
 

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -36,6 +37,8 @@ struct helper {
         const struct box *parent;
         const struct jail_plan *plan;
         int go_fds[2], report_fd, tell_fd;
+        int is_inside; /* the user namespace of the root was joined already */
+        pid_t *inner;  /* shared: the helper that went in, when another went ahead */
 };
 
 static int join(int fd, int kind, const char *what, struct cloche_err *e)
@@ -59,7 +62,7 @@ static int become_owner(const struct keeper_state *keeper, struct cloche_err *e)
 static int join_template(const struct helper *h, struct cloche_err *e)
 {
         const struct box *root = &h->keeper->boxes[h->parent->root_box];
-        int r = join(root->user_fd, CLONE_NEWUSER, "user", e);
+        int r = h->is_inside ? 0 : join(root->user_fd, CLONE_NEWUSER, "user", e);
 
         if (r == 0)
                 r = join(root->root_fd, CLONE_NEWNS, "mount", e);
@@ -136,19 +139,53 @@ static _Noreturn void help(const struct helper *h)
 }
 
 /* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
-static pid_t fork_into(const struct keeper_state *keeper, int pid_fd)
+static pid_t fork_into(const struct helper *h)
 {
         pid_t pid;
         int code;
 
-        if (setns(pid_fd, CLONE_NEWPID) < 0)
+        if (setns(h->parent->pid_fd, CLONE_NEWPID) < 0)
                 return -1;
         pid = fork();
+        if (pid == 0)
+                help(h);
         code = errno;
-        if (pid != 0 && setns(keeper->own_pid_fd, CLONE_NEWPID) < 0)
+        if (setns(h->keeper->own_pid_fd, CLONE_NEWPID) < 0)
                 abort(); /* every later box would be in the wrong place */
         errno = code;
         return pid;
+}
+
+/* A child of the keeper, so that what it clones with CLONE_PARENT is one too. */
+static pid_t fork_beside(void)
+{
+        struct clone_args args = {.flags = CLONE_PARENT};
+
+        return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* An ordinary user's keeper has no right in its own namespaces, so a process goes ahead into the template's, which it owns. */
+static pid_t fork_into_owned(struct helper *h)
+{
+        struct told told = {0};
+        pid_t pid;
+
+        h->inner = mmap(NULL, sizeof(*h->inner), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (h->inner == MAP_FAILED)
+                return -1;
+        pid = fork();
+        if (pid != 0)
+                return pid;
+        if (join(h->keeper->boxes[h->parent->root_box].user_fd, CLONE_NEWUSER, "user", &told.err) == 0 &&
+            join(h->parent->pid_fd, CLONE_NEWPID, "pid", &told.err) == 0) {
+                h->is_inside = 1;
+                pid = fork_beside();
+                if (pid == 0)
+                        help(h);
+                *h->inner = pid;
+                _exit(pid < 0);
+        }
+        _exit(fd_send(h->tell_fd, &told, sizeof(told), NULL, 0) < 0);
 }
 
 static pid_t hear(int fd, int *ret_pidfd, struct cloche_err *e)
@@ -172,10 +209,16 @@ static pid_t hear(int fd, int *ret_pidfd, struct cloche_err *e)
         return -1;
 }
 
+static void reap(pid_t pid)
+{
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+}
+
 pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
                  int report_fd, int *ret_pidfd, struct cloche_err *e)
 {
-        struct helper h = {keeper, parent, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF};
+        struct helper h = {keeper, parent, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF, 0, NULL};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2];
         pid_t helper, pid;
@@ -184,14 +227,16 @@ pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const st
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
         ours_fd = pair[0];
         h.tell_fd = theirs_fd = pair[1];
-        helper = fork_into(keeper, parent->pid_fd);
+        helper = keeper->is_root ? fork_into(&h) : fork_into_owned(&h);
         if (helper < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "enter the template's pid namespace");
-        if (helper == 0)
-                help(&h);
         fd_close(&theirs_fd);
         pid = hear(ours_fd, ret_pidfd, e);
-        while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
-                ;
+        reap(helper);
+        if (h.inner && h.inner != MAP_FAILED) {
+                if (*h.inner > 0)
+                        reap(*h.inner);
+                munmap(h.inner, sizeof(*h.inner));
+        }
         return pid < 0 ? -1 : pid;
 }

@@ -9,7 +9,7 @@ F = "import os\ndef f(): return [os.getuid(), os.getpid() < 100, os.path.exists(
 
 def missing_guards():
     """What selftest says is not enforced for this user."""
-    parsed = json.loads(cli("selftest", "--json", prefix=ORDINARY_USER).stdout)
+    parsed = json.loads(cli("selftest", "--json", under=ORDINARY_USER).stdout)
     rows = parsed["guards"] if isinstance(parsed, dict) else parsed
     names = [row["name"] for row in rows if row["state"] != "enforced"]
     if not names:
@@ -19,12 +19,12 @@ def missing_guards():
 
 def rootless(code, function="f", **options):
     """Run with exactly the named guards optional."""
-    return call("python", code, function, prefix=ORDINARY_USER, optional=",".join(missing_guards()), **options)
+    return call("python", code, function, under=ORDINARY_USER, optional=",".join(missing_guards()), **options)
 
 
 def test_refuses_and_names_the_missing_guards():
     need_ordinary_user()
-    finished = cli(*call_words("python", F, "f"), prefix=ORDINARY_USER)
+    finished = cli(*call_words("python", F, "f"), under=ORDINARY_USER)
     assert finished.code not in (0, 124, 143) and not finished.stdout, finished
     line = finished.stderr.decode().strip()
     equal(len(line.splitlines()), 1, finished)
@@ -42,7 +42,7 @@ def test_one_missing_guard_not_named_is_still_refused():
     names = missing_guards()
     if len(names) < 2:
         skip("only one guard is missing")
-    finished = cli(*call_words("python", F, "f", optional=names[0]), prefix=ORDINARY_USER)
+    finished = cli(*call_words("python", F, "f", optional=names[0]), under=ORDINARY_USER)
     assert finished.code not in (0, 124, 143) and not finished.stdout, finished
     assert names[1] in finished.stderr.decode(), finished
 

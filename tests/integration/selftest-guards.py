@@ -45,7 +45,7 @@ def test_as_root_all_is_enforced():
 
 def test_an_ordinary_user_is_told_what_is_missing():
     need_ordinary_user()
-    rows = guards(prefix=ORDINARY_USER)
+    rows = guards(under=ORDINARY_USER)
     assert any(r["state"] != "enforced" for r in rows.values()), rows
     equal(rows["mount-namespace"]["state"], "enforced")
     equal(rows["seccomp"]["state"], "enforced")

@@ -81,9 +81,9 @@ def argv_options(options):
     return words
 
 
-def cli(*words, stdin=b"", bound=HANG, env=None, prefix=()):
-    """Run cloche to its end, however it ends."""
-    command = [*prefix, CLI, *map(str, words)]
+def cli(*words, stdin=b"", bound=HANG, env=None, under=()):
+    """Run cloche to its end, however it ends; under: the command that starts it."""
+    command = [*under, CLI, *map(str, words)]
     print("+ " + shlex.join(command), flush=True)
     finished = subprocess.run(command, input=stdin, capture_output=True, timeout=bound,
                               env=None if env is None else {**os.environ, **env})
@@ -118,10 +118,10 @@ def parse_result(finished):
     return result
 
 
-def call(language, code, function=None, *, stdin=b"", env=None, prefix=(), **options):
+def call(language, code, function=None, *, stdin=b"", env=None, under=(), **options):
     """cloche call … --json -> Result. Options are named as on the command line, with _ for -."""
     words = call_words(language, code, function, **options)
-    return parse_result(cli(*words, stdin=stdin, env=env, prefix=prefix))
+    return parse_result(cli(*words, stdin=stdin, env=env, under=under))
 
 
 def value_of(language, code, function=None, **options):
