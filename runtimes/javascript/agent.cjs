@@ -1,20 +1,23 @@
 'use strict'
-// The JavaScript agent: answers `call` on descriptor 3 (spec/values.md). What must work after user code ran (frames, values,
+// The JavaScript agent: answers requests on descriptor 3 (spec/agent.md). What must work after user code ran (frames, values,
 // errors) lives in a realm of its own, made here before that: whatever the user does to Array.prototype, JSON or Buffer is
-// not seen there. User code runs in the main realm, as in plain Node.
+// not seen there. User code runs in the main realm, as in plain Node; that of `evaluate` in a bare realm (realm.cjs). Started as
+// a template (template.cjs) the agent is forked, and goes on in the children.
 const fs = require('node:fs')
 const path = require('node:path')
 const util = require('node:util')
 const vm = require('node:vm')
 
-const realm = vm.createContext(Object.create(null), { name: 'agent' })
+const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
 
 // A file of this folder as a function of `host`, compiled in the agent's realm.
 function load (name, host) {
   const file = path.join(__dirname, name)
-  return vm.compileFunction(fs.readFileSync(file, 'utf8'), ['host'], { filename: file, parsingContext: realm })(host)
+  return vm.compileFunction(fs.readFileSync(file, 'utf8'), ['host'], { filename: file, parsingContext: agentContext })(host)
 }
 
+let Socket // loaded before code that declares something runs, for it may break what loads it
+let leave = process.reallyExit.bind(process)
 const host = {
   Array, ArrayBuffer, BigInt, Date, Error, Map, Object, Set, TypeError, RangeError, ReferenceError, SyntaxError, Uint8Array,
   typed: {
@@ -27,7 +30,8 @@ const host = {
   TextEncoder,
   TextDecoder,
   directory: __dirname,
-  exit: process.reallyExit.bind(process)
+  openSocket: (fd) => new Socket({ fd, readable: true, writable: false }),
+  exit: (code) => leave(code)
 }
 const values = load('values.cjs', host)
 const channel = load('channel.cjs', host)
@@ -36,21 +40,47 @@ const { scan } = load('scan.cjs', host)
 const signature = load('signature.cjs', { ...host, scan })
 const program = require('./program.cjs')
 
-const state = { id: undefined, answered: true, resultBytes: 0 }
+const INVALID = -32602
+const THREW = -32000
+const CANNOT_FORK = -32001
+const FRAME_BYTES_MAX = 1 << 30
+const state = { id: undefined, answered: true, resultBytes: 0, isBare: false, isPreparing: false, drained: false }
 const { setImmediate } = globalThis
 const stdio = [process.stdout, process.stderr]
+let template
+let realm
 
-// An id is answered once: by the result, the error, or what ended the process.
-function answer (write, ...rest) {
+// -- answers
+
+// An id is answered once: by the result, the error, or what ended the process. Nothing is iterated here: arrays of the main
+// realm iterate as its user says.
+function answer (write, a, b, c, d) {
   if (state.answered) return
   state.answered = true
-  write(state.id, ...rest)
+  write(state.id, a, b, c, d)
 }
 
 function sendError (thrown) {
+  if (state.isBare) return sendFailure(thrown)
   const data = errors.describe(thrown)
-  answer(channel.writeError, -32000, data.message, data)
+  answer(channel.writeError, THREW, data.message, data)
 }
+
+// In the contract's terms. What the realm did not describe is ours, or Node's.
+function sendFailure (thrown) {
+  const { code, name, message, stack, fields } = typeof thrown?.code === 'string' && thrown.code.startsWith('ERR_') && !host.types.isNativeError(thrown)
+    ? thrown
+    : { code: 'ERR_USER_CODE', ...named(errors.describe(thrown)) }
+  const data = { code, name, message }
+  let attachments = []
+  if (stack !== undefined) data.stack = stack
+  try {
+    if (fields !== undefined) ({ value: data.fields, attachments } = realm.values.encode(fields, state.resultBytes || 1 << 20, true))
+  } catch {}
+  answer(channel.writeError, THREW, message, data, attachments)
+}
+
+const named = ({ type, message, stack }) => ({ name: type, message, stack })
 
 function sendResult (value, signatureSource) {
   let encoded
@@ -60,7 +90,7 @@ function sendResult (value, signatureSource) {
     sendError(thrown)
     return
   }
-  answer(channel.writeResult, encoded.value, signatureSource, encoded.attachments)
+  answer(channel.writeResult, { value: encoded.value, signatureSource }, encoded.attachments)
 }
 
 async function collect (value) {
@@ -74,10 +104,71 @@ async function collect (value) {
   return value
 }
 
-async function call (params) {
-  const decode = (name) => values.decode(params[name], channel.attachments())
-  const request = { args: decode('args'), kwargs: decode('kwargs'), schema: decode('schema') }
-  const found = await program.load(params.code, params.filename, params.function, request, scan)
+// -- calls of the host
+
+const asked = new Map()
+let lastAsked = 0
+
+// Resolves to {value}, or rejects with {name, message, fields}; `coder` makes and reads what is sent.
+function ask (target, args, coder, references) {
+  if (state.isPreparing) throw new Error(`${target.slice(1).join('.')} cannot be called while the set-up runs`)
+  const sent = coder.encode(args, FRAME_BYTES_MAX, references)
+  const id = ++lastAsked
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve, reject, coder })
+    channel.listen(receive)
+    channel.ask(id, target, sent.value, sent.attachments)
+  })
+}
+
+function settle ({ id, result, error }) {
+  const found = asked.get(id)
+  if (found === undefined) return
+  asked.delete(id)
+  if (asked.size === 0 && !state.answered) channel.rest()
+  const decode = (value) => found.coder.decode(value, channel.attachments())
+  try {
+    if (error === undefined) found.resolve({ value: decode(result.value) })
+    else found.reject({ name: `${error.data?.name ?? 'Error'}`, message: `${error.data?.message ?? error.message}`, fields: error.data?.fields && decode(error.data.fields) })
+  } catch (thrown) {
+    found.reject(thrown)
+  }
+}
+
+function receive (message) {
+  if (message.method === undefined) settle(message)
+  else setImmediate(start, message)
+}
+
+// Declarations stay, for those a set-up made are of use in the runs after it.
+let declare
+async function declareAll ({ globals, imports }) {
+  if (Object.keys(globals).length + Object.keys(imports).length === 0) return
+  Socket ??= require('node:net').Socket
+  declare ??= require('./bridge.cjs').makeBridge({ ask: (target, args) => ask(target, args, values, false).then(({ value }) => value), program })
+  await declare(globals, imports)
+}
+
+function makeRealm (bridge) {
+  const { createRealm } = require('./realm.cjs')
+  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: channel.tell, values: (own) => load('values.cjs', own) })
+  return made
+}
+
+// -- requests
+
+function decoded (params, names, coder = values) {
+  const ranges = []
+  const given = { ...params }
+  for (let i = 0; i < names.length; i++) {
+    if (params[names[i]] !== undefined) given[names[i]] = coder.decode(params[names[i]], channel.attachments(), ranges)
+  }
+  return { globals: {}, imports: {}, ...given }
+}
+
+async function call (request) {
+  await declareAll(request)
+  const found = await program.load(request.code, request.filename, request.function, request, scan)
   if (found.body) return { value: await collect(found.value), source: 'convention' }
   const bound = signature.bind(found.fn, request)
   const value = await collect(found.fn.apply(found.self, bound.args))
@@ -85,39 +176,131 @@ async function call (params) {
   return { value, source: bound.source }
 }
 
-function start (message) {
-  state.id = message.id
-  state.answered = false
-  if (message.method !== 'call') {
-    answer(channel.writeError, -32601, `there is no method ${message.method}`)
+async function answerCall (params) {
+  const { value, source } = await call(decoded(params, ['args', 'kwargs', 'schema', 'globals', 'imports']))
+  sendResult(value, source)
+}
+
+async function answerPrepare (params) {
+  state.isPreparing = true
+  if (params.realm === 'bare') {
+    await evaluate('prepare', params)
+  } else {
+    const request = decoded(params, ['globals', 'imports'])
+    await declareAll(request)
+    await program.prepare(request.code, request.filename, scan)
+  }
+  state.isPreparing = false
+  answer(channel.writeResult, {})
+}
+
+function evaluate (method, params) {
+  state.isBare = true
+  Socket ??= require('node:net').Socket
+  realm ??= makeRealm()
+  return realm[method](decoded(params, ['globals', 'imports'], realm.values))
+}
+
+async function answerEvaluate (params) {
+  const { exports } = await evaluate('evaluate', params)
+  const sent = realm.encodeExports(exports, params.resultBytes)
+  answer(channel.writeResult, { exports: sent.value }, sent.attachments)
+}
+
+async function answerFreeze () {
+  const hindrance = template === undefined ? 'this process was not started as a template' : template.freeze()
+  if (hindrance !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, hindrance)
     return
   }
-  state.resultBytes = message.params.resultBytes
-  call(message.params).then(({ value, source }) => sendResult(value, source), sendError).then(next)
+  answer(channel.writeResult, {})
+  const isTemplate = template.children()
+  leave = process.reallyExit
+  channel.renew()
+  if (!isTemplate) await template.refresh({ call: rehearseCall })
+}
+
+const METHODS = { __proto__: null, call: answerCall, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze }
+
+async function start (message) {
+  state.id = message.id
+  state.answered = state.isBare = state.isPreparing = state.drained = false
+  const { method, params } = message
+  state.resultBytes = params?.resultBytes ?? 0
+  if (METHODS[method] === undefined) answer(channel.writeError, -32601, `there is no method ${method}`)
+  else if (typeof params !== 'object' || params === null) answer(channel.writeError, INVALID, 'params must be an object')
+  else {
+    try {
+      await METHODS[method](params)
+    } catch (thrown) {
+      sendError(thrown)
+    }
+  }
+  next()
 }
 
 // Between calls there is nothing to run but what the user left behind: waiting blocks on purpose.
 function next () {
+  if (channel.isListening()) return channel.listen(receive)
   const message = channel.read()
   if (message === undefined) host.exit(0)
   setImmediate(start, message)
 }
 
+// -- the process
+
 process.on('uncaughtException', (thrown) => {
   sendError(thrown)
   host.exit(1)
 })
-process.on('unhandledRejection', (thrown) => {
+process.on('unhandledRejection', (thrown, promise) => {
+  if (realm?.owns(promise)) return
   sendError(thrown)
   host.exit(1)
 })
 process.on('exit', (code) => {
   if (state.answered) return
-  const said = state.drained ? "the function's promise never settled" : `process.exit(${code}) was called before the function returned`
+  const [what, ended] = state.isPreparing ? ['set-up', 'ended'] : ['function', 'returned']
+  const said = state.drained ? `the ${what}'s promise never settled` : `process.exit(${code}) was called before the ${what} ${ended}`
   sendError(new Error(said))
 })
 process.on('beforeExit', () => {
-  state.drained = true
+  if (state.isBare && realm.stalled()) setImmediate(() => {})
+  else state.drained = true
 })
 for (const stream of stdio) stream._handle?.setBlocking?.(true) // what was printed is written before the result goes
-next()
+
+// -- being a template
+
+async function rehearseCall (code, name, args) {
+  const { value, attachments } = values.encode(args, 1 << 20)
+  const message = JSON.parse(JSON.stringify({ code, filename: 'main.js', function: name, args: value, kwargs: {}, schema: null, globals: {}, imports: {} }))
+  message.args = values.decode(message.args, attachments[0] ?? new Uint8Array(0), [])
+  try {
+    values.encode((await call(message)).value, 1 << 20)
+  } catch (thrown) {
+    errors.describe(thrown)
+  }
+}
+
+async function rehearseEvaluation (code) {
+  realm ??= makeRealm()
+  const globals = code.includes('$warm') ? { $warm: { kind: 'function' } } : {}
+  const { bridge, tell } = realm.connect((target, args) => ({ value: args }), () => {})
+  try {
+    realm.encodeExports((await realm.evaluate({ code, filename: 'main.js', resultBytes: 1 << 20, globals, imports: {} })).exports, 1 << 20)
+  } catch {}
+  realm.connect(bridge, tell)
+}
+
+async function begin () {
+  if (fs.existsSync('/run/cloche/libcloche-guest.so')) {
+    const { Template } = require('./template.cjs')
+    template = new Template()
+    await template.warmUp({ call: rehearseCall, evaluate: rehearseEvaluation })
+    program.withdraw()
+  }
+  next()
+}
+
+begin()

@@ -15,13 +15,34 @@ function retry (thrown) {
   Atomics.wait(pause, 0, 0, 1)
 }
 
-function readFull (size) {
-  const bytes = new host.Uint8Array(size)
+// -- what came: bytes that a socket read are here until a frame is whole
+
+let chunks = []
+let size = 0
+
+function take (wanted) {
+  const bytes = new host.Uint8Array(wanted)
   let at = 0
-  while (at < size) {
+  while (at < wanted) {
+    const part = chunks[0].subarray(0, wanted - at)
+    bytes.set(part, at)
+    at += part.length
+    if (part.length === chunks[0].length) chunks.shift()
+    else chunks[0] = chunks[0].subarray(part.length)
+  }
+  size -= wanted
+  return bytes
+}
+
+function readFull (wanted) {
+  if (size >= wanted) return take(wanted)
+  const bytes = new host.Uint8Array(wanted)
+  let at = size
+  bytes.set(take(size))
+  while (at < wanted) {
     let n = 0
     try {
-      n = readSync(FD, bytes, at, size - at, null)
+      n = readSync(FD, bytes, at, wanted - at, null)
     } catch (thrown) {
       retry(thrown)
       continue
@@ -45,16 +66,50 @@ function writeFull (bytes) {
 
 const u32 = (bytes, at) => (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0
 
-// The next message, or undefined at the end of the stream.
+function message (body, json) {
+  current = body.subarray(json)
+  return JSON.parse(decodeText(body.subarray(0, json)))
+}
+
+// The next message, or undefined at the end of the stream. Waits for it.
 function read () {
   const head = readFull(8)
   if (head === undefined) return undefined
-  const size = u32(head, 4)
   const body = readFull(u32(head, 0) - 4)
-  if (body === undefined) return undefined
-  current = body.subarray(size)
-  return JSON.parse(decodeText(body.subarray(0, size)))
+  return body === undefined ? undefined : message(body, u32(head, 4))
 }
+
+// -- while code runs that asked the host something, answers come through the event loop
+
+let socket
+let head
+
+function feed (bytes, deliver) {
+  chunks.push(new host.Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))
+  size += bytes.length
+  for (;;) {
+    if (head === undefined && size < 8) return
+    head ??= take(8)
+    if (size < u32(head, 0) - 4) return
+    const body = take(u32(head, 0) - 4)
+    const json = u32(head, 4)
+    head = undefined
+    deliver(message(body, json))
+  }
+}
+
+// The event loop lives while something is awaited.
+function listen (deliver) {
+  if (socket === undefined) {
+    socket = host.openSocket(FD)
+    socket.on('data', (bytes) => feed(bytes, deliver))
+    socket.on('error', () => host.exit(1))
+    socket.on('end', () => host.exit(0))
+  }
+  socket.ref()
+}
+
+const rest = () => { socket?.unref() }
 
 function write (message, attachments) {
   const json = encodeText(JSON.stringify(message))
@@ -74,7 +129,21 @@ function write (message, attachments) {
 }
 
 // Messages are made here: an object of the main realm would be written as its user's toJSON says.
-const writeResult = (id, value, signatureSource, attachments) => write({ jsonrpc: '2.0', id, result: { value, signatureSource } }, attachments)
-const writeError = (id, code, message, data) => write({ jsonrpc: '2.0', id, error: { code, message, data } }, [])
+function texts (list) {
+  const own = []
+  for (let i = 0; i < list.length; i++) own[i] = list[i]
+  return own
+}
+const writeResult = (id, result, attachments = []) => write({ jsonrpc: '2.0', id, result: { ...result } }, attachments)
+const writeError = (id, code, text, data, attachments = []) => write({ jsonrpc: '2.0', id, error: { code, message: text, data: data && { ...data } } }, attachments)
+const ask = (id, target, args, attachments) => write({ jsonrpc: '2.0', id, method: 'bridge', params: { target: texts(target), args, kwargs: {} } }, attachments)
+const tell = (method, params) => write({ jsonrpc: '2.0', method, params: { ...params } }, [])
 
-return { read, writeResult, writeError, attachments: () => current }
+// A forked child has another socket on the same number.
+function renew () {
+  chunks = []
+  size = 0
+  socket = head = undefined
+}
+
+return { read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, tell, renew, attachments: () => current }

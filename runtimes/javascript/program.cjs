@@ -9,9 +9,14 @@ const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Fu
 const isName = (text) => /^[A-Za-z_$][\w$]*$/.test(text)
 const isPublic = (name) => !name.startsWith('_')
 
-// Node's own resolution from the working directory: built-ins, virtual files, node_modules.
+// What the host offers for import, by specifier: namespaces.
+const offered = new Map()
+const offer = (specifier, namespace) => offered.set(specifier, namespace)
+
+// Node's own resolution from the working directory: what the host offers, built-ins, virtual files, node_modules.
 function importer (file, require) {
   return async (specifier) => {
+    if (offered.has(specifier)) return offered.get(specifier)
     const bare = specifier.replace(/^node:/, '')
     if (builtinModules.includes(bare)) return import(specifier)
     if (specifier.startsWith('file:') || specifier.startsWith('data:')) return import(specifier)
@@ -19,15 +24,32 @@ function importer (file, require) {
   }
 }
 
+function requirer (file) {
+  const require = createRequire(file)
+  if (offered.size === 0) return require
+  return Object.assign((specifier) => offered.has(specifier) ? offered.get(specifier) : require(specifier), require)
+}
+
 async function loadModule (code, file, importModule) {
   const options = { identifier: file, importModuleDynamically: importModule, initializeImportMeta (meta) { meta.url = pathToFileURL(file).href } }
   const module = new vm.SourceTextModule(code, options)
   await module.link(async (specifier) => {
     const space = await importModule(specifier)
-    const names = Object.keys(space)
-    const synthetic = new vm.SyntheticModule(names, function () { for (const name of names) this.setExport(name, space[name]) }, { identifier: specifier })
-    return synthetic
+    return synthetic(specifier, space)
   })
+  await module.evaluate()
+  return module.namespace
+}
+
+function synthetic (identifier, members) {
+  const names = Object.keys(members)
+  return new vm.SyntheticModule(names, function () { for (const name of names) this.setExport(name, members[name]) }, { identifier })
+}
+
+// A module that exports the members.
+async function namespaceOf (specifier, members) {
+  const module = synthetic(specifier, members)
+  await module.link(() => {})
   await module.evaluate()
   return module.namespace
 }
@@ -37,7 +59,7 @@ const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname', '
 // As a CommonJS module, whose scope stays open for looking names up: `$find` takes the eval of its end.
 function loadScript (code, names, given, importModule) {
   let evaluate
-  const values = [given.module.exports, given.require, given.module, given.file, path.dirname(given.file), given.args, given.kwargs, (fn) => { evaluate = fn }]
+  const values = [...valuesOf(given), (fn) => { evaluate = fn }]
   const fn = vm.compileFunction(`${code}\n;$find((name) => eval(name))`, PARAMETERS, { filename: given.shown, importModuleDynamically: importModule })
   fn.apply(given.module.exports, values)
   return (name) => {
@@ -53,10 +75,12 @@ function loadScript (code, names, given, importModule) {
 // Code that is a function's body. With return or await it is one; else its last expression is the value.
 function runBody (code, given, facts, importModule) {
   const options = { filename: given.shown, importModuleDynamically: importModule }
-  const values = [given.module.exports, given.require, given.module, given.file, path.dirname(given.file), given.args, given.kwargs]
+  const values = valuesOf(given)
   if (!facts.hasReturn && !facts.hasAwait) {
-    PARAMETERS.slice(0, -1).forEach((name, i) => Object.defineProperty(globalThis, name, { value: values[i], writable: true, configurable: true }))
-    return new vm.Script(code, options).runInThisContext()
+    expose(values)
+    // In a block what the code declares does not collide with what a set-up declared.
+    const text = prepared ? `{${code}\n}` : code
+    return new vm.Script(text, prepared ? { ...options, columnOffset: -1 } : options).runInThisContext()
   }
   const head = `(async function (${PARAMETERS.slice(0, -1).join(', ')}) {`
   const text = facts.hasReturn ? code : withReturn(code)
@@ -125,13 +149,22 @@ function fromScript (code, given, wanted, facts, importModule) {
   return byName(name, get, [...new Set([...known, ...facts.functions])])
 }
 
+function givenFor (filename, request) {
+  const file = path.join(process.cwd(), filename)
+  const module = { exports: {}, id: '.', filename: file, loaded: false, children: [], paths: [] }
+  return { module, require: requirer(file), file, shown: filename, args: request?.args, kwargs: request?.kwargs }
+}
+
+const valuesOf = (given) => [given.module.exports, given.require, given.module, given.file, path.dirname(given.file), given.args, given.kwargs]
+const expose = (values) => {
+  PARAMETERS.slice(0, -1).forEach((name, i) => Object.defineProperty(globalThis, name, { value: values[i], writable: true, configurable: true }))
+}
+const withdraw = () => { for (const name of PARAMETERS) delete globalThis[name] }
+
 async function load (code, filename, wanted, request, scan) {
   const facts = scan(code)
-  const file = path.join(process.cwd(), filename)
-  const require = createRequire(file)
-  const module = { exports: {}, id: '.', filename: file, loaded: false, children: [], paths: [] }
-  const given = { module, require, file, shown: filename, args: request.args, kwargs: request.kwargs }
-  const importModule = importer(file, require)
+  const given = givenFor(filename, request)
+  const importModule = importer(given.file, given.require)
   if (facts.isModule) return fromModule(code, given, wanted, importModule)
   if (wanted !== null || facts.functions.length || facts.usesExports) {
     const found = fromScript(code, given, wanted, facts, importModule)
@@ -141,4 +174,34 @@ async function load (code, filename, wanted, request, scan) {
   return { body: true, value: runBody(code, given, facts, importModule) }
 }
 
-module.exports = { load }
+// -- set-up: what it declares at its top, or exports, is global for what runs after it
+
+let prepared = false
+const publish = (space) => {
+  for (const name of Object.keys(space)) {
+    if (name !== 'default') Object.defineProperty(globalThis, name, { value: space[name], writable: true, enumerable: true, configurable: true })
+  }
+}
+
+async function prepare (code, filename, scan) {
+  const facts = scan(code)
+  const given = givenFor(filename)
+  const importModule = importer(given.file, given.require)
+  prepared = true
+  if (facts.isModule) return publish(await loadModule(code, given.shown, importModule))
+  expose(valuesOf(given).slice(0, 5))
+  const options = { filename: given.shown, importModuleDynamically: importModule }
+  if (facts.hasAwait) publish(await awaiting(code, facts, options))
+  else new vm.Script(code, options).runInThisContext({ displayErrors: false })
+  const { exports } = given.module
+  if (exports !== null && typeof exports === 'object') publish(exports)
+}
+
+// A script has no await at its top, an async function has; its names are handed out at its end.
+function awaiting (code, facts, options) {
+  const names = [...new Set([...facts.functions, ...facts.bindings])].filter(isName)
+  const head = '(async () => {'
+  return new vm.Script(`${head}${code}\n;return { ${names.join(', ')} }\n})`, { ...options, columnOffset: -head.length }).runInThisContext()()
+}
+
+module.exports = { load, prepare, withdraw, importer, loadModule, namespaceOf, offer }

@@ -143,9 +143,9 @@ static void on_check(uv_check_t *check)
         struct cloche_run *run;
 
         while ((run = TAILQ_FIRST(&engine->ended))) {
-                TAILQ_REMOVE(&engine->ended, run, ended_link);
-                run->told = RUN_TOLD;
-                run->on_end(run->data, run);
+                run_conclude(run);
+                if (run->on_end)
+                        run->on_end(run->data, run);
         }
 }
 

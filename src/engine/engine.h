@@ -24,7 +24,7 @@ struct cloche_engine {
         uint32_t optional_guards;
         uv_loop_t loop;
         uv_poll_t keeper_poll;
-        uv_check_t ended_check; /* callbacks of ended runs, outside of everything else */
+        uv_check_t ended_check; /* runs that ended are concluded and told of here, outside of everything else */
         unsigned runs; /* alive */
         struct {
                 unsigned runs_max, queue_max, spares;
@@ -71,8 +71,10 @@ struct cloche_run {
         uint64_t started_ns, ended_ns;
         void (*on_end)(void *data, cloche_run *run);
         void *data;
-        enum { RUN_UNTOLD, RUN_TO_BE_TOLD, RUN_TOLD } told;
-        int waited, is_freed;
+        int is_queued, is_concluded, waited, is_freed;
+        int code; /* these three once it is concluded */
+        cloche_result *result;
+        struct cloche_err error;
 
         /* Of a run that is forked from a template. */
         struct template *template;
@@ -160,6 +162,8 @@ void streams_done(struct cloche_run *run);
 
 /* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+/* Close the books of a run that has ended, and give its place and its box to others. */
+void run_conclude(struct cloche_run *run);
 /* What a template has to say to its runs. */
 void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */
 void run_exited(struct cloche_run *run, const struct init_answer *exit);

@@ -78,13 +78,8 @@ static void end(struct cloche_run *run, enum run_end why)
         run->ended_ns = clock_now_ns();
         if (!run->started_ns)
                 run->started_ns = run->ended_ns;
-        if (run->on_end && run->told == RUN_UNTOLD) {
-                run->told = RUN_TO_BE_TOLD;
-                TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
-        }
-        /* Its place is another's, whenever the caller comes for the result. */
-        if (run->template)
-                template_leave(run->template, run);
+        run->is_queued = 1;
+        TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
         uv_stop(&run->engine->loop);
 }
 
@@ -663,7 +658,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         return result_make(run, &usage, &quiet, list, ret, e);
 }
 
-static int conclude(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
+static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->end == RUN_END_FAILED)
                 return give_up(run, e);
@@ -673,10 +668,25 @@ static int conclude(struct cloche_run *run, cloche_result **ret, struct cloche_e
         return close_books(run, ret, e);
 }
 
+static void leave_queue(struct cloche_run *run)
+{
+        if (run->is_queued)
+                TAILQ_REMOVE(&run->engine->ended, run, ended_link);
+        run->is_queued = 0;
+}
+
+void run_conclude(struct cloche_run *run)
+{
+        leave_queue(run);
+        if (run->is_concluded)
+                return;
+        run->is_concluded = 1;
+        run->code = close_run(run, &run->result, &run->error);
+        let_go(run);
+}
+
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
-        int r;
-
         if (run->waited)
                 return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
         while (!run->ended) {
@@ -685,10 +695,16 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
+        run_conclude(run);
         run->waited = 1;
-        r = conclude(run, ret, e);
-        let_go(run);
-        return r;
+        if (run->code < 0) {
+                if (e)
+                        *e = run->error;
+                return run->code;
+        }
+        *ret = run->result;
+        run->result = NULL;
+        return 0;
 }
 
 void cloche_run_cancel(cloche_run *run)
@@ -709,8 +725,8 @@ void cloche_run_free(cloche_run *run)
         if (!run)
                 return;
         run->ended = 1;
-        if (run->told == RUN_TO_BE_TOLD)
-                TAILQ_REMOVE(&run->engine->ended, run, ended_link);
+        leave_queue(run);
+        cloche_result_free(run->result);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
         if (run->trunk)

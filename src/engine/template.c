@@ -155,6 +155,16 @@ static void tell_beneath(struct template *t)
                         advance(other);
 }
 
+static int is_waited_for(const struct template *t)
+{
+        const struct template *other;
+
+        TAILQ_FOREACH(other, &t->engine->templates, link)
+                if (other->parent == t && other->state == TEMPLATE_STARTING && !other->trunk)
+                        return 1;
+        return 0;
+}
+
 /* It cannot be brought up: its set-up fails, or the host lacks something. */
 static void break_down(struct template *t, const struct cloche_err *e)
 {
@@ -178,7 +188,7 @@ static void crash(struct template *t, const struct cloche_err *e)
         TAILQ_FOREACH(run, &t->active, link)
                 run_template_died(run);
         t->state = TEMPLATE_IDLE;
-        if (t->waiting_count > 0)
+        if (t->waiting_count > 0 || is_waited_for(t))
                 template_start(t);
 }
 

@@ -6,5 +6,5 @@ const { existsSync } = fs
 fs.existsSync = (path) => path === LIBRARY || existsSync(path)
 process.dlopen = (module) => {
   const exit = process.reallyExit.bind(process)
-  module.exports = { start: () => 1, freeze: () => undefined, collapse: () => 0, children: () => 0, isAsked: () => 0, pid: () => process.pid, exit, exitCode () {} }
+  module.exports = { start: () => 1, freeze: () => undefined, children: () => 0, isAsked: () => 0, pid: () => process.pid, exit, exitCode () {} }
 }

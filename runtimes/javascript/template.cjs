@@ -1,0 +1,183 @@
+'use strict'
+// Being a template: what is loaded and rehearsed before the fork, and what siblings must not share after it. The delicate part
+// is in libcloche-guest (src/guest/node.c).
+const crypto = require('node:crypto')
+const v8 = require('node:v8')
+const vm = require('node:vm')
+
+const LIBRARY = '/run/cloche/libcloche-guest.so'
+const REHEARSALS = 60
+const UUIDS_CACHED = 128
+const INTEGERS_CACHED = 1024
+const OWN_FLAGS = /^--(single-threaded|v8-pool-size=)/
+const MODULES = [
+  'assert', 'async_hooks', 'buffer', 'child_process', 'crypto', 'events', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'os', 'path',
+  'perf_hooks', 'querystring', 'readline', 'stream', 'stream/promises', 'string_decoder', 'timers/promises', 'tty', 'url', 'util', 'worker_threads', 'zlib'
+]
+// Getters that load what they stand for.
+const GLOBALS = ['fetch', 'Headers', 'Request', 'Response', 'FormData', 'WebSocket', 'crypto', 'ReadableStream', 'TextDecoderStream', 'CompressionStream', 'Blob', 'BroadcastChannel']
+
+const CALLS = [
+  ['args', null, [1, 'two', 3.5, null, [true], { key: 1, bytes: new Uint8Array(3) }]],
+  ['function f(a, b = 2, ...rest) { return { a, b: [b, rest], map: new Map([[1, new Set([1])]]), date: new Date(0), n: 1n } }', null, [1, 'x']],
+  ['const util = require("util"); class A {}\nasync function g(x) { await null; return [String(x), JSON.stringify(x), util.inspect(x)] }', 'g', [{ k: [1, 2] }]],
+  ['exports.api = { add: (a, b) => a + b }', 'api.add', [1, 2]],
+  ['import os from "os"\nexport default (x) => [x, typeof os]', null, ['y']],
+  ['function h() { throw new TypeError("no") }', 'h', []],
+  ['[1, 2, 3].map((x) => x * 2).reduce((a, b) => a + b)', null, []],
+  ['const t = await Promise.resolve(5)\nt + 1', null, []]
+]
+const PLAIN_CALLS = CALLS.slice(1, 3)
+const EVALUATED = [
+  'export default 1', 'export const a = [1, "x", { y: new Map([[1, 2]]) }], b = new Date(0)\nexport default async function () {}', 'throw new TypeError("no")',
+  'console.log("x", { a: [1] }); export default await new Promise((resolve) => setTimeout(resolve, 0, [1, "a", { b: 2n }]))',
+  'const given = await $warm(1, { a: [2] }); delete globalThis.$warm; export default given', 'export default JSON.stringify({ u: new URL("http://a/b"), r: Math.random() })',
+  'this is no program'
+]
+
+// -- numbers that siblings must not share
+
+const state = new Uint32Array(4)
+let seeded = false
+// V8 seeds its own once per realm, and children would go on with the same numbers.
+function random () {
+  if (!seeded) crypto.randomFillSync(state)
+  seeded = true
+  const t = (state[0] + state[1] + state[3]++) | 0
+  state[0] = state[1] ^ (state[1] >>> 9)
+  state[1] = state[2] + (state[2] << 3)
+  state[2] = ((state[2] << 21) | (state[2] >>> 11)) + t
+  return (t >>> 0) / 4294967296 + (state[0] & 0x1fffff) / 9007199254740992
+}
+
+// Node draws random bytes ahead for these two. What a set-up left of them is used up in each child.
+const cached = { randomUUID: UUIDS_CACHED, randomInt: INTEGERS_CACHED }
+const used = new Set()
+const plain = { randomUUID: crypto.randomUUID, randomInt: crypto.randomInt }
+const webUUID = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'randomUUID')
+
+function watchRandom () {
+  Object.defineProperty(Math, 'random', { value: { random }.random, writable: true, configurable: true })
+  for (const name of Object.keys(cached)) {
+    crypto[name] = { [name] (...args) {
+      used.add(name)
+      return plain[name](...args)
+    } }[name]
+  }
+  Object.defineProperty(Object.getPrototypeOf(globalThis.crypto), 'randomUUID', { ...webUUID, value: { randomUUID () {
+    used.add('randomUUID')
+    return webUUID.value.call(this)
+  } }.randomUUID })
+  require('node:module').syncBuiltinESMExports()
+}
+
+function renewRandom () {
+  seeded = false
+  for (const name of used) for (let left = cached[name]; left > 0; left--) plain[name](name === 'randomInt' ? 2 : undefined)
+}
+
+// -- clocks: a child's begin with it
+
+function renewClock () {
+  const prototype = Object.getPrototypeOf(performance)
+  const { now } = Object.getPrototypeOf(performance)
+  const origin = now.call(performance)
+  const timeOrigin = performance.timeOrigin + origin
+  const define = (name, descriptor) => Object.defineProperty(prototype, name, { ...Object.getOwnPropertyDescriptor(prototype, name), ...descriptor })
+  define('now', { value: { now () { return now.call(this) - origin } }.now })
+  define('timeOrigin', { get () { return timeOrigin } })
+  const uptime = process.uptime
+  const born = uptime()
+  process.uptime = { uptime: () => uptime() - born }.uptime
+}
+
+// -- what cannot be forked and libcloche-guest does not see
+
+const workers = new Set()
+require('node:diagnostics_channel').subscribe('worker_threads', ({ worker }) => {
+  workers.add(worker)
+  worker.once('exit', () => workers.delete(worker))
+})
+
+function hindrance () {
+  if (workers.size > 0) return 'a worker thread is alive'
+  const requests = process._getActiveRequests().map((request) => request.constructor.name)
+  return requests.length > 0 ? `requests are under way: ${requests.join(', ')}` : undefined
+}
+
+class Template {
+  constructor () {
+    const library = { exports: {} }
+    process.dlopen(library, LIBRARY)
+    this.library = library.exports
+    const started = this.library.start()
+    if (started !== 1) throw new Error(`cannot become a template: ${started}`)
+    watchRandom()
+    this.mute()
+    process.execArgv = process.execArgv.filter((flag) => !OWN_FLAGS.test(flag)) // which forks of the user's code would inherit
+    v8.setFlagsFromString('--no-flush-bytecode')
+    v8.setFlagsFromString('--expose-gc')
+    this.gc = vm.runInNewContext('gc')
+    v8.setFlagsFromString('--no-expose-gc') // or each new realm would have it
+  }
+
+  // Nobody reads what a template prints; a pipe that nobody reads would be an error.
+  mute () {
+    for (const stream of [process.stdout, process.stderr]) {
+      stream._write = (chunk, encoding, done) => done()
+      stream._writev = (chunks, done) => done()
+    }
+  }
+
+  unmute () {
+    for (const stream of [process.stdout, process.stderr]) {
+      delete stream._write
+      delete stream._writev
+    }
+  }
+
+  preload () {
+    for (const name of MODULES) require(`node:${name}`)
+    for (const name of GLOBALS) void globalThis[name] // eslint-disable-line no-void
+    return fetch('data:,x').then((response) => response.text())
+  }
+
+  // Code that has run is compiled, and writes less memory in a child.
+  async warmUp ({ call, evaluate }) {
+    await this.preload()
+    for (let i = 0; i < REHEARSALS; i++) {
+      for (const [code, name, args] of CALLS) await call(code, name, args)
+      if (i < REHEARSALS / 4) for (const code of EVALUATED) await evaluate(code)
+    }
+    used.clear()
+  }
+
+  // In a child that nobody has asked yet: the memory that a call writes to becomes its own before the call comes. Code of
+  // a set-up ran in this process: nothing is rehearsed that could meet it.
+  async refresh ({ call }) {
+    for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
+  }
+
+  // undefined, or what stands in the way.
+  freeze () {
+    this.gc()
+    this.gc()
+    return hindrance() ?? this.library.freeze(3)
+  }
+
+  // Returns in a child only: whether it is to be a template too.
+  children () {
+    const isTemplate = this.library.children() === 1
+    const { pid, exit } = this.library
+    Object.defineProperty(process, 'pid', { value: pid(), enumerable: true, configurable: true })
+    process.reallyExit = (code) => exit(code ?? 0) // Node's own way out waits for threads that are not there
+    process.on('exit', (code) => this.library.exitCode(code))
+    process.chdir('.') // Node remembers the working directory
+    renewRandom()
+    renewClock()
+    if (!isTemplate) this.unmute()
+    return isTemplate
+  }
+}
+
+module.exports = { Template, LIBRARY }

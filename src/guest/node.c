@@ -1,0 +1,409 @@
+/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in a template and its children.
+ * What Node exports is declared here, weak: there are no headers of Node to build with, and other interpreters, which load this
+ * library too, have none of it. Node's own state is V8's heap, an event loop (libuv) and OpenSSL's random numbers. */
+#include "guest.h"
+
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WEAK __attribute__((weak))
+#define DESCRIPTORS_MAX 256
+#define STALE_MAX 64
+#define SEED_BYTES 32
+#define POOL_SIZE "UV_THREADPOOL_SIZE"
+#define CHILD_THREADS_MAX 2
+#define TABLE_MAX 64
+
+typedef struct napi_env__ *napi_env;
+typedef struct napi_value__ *napi_value;
+typedef struct napi_callback_info__ *napi_callback_info;
+typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
+
+WEAK int napi_create_function(napi_env, const char *, size_t, napi_callback, void *, napi_value *);
+WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
+WEAK int napi_create_double(napi_env, double, napi_value *);
+WEAK int napi_create_string_utf8(napi_env, const char *, size_t, napi_value *);
+WEAK int napi_get_undefined(napi_env, napi_value *);
+WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
+WEAK int napi_get_value_int32(napi_env, napi_value, int *);
+WEAK int napi_add_env_cleanup_hook(napi_env, void (*)(void *), void *);
+WEAK int napi_get_uv_event_loop(napi_env, void **);
+WEAK int uv_loop_fork(void *);
+WEAK int uv_backend_fd(const void *);
+WEAK void uv_update_time(void *);
+WEAK void RAND_add(const void *, int, double);
+WEAK extern void *node_platform_table[] __asm__("_ZTVN4node12NodePlatformE");
+WEAK int node_worker_threads(void *) __asm__("_ZN4node12NodePlatform21NumberOfWorkerThreadsEv");
+
+CLOCHE_GUEST_API napi_value napi_register_module_v1(napi_env env, napi_value exports);
+
+static struct {
+        unsigned char is_own[DESCRIPTORS_MAX]; /* by number: Node's, from its start */
+        int channel_fd; /* kept apart from number 3, which a child gets anew */
+        /* Of event loops whose threads are not there in a child. */
+        struct stale {
+                int fd;
+                ino_t pipe; /* 0: none */
+        } stale[STALE_MAX];
+        size_t stale_count;
+        int highest_fd; /* of any event loop */
+        int plug_fds[STALE_MAX]; /* numbers below it that were free */
+        size_t plug_count;
+        int exit_code;
+        int is_child;
+        char pool_size[16];
+} node = {.channel_fd = -EBADF};
+
+static napi_value number(napi_env env, double value)
+{
+        napi_value ret = NULL;
+
+        napi_create_double(env, value, &ret);
+        return ret;
+}
+
+static int int_argument(napi_env env, napi_callback_info info, int otherwise)
+{
+        size_t count = 1;
+        napi_value argument = NULL;
+        int ret = otherwise;
+
+        napi_get_cb_info(env, info, &count, &argument, NULL, NULL);
+        if (count > 0)
+                napi_get_value_int32(env, argument, &ret);
+        return ret;
+}
+
+static void *loop_of(napi_env env)
+{
+        void *loop = NULL;
+
+        napi_get_uv_event_loop(env, &loop);
+        return loop;
+}
+
+/* -- descriptors of loops other than the main one --------------------------------------------------------------- */
+
+static ino_t inode_of(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+}
+
+/* Whether the main loop watches it, or it is the other end of a pipe that it watches. uv_loop_fork makes those anew.
+ * proc_pid_fdinfo(5): "tfd: N" for each descriptor that an epoll instance watches. */
+static int is_of_loop(int fd, int epoll_fd, int is_pipe)
+{
+        char path[64], line[256];
+        FILE *info;
+        int watched, ret = fd == epoll_fd;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll_fd);
+        info = fopen(path, "re");
+        if (!info)
+                return 1;
+        while (!ret && fgets(line, sizeof(line), info))
+                ret = sscanf(line, "tfd: %d", &watched) == 1 && (watched == fd || (is_pipe && inode_of(watched) == inode_of(fd)));
+        fclose(info);
+        return ret;
+}
+
+static void remember_own(void)
+{
+        for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
+                node.is_own[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Whoever has them can write what a loop of the template takes for its own: pointers, on the pipe of its signals. */
+static void find_stale(int epoll_fd)
+{
+        DIR *dir = opendir("/proc/self/fd");
+        char target[64];
+
+        if (!dir)
+                return;
+        for (struct dirent *entry; (entry = readdir(dir));) {
+                ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+                int fd = atoi(entry->d_name), is_pipe;
+
+                target[n < 0 ? 0 : n] = '\0';
+                is_pipe = strncmp(target, "pipe:", 5) == 0;
+                if (fd <= CLOCHE_GUEST_CHANNEL_FD || fd >= DESCRIPTORS_MAX || !node.is_own[fd] ||
+                    (!is_pipe && strcmp(target, "anon_inode:[eventpoll]") != 0 && strcmp(target, "anon_inode:[eventfd]") != 0))
+                        continue;
+                if (fd > node.highest_fd)
+                        node.highest_fd = fd;
+                if (node.stale_count < STALE_MAX && !is_of_loop(fd, epoll_fd, is_pipe))
+                        node.stale[node.stale_count++] = (struct stale){.fd = fd, .pipe = is_pipe ? inode_of(fd) : 0};
+        }
+        closedir(dir);
+}
+
+/* With no lower number free, what libuv closes and opens again in a child keeps its number, by which cloche_guest_freeze knows
+ * the interpreter's own. */
+static void plug_holes(void)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        while (fd >= 0 && fd < node.highest_fd && node.plug_count < STALE_MAX) {
+                node.plug_fds[node.plug_count++] = fd;
+                fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        }
+        fd_close(&fd);
+}
+
+static void pull_plugs(void)
+{
+        while (node.plug_count > 0)
+                close(node.plug_fds[--node.plug_count]);
+}
+
+/* Their numbers stay taken: what still knows them may write to them. */
+static void replace_stale(void)
+{
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        for (size_t i = 0; i < node.stale_count; i++) {
+                const struct stale *s = &node.stale[i];
+
+                if (s->pipe && inode_of(s->fd) != s->pipe)
+                        continue; /* libuv made it anew when it was told of the fork */
+                if (null_fd < 0 || dup3(null_fd, s->fd, O_CLOEXEC) < 0)
+                        close(s->fd);
+        }
+        fd_close(&null_fd);
+        node.stale_count = 0;
+}
+
+/* -- memory ----------------------------------------------------------------------------------------------------- */
+
+/* V8 marks its heap as not to be copied by fork(2): VmFlags "dc". */
+static void make_forkable(void)
+{
+        FILE *maps = fopen("/proc/self/smaps", "re");
+        unsigned long from = 0, to = 0, a, b;
+        char line[512];
+
+        if (!maps)
+                return;
+        while (fgets(line, sizeof(line), maps))
+                if (sscanf(line, "%lx-%lx ", &a, &b) == 2) {
+                        from = a;
+                        to = b;
+                } else if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc")) {
+                        madvise((void *)from, to - from, MADV_DOFORK);
+                }
+        fclose(maps);
+}
+
+/* -- worker threads ----------------------------------------------------------------------------------------------- */
+
+static int no_worker_threads(void *platform)
+{
+        (void)platform;
+        return 0;
+}
+
+/* Node has one worker thread for V8 at least, whatever its command line says. A child has none, but V8 would still hand over
+ * parts of each garbage collection (and do them itself in the end), and Node would wait for ever for those to be done before
+ * it lets an event loop end. So V8 is told that there are none: by the platform's table of virtual functions, which is
+ * the only place where that can be said. Where Node has no such table things stay as they are. */
+static void hide_worker_threads(void)
+{
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+        if (!node_platform_table || !node_worker_threads)
+                return;
+        for (size_t i = 2; i < TABLE_MAX && node_platform_table[i]; i++) {
+                void **place = &node_platform_table[i];
+                char *from = (char *)((uintptr_t)place & ~(page - 1));
+
+                if (*place != (void *)(uintptr_t)node_worker_threads)
+                        continue;
+                if (mprotect(from, page, PROT_READ | PROT_WRITE) < 0)
+                        return;
+                *place = (void *)(uintptr_t)no_worker_threads;
+                mprotect(from, page, PROT_READ);
+                return;
+        }
+}
+
+/* libuv's own threads cannot be stopped once a set-up has used them, and a child starts others when it needs some. In templates
+ * there is one of them at most, so that no other thread passes for one. */
+static void limit_pool(void)
+{
+        const char *size = getenv(POOL_SIZE);
+
+        snprintf(node.pool_size, sizeof(node.pool_size), "%s", size ? size : "");
+        setenv(POOL_SIZE, "1", 1);
+}
+
+static void free_pool(void)
+{
+        if (node.pool_size[0])
+                setenv(POOL_SIZE, node.pool_size, 1);
+        else
+                unsetenv(POOL_SIZE);
+}
+
+static int count_threads(void)
+{
+        struct stat st;
+
+        return stat("/proc/self/task", &st) < 0 ? 0 : (int)st.st_nlink - 2;
+}
+
+/* -- what JavaScript calls -------------------------------------------------------------------------------------- */
+
+/* 1, 0 or -errno, as cloche_guest_start. */
+static napi_value start(napi_env env, napi_callback_info info)
+{
+        int r;
+
+        (void)info;
+        remember_own();
+        r = cloche_guest_start();
+        if (r == 1) {
+                hide_worker_threads();
+                limit_pool();
+        }
+        return number(env, r);
+}
+
+/* undefined, or what is in the way. */
+static napi_value freeze(napi_env env, napi_callback_info info)
+{
+        int channel_fd = int_argument(env, info, CLOCHE_GUEST_CHANNEL_FD);
+        char text[1024] = "";
+        napi_value ret = NULL;
+        int r;
+
+        if (node.channel_fd < 0)
+                node.channel_fd = fcntl(channel_fd, F_DUPFD_CLOEXEC, 40);
+        r = node.channel_fd < 0 ? -errno : cloche_guest_freeze(node.channel_fd, text, sizeof(text));
+        if (r == 0 && node.is_child && count_threads() > CHILD_THREADS_MAX) {
+                r = -EBUSY;
+                snprintf(text, sizeof(text), "threads are alive beside the interpreter's own");
+        }
+        if (r == 0)
+                napi_get_undefined(env, &ret);
+        else
+                napi_create_string_utf8(env, text[0] ? text : strerror(-r), (size_t)-1, &ret);
+        return ret;
+}
+
+/* OpenSSL tells forks by their process id, and those of siblings are the same, each in its box. */
+static void renew(void *loop)
+{
+        unsigned char seed[SEED_BYTES];
+
+        if (uv_loop_fork(loop) != 0)
+                _exit(1);
+        pull_plugs();
+        replace_stale();
+        uv_update_time(loop);
+        if (RAND_add) {
+                if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+                        _exit(1);
+                RAND_add(seed, sizeof(seed), sizeof(seed));
+        }
+}
+
+/* The event loop has ended, and what follows in Node waits for threads that a child does not have. */
+static void end(void *data)
+{
+        (void)data;
+        _exit(node.exit_code);
+}
+
+/* The template's life: returns in a child only; 1: it is to be a template too. No JavaScript runs in the template from here
+ * on, for it could allocate memory that is not to be copied. */
+static napi_value children(napi_env env, napi_callback_info info)
+{
+        (void)info;
+        find_stale(uv_backend_fd(loop_of(env)));
+        plug_holes();
+        make_forkable();
+        for (;;) {
+                int pid, is_template;
+
+                if (cloche_guest_wait() != 1)
+                        _exit(0);
+                pid = fork();
+                if (pid != 0) {
+                        cloche_guest_parent(pid < 0 ? -errno : pid);
+                        continue;
+                }
+                is_template = cloche_guest_child();
+                node.channel_fd = -EBADF;
+                renew(loop_of(env));
+                if (!node.is_child)
+                        napi_add_env_cleanup_hook(env, end, NULL);
+                node.is_child = 1;
+                if (!is_template)
+                        free_pool();
+                return number(env, is_template);
+        }
+}
+
+/* Whether a request waits already. */
+static napi_value is_asked(napi_env env, napi_callback_info info)
+{
+        struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLIN};
+
+        (void)info;
+        return number(env, poll(&polled, 1, 0) != 0);
+}
+
+static napi_value pid(napi_env env, napi_callback_info info)
+{
+        (void)info;
+        return number(env, getpid());
+}
+
+/* For the end that comes without process.exit. */
+static napi_value exit_code(napi_env env, napi_callback_info info)
+{
+        napi_value ret = NULL;
+
+        node.exit_code = int_argument(env, info, 0);
+        napi_get_undefined(env, &ret);
+        return ret;
+}
+
+static napi_value leave(napi_env env, napi_callback_info info)
+{
+        _exit(int_argument(env, info, 0));
+}
+
+napi_value napi_register_module_v1(napi_env env, napi_value exports)
+{
+        static const struct {
+                const char *name;
+                napi_callback call;
+        } rows[] = {
+                {"start", start}, {"freeze", freeze}, {"children", children}, {"isAsked", is_asked},
+                {"pid", pid}, {"exit", leave}, {"exitCode", exit_code},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                napi_value function = NULL;
+
+                if (napi_create_function(env, rows[i].name, (size_t)-1, rows[i].call, NULL, &function) == 0)
+                        napi_set_named_property(env, exports, rows[i].name, function);
+        }
+        return exports;
+}
