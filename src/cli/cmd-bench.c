@@ -452,7 +452,7 @@ static int work(struct bench *bench)
 static int run(struct cli_request *request)
 {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        struct bench bench = {.request = request, .run = {.kind = CLOCHE_CALL}};
+        struct bench bench = {.request = request, .run = {.kind = CLOCHE_CALL, .omit_changes = 1}};
         int code = 0;
 
         if (request->cold && request->prefix)
