@@ -10,6 +10,8 @@ WARM = ("asyncio", "base64", "bisect", "collections", "collections.abc", "contex
         "math", "operator", "pathlib", "random", "re", "statistics", "string", "struct", "tempfile", "textwrap", "threading",
         "time", "traceback", "types", "typing", "urllib.parse", "uuid")
 TEXT_SIZE = 1024
+# From here on a template has huge pages of its own, which cost a prefix 10 MB and save 1.5 ms of processor time a run.
+FORKS_OF_A_BUSY_ONE = 32
 
 
 class Arenas(ctypes.Structure):
@@ -53,12 +55,12 @@ class Template:
         if self.library.cloche_guest_freeze(channel.fd, text, TEXT_SIZE) != 0:
             return text.value.decode(errors="replace")
         gc.freeze()
-        self.library.cloche_guest_collapse()
+        self.library.cloche_guest_collapse(0)
         return None
 
     def children(self, channel):
         """Returns in a child only, with whether it is itself to be a template."""
-        library = self.library
+        library, forks = self.library, 0
         channel.rest()
         while library.cloche_guest_wait() == 1:
             try:
@@ -70,6 +72,9 @@ class Template:
                 self.renew()
                 return is_template
             library.cloche_guest_parent(pid)
+            forks += 1
+            if forks == FORKS_OF_A_BUSY_ONE:
+                library.cloche_guest_collapse(1)
         os._exit(0)
 
     def renew(self):

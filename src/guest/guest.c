@@ -602,20 +602,20 @@ static int is_mostly_own(int pagemap_fd, unsigned long start)
         return own >= sizeof(entries) / sizeof(entries[0]) / 4;
 }
 
-static long collapse_range(int pagemap_fd, unsigned long from, unsigned long to)
+static long collapse_range(int pagemap_fd, int shared_too, unsigned long from, unsigned long to)
 {
         long moved = 0;
 
         from = (from + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
         to &= ~(HUGE_PAGE - 1);
         for (; from < to; from += HUGE_PAGE)
-                if (is_mostly_own(pagemap_fd, from) && syscall(SYS_madvise, from, HUGE_PAGE, MADV_COLLAPSE) == 0)
+                if ((shared_too || is_mostly_own(pagemap_fd, from)) && syscall(SYS_madvise, from, HUGE_PAGE, MADV_COLLAPSE) == 0)
                         moved += (long)HUGE_PAGE;
         return moved;
 }
 
 /* proc_pid_maps(5): anonymous, writable, private. */
-long cloche_guest_collapse(void)
+long cloche_guest_collapse(int shared_too)
 {
         _cleanup_fd_ int pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
         FILE *maps = fopen("/proc/self/maps", "re");
@@ -630,7 +630,7 @@ long cloche_guest_collapse(void)
 
                 if (sscanf(line, "%lx-%lx %7s %*s %*s %lu", &from, &to, rights, &inode) == 4 && inode == 0 &&
                     strncmp(rights, "rw", 2) == 0 && rights[3] == 'p' && !strstr(line, "[stack]"))
-                        moved += collapse_range(pagemap_fd, from, to);
+                        moved += collapse_range(pagemap_fd, shared_too, from, to);
         }
         fclose(maps);
         return moved;

@@ -42,8 +42,9 @@ CLOCHE_GUEST_API int cloche_guest_child(void);
 CLOCHE_GUEST_API void *cloche_guest_arena_alloc(void *unused, size_t size);
 CLOCHE_GUEST_API void cloche_guest_arena_free(void *unused, void *arena, size_t size);
 
-/* Move the private writable memory that the process shares with no other onto huge pages (madvise(2) MADV_COLLAPSE, Linux 6.1), which makes a fork four
- * to twenty times cheaper. Returns how many bytes were moved; harmless where the kernel has none. */
-CLOCHE_GUEST_API long cloche_guest_collapse(void);
+/* Move the process's private writable memory onto huge pages (madvise(2) MADV_COLLAPSE, Linux 6.1), which makes a fork and the
+ * end of a child several times cheaper. What it shares with another process, a prefix with its base, becomes its own by that,
+ * so only on request. Returns how many bytes were moved; harmless where the kernel has none. */
+CLOCHE_GUEST_API long cloche_guest_collapse(int shared_too);
 
 #endif
