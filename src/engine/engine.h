@@ -40,6 +40,7 @@ struct cloche_engine {
 
 /* Of a base template; a prefix has its set-up's. */
 #define TEMPLATE_MEMORY_BYTES (512u << 20)
+#define TEMPLATE_CHILDREN_BYTES (UINT64_C(2) << 30) /* some 0.4 MB each */
 #define TEMPLATE_DISK_BYTES (64u << 20)
 #define TEMPLATE_DISK_INODES 4096
 #define TEMPLATE_PIDS 4096 /* a child is counted here until it is in its box */

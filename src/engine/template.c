@@ -224,11 +224,22 @@ static void fail_with_answer(struct template *t, const struct rpc_message *m)
         break_down(t, &e);
 }
 
+/* From now on it only forks, and its children's page tables and the like are counted to it. */
+static int make_room_for_children(const struct template *t)
+{
+        uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+
+        if (own == CLOCHE_UNLIMITED)
+                return 0;
+        return keeper_box_limit(t->engine->keeper, t->trunk->box.id, own + TEMPLATE_CHILDREN_BYTES, NULL);
+}
+
 static void on_ready(struct template *t)
 {
         struct keeper_usage usage;
 
         stop_timer(t);
+        (void)make_room_for_children(t); /* without it there is room for some hundred */
         t->state = TEMPLATE_READY;
         if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
                 t->memory_bytes = usage.memory_peak_bytes;

@@ -481,6 +481,19 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
         return 0;
 }
 
+int cgroup_raise_memory(const struct cgroup_host *host, unsigned box, uint64_t limit_bytes, struct cloche_err *e)
+{
+        const struct cgroup_place *place = &host->places[CGROUP_MEMORY];
+        char text[32];
+        int r = 0;
+
+        if (place->version == 1) /* the limit with swap may never be the lower one */
+                r = write_box(place, box, "memory.memsw.limit_in_bytes", number_or(text, sizeof(text), limit_bytes, "-1"));
+        if (r == 0 || r == -ENOENT)
+                r = place->version ? limit_memory(place, box, limit_bytes) : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "raise the memory limit") : 0;
+}
+
 static void read_memory(const struct cgroup_place *place, unsigned box, struct cgroup_usage *ret)
 {
         if (place->version == 1) {

@@ -44,6 +44,8 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
  * the right to do so comes with the descriptor. ret_fds: CGROUP_CONTROLLERS rows, owned by the caller. */
 int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);
 int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
+/* Where memory is held by a group at all. */
+int cgroup_raise_memory(const struct cgroup_host *host, unsigned box, uint64_t limit_bytes, struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
 /* The next reading of the memory peak counts from now; version 2 cannot. */
 void cgroup_forget_peak(const struct cgroup_host *host, unsigned box);

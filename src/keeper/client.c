@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PENDING_MAX 128
+#define PENDING_STEP 64
 /* More whole requests would fill the keeper's socket, while it fills ours. */
 #define MAKING_MAX 8
 
@@ -25,14 +25,15 @@ struct keeper {
                 uint32_t serial, op; /* serial 0: the row is free */
                 keeper_done done;
                 void *data;
-        } pending[PENDING_MAX];
+        } *pending;
+        size_t pending_room;
         struct keeper_request request; /* 8 KiB: too large for a library's stack */
         struct keeper_answer answer;
 };
 
 static struct pending *find_pending(struct keeper *k, uint32_t serial)
 {
-        for (size_t i = 0; i < PENDING_MAX; i++)
+        for (size_t i = 0; i < k->pending_room; i++)
                 if (k->pending[i].serial == serial)
                         return &k->pending[i];
         return NULL;
@@ -51,7 +52,7 @@ static int lose(struct keeper *k, int code, struct cloche_err *e)
         struct cloche_err error = {0};
 
         err_os(&error, CLOCHE_E_KEEPER, code, "hear from the keeper");
-        for (size_t i = 0; i < PENDING_MAX; i++) {
+        for (size_t i = 0; i < k->pending_room; i++) {
                 struct pending row = k->pending[i];
 
                 k->pending[i].serial = 0;
@@ -92,7 +93,7 @@ static unsigned count_making(const struct keeper *k)
 {
         unsigned count = 0;
 
-        for (size_t i = 0; i < PENDING_MAX; i++)
+        for (size_t i = 0; i < k->pending_room; i++)
                 count += k->pending[i].serial && k->pending[i].op == KEEPER_BOX_MAKE;
         return count;
 }
@@ -102,16 +103,29 @@ int keeper_may_make(const struct keeper *k)
         return count_making(k) < MAKING_MAX;
 }
 
-/* A free row; until then answers are taken, whose receivers may ask in turn. After it nothing else may happen before
- * send_request, as both share k->request. */
+/* A free row. Only for making a box is there anything to wait for: what else is asked must not depend on the keeper's being
+ * quick, which waits for boxes to die, which waits for templates, which wait for us to hear them. While waiting, answers are
+ * taken, whose receivers may ask in turn; after it nothing else may happen before send_request, as both share k->request. */
 static int reserve(struct keeper *k, uint32_t op, struct pending **ret, struct cloche_err *e)
 {
-        while (!(*ret = find_pending(k, 0)) || (op == KEEPER_BOX_MAKE && count_making(k) >= MAKING_MAX)) {
+        struct pending *grown;
+
+        while (op == KEEPER_BOX_MAKE && count_making(k) >= MAKING_MAX) {
                 int r = keeper_hear(k, 0, e);
 
                 if (r < 0)
                         return r;
         }
+        *ret = find_pending(k, 0);
+        if (*ret)
+                return 0;
+        grown = realloc(k->pending, (k->pending_room + PENDING_STEP) * sizeof(*grown));
+        if (!grown)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+        memset(grown + k->pending_room, 0, PENDING_STEP * sizeof(*grown));
+        k->pending = grown;
+        *ret = grown + k->pending_room;
+        k->pending_room += PENDING_STEP;
         return 0;
 }
 
@@ -125,7 +139,7 @@ static int send_request(struct keeper *k, struct pending *row, uint32_t op, uint
         k->request.op = op;
         k->request.serial = k->serial;
         k->request.box = box;
-        r = fd_send(k->socket_fd, &k->request, op == KEEPER_BOX_MAKE ? sizeof(k->request) : KEEPER_REQUEST_HEAD, fds, fd_count);
+        r = fd_send(k->socket_fd, &k->request, op == KEEPER_BOX_MAKE || op == KEEPER_BOX_LIMIT ? sizeof(k->request) : KEEPER_REQUEST_HEAD, fds, fd_count);
         if (r < 0)
                 return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
@@ -268,6 +282,7 @@ void keeper_stop(struct keeper *k)
         if (k->pid > 0)
                 while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
+        free(k->pending);
         free(k);
 }
 
@@ -320,6 +335,21 @@ int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t
 
         if (r == 0)
                 *ret_fork = k->serial;
+        return r;
+}
+
+int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        struct waiting w = {.e = e};
+        int r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set a limit");
+        memset(&spec->limits, 0xff, sizeof(spec->limits));
+        spec->limits.memory_bytes = memory_bytes;
+        r = ask(k, KEEPER_BOX_LIMIT, box, spec, &w);
+        free(spec);
         return r;
 }
 

@@ -56,6 +56,7 @@ CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, s
  * ret_fork: the number under which the template will speak of that child. */
 CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
                                             void *data, uint32_t *ret_fork, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e);

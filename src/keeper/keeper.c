@@ -63,6 +63,13 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
         return box_fork(keeper, x->request->box, x->request->serial, x->request_fds, e);
 }
 
+static int answer_limit(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        if (!box_find(keeper, x->request->box, e))
+                return -CLOCHE_E_STATE;
+        return cgroup_raise_memory(&keeper->cgroups, x->request->box, x->request->spec.limits.memory_bytes, e);
+}
+
 static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         if (!box_find(keeper, x->request->box, e))

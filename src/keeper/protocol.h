@@ -11,7 +11,7 @@
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
 #define KEEPER_NO_BOX UINT32_MAX
-/* Of a request other than KEEPER_BOX_MAKE, and of an answer other than to KEEPER_HELLO, this much is sent: sockets hold a few
+/* Of a request other than KEEPER_BOX_MAKE and KEEPER_BOX_LIMIT, and of an answer other than to KEEPER_HELLO, this much is sent: sockets hold a few
  * hundred of these, and a few dozen whole ones. */
 #define KEEPER_REQUEST_HEAD offsetof(struct keeper_request, spec)
 #define KEEPER_ANSWER_HEAD offsetof(struct keeper_answer, guards)
@@ -44,7 +44,7 @@ struct keeper_request {
         uint32_t serial;
         uint32_t box;
         uint32_t reserved;
-        struct keeper_box_spec spec; /* KEEPER_BOX_MAKE */
+        struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes */
 };
 
 struct keeper_usage {

@@ -60,10 +60,12 @@ int request_check(const struct keeper_request *request, size_t size, struct cloc
 
         if (size >= KEEPER_REQUEST_HEAD && request->op >= KEEPER_OP_COUNT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "there is no request %u", request->op);
-        if (size >= KEEPER_REQUEST_HEAD && request->op == KEEPER_BOX_MAKE)
+        if (size >= KEEPER_REQUEST_HEAD && (request->op == KEEPER_BOX_MAKE || request->op == KEEPER_BOX_LIMIT))
                 expected = sizeof(*request);
         if (size != expected)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a request has %zu bytes, not %zu", size, expected);
+        if (request->op == KEEPER_BOX_LIMIT)
+                return check_limits(&request->spec.limits, e);
         if (request->op != KEEPER_BOX_MAKE)
                 return 0;
         if (request->spec.is_template > 1)
