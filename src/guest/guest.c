@@ -537,13 +537,16 @@ int cloche_guest_child(void)
 #endif
 #define HUGE_PAGE (2ul << 20)
 
+#define PAGE 4096ul
 #define REGION_SIZE (32ul << 20)
 #define FREE_ARENAS_MAX 64
 
 static struct {
         char *at, *end;
-        size_t size; /* of the arenas: one size a process */
-        void *free[FREE_ARENAS_MAX];
+        struct arena {
+                void *start;
+                size_t size; /* CPython asks for arenas of one size, and for pieces of its stack of others */
+        } free[FREE_ARENAS_MAX];
         size_t free_count;
 } arenas;
 
@@ -570,11 +573,15 @@ void *cloche_guest_arena_alloc(void *unused, size_t size)
         void *arena;
 
         (void)unused;
-        if (size == arenas.size && arenas.free_count > 0)
-                return arenas.free[--arenas.free_count];
+        for (size_t i = 0; i < arenas.free_count; i++)
+                if (arenas.free[i].size == size) {
+                        arena = arenas.free[i].start;
+                        arenas.free[i] = arenas.free[--arenas.free_count];
+                        return arena;
+                }
+        size = (size + PAGE - 1) & ~(PAGE - 1);
         if (size > REGION_SIZE || ((size_t)(arenas.end - arenas.at) < size && open_region() < 0))
                 return NULL;
-        arenas.size = size;
         arena = arenas.at;
         arenas.at += size;
         return arena;
@@ -584,8 +591,8 @@ void cloche_guest_arena_free(void *unused, void *arena, size_t size)
 {
         (void)unused;
         madvise(arena, size, MADV_DONTNEED); /* zero again, and no longer on our account */
-        if (size == arenas.size && arenas.free_count < FREE_ARENAS_MAX)
-                arenas.free[arenas.free_count++] = arena;
+        if (arenas.free_count < FREE_ARENAS_MAX)
+                arenas.free[arenas.free_count++] = (struct arena){arena, size};
 }
 
 /* pagemap in proc(5): bit 56, mapped by nobody else. What a prefix shares with its base stays shared: moving it would cost
