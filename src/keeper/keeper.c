@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -282,6 +283,17 @@ static int refuse(const struct cloche_err *error)
         return 1;
 }
 
+/* A descriptor a box, five a template: the usual 1024 would be the first limit met. Boxes have their own. */
+static void raise_open_files(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+                limit.rlim_cur = limit.rlim_max;
+                setrlimit(RLIMIT_NOFILE, &limit);
+        }
+}
+
 int main(int argc, char **argv)
 {
         static struct keeper_state keeper = {.init_program_fd = -EBADF};
@@ -306,6 +318,7 @@ int main(int argc, char **argv)
                 return 1;
         if (set_up(&keeper, argv[1], &error) < 0)
                 return refuse(&error);
+        raise_open_files();
         status = serve(&keeper);
         drop_all(&keeper);
         return status;
