@@ -220,7 +220,14 @@ async function answerFreeze () {
   if (!isTemplate) await template.refresh({ call: rehearseCall })
 }
 
-const METHODS = { __proto__: null, call: answerCall, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze }
+// A script: its streams and its exit code are the answer. It ends when nothing is left to do.
+async function answerRun ({ code, filename, argv }) {
+  state.answered = state.isScript = true
+  process.argv = [process.execPath, filename, ...argv]
+  await program.prepare(code, path.basename(filename), scan)
+}
+
+const METHODS = { __proto__: null, call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze }
 
 async function start (message) {
   state.id = message.id
@@ -233,10 +240,11 @@ async function start (message) {
     try {
       await METHODS[method](params)
     } catch (thrown) {
+      if (state.isScript) endScript(thrown)
       sendError(thrown)
     }
   }
-  next()
+  if (!state.isScript) next()
 }
 
 // Between calls there is nothing to run but what the user left behind: waiting blocks on purpose.
@@ -249,12 +257,19 @@ function next () {
 
 // -- the process
 
+function endScript (thrown) {
+  fs.writeSync(2, `${errors.describe(thrown).stack || String(thrown)}\n`)
+  host.exit(1)
+}
+
 process.on('uncaughtException', (thrown) => {
+  if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)
 })
 process.on('unhandledRejection', (thrown, promise) => {
   if (realm?.owns(promise)) return
+  if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)
 })

@@ -153,6 +153,22 @@ def is_module_only(node):
     return node.module == "__future__" or any(alias.name == "*" for alias in node.names)
 
 
+def run_script(code, filename):
+    """The exit code of a plain interpreter; other exceptions than SystemExit are the caller's to show."""
+    main = new_main(code, filename)
+    try:
+        exec(compile(code, filename, "exec", dont_inherit=True), main.__dict__)
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            sys.stderr.write("%s\n" % (end.code,))
+            return 1
+        return (end.code or 0) & 0xff
+    finally:
+        if "threading" in modules:
+            modules["threading"]._shutdown()
+    return 0
+
+
 def prepare(code, filename):
     """The host's set-up code: what it leaves in its module is there for the code of every run."""
     compiled = compile(code, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)

@@ -26,6 +26,7 @@ CANNOT_FORK = -32001
 CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": (list, dict), "kwargs": dict,
                "schema": (dict, type(None)), "resultBytes": int, "globals": dict, "imports": dict}
 PREPARE_SHAPES = {"code": str, "filename": str, "globals": dict, "imports": dict}
+RUN_SHAPES = {"code": str, "filename": str, "argv": list, "globals": dict, "imports": dict}
 DEFAULTS = {"filename": "main.py", "function": None, "args": [], "kwargs": {}, "schema": None, "resultBytes": 0,
             "globals": {}, "imports": {}}
 
@@ -203,7 +204,26 @@ def answer_freeze(channel, number, params, attachments):
     return success(number, None, '{"value":', 1024)
 
 
-METHODS = {"call": answer_call, "prepare": answer_prepare, "freeze": answer_freeze}
+def answer_run(channel, number, params, attachments):
+    """A script: its streams and its exit code are the answer."""
+    try:
+        request = read_params(params, attachments, RUN_SHAPES)
+    except (Invalid, Refused) as error:
+        return failure(number, INVALID_PARAMS, str(error))
+    if State.template is not None:
+        State.template.give_way()
+    sys.argv = [request["filename"], *map(str, request["argv"])]
+    try:
+        offer_host(channel, request)
+        status = calls["run_script"](request["code"], request["filename"])
+    except BaseException as error:
+        sys.stderr.write(part("errors")["describe"](error, request["filename"], request["code"])["stack"])
+        status = 1
+    settle_down()
+    leave(status)
+
+
+METHODS = {"call": answer_call, "run": answer_run, "prepare": answer_prepare, "freeze": answer_freeze}
 
 
 def answer_code(channel, number, params, attachments, shapes, work):

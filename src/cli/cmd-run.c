@@ -1,6 +1,7 @@
 /* cloche run: a script with its streams, arguments and environment passed through. */
 #include "options.h"
 #include "session.h"
+#include "store.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -30,12 +31,22 @@ static int report(const cloche_result *result)
         return cloche_result_exit_code(result);
 }
 
-static int run(struct cli_request *request)
+static int run_in(cloche_engine *engine, const struct cli_request *request)
 {
-        cloche_engine *engine = NULL;
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int r, code;
+        int code = session_run(engine, &request->run, &result, &e) < 0 ? cli_fail(&e) : report(result);
+
+        cloche_result_free(result);
+        return code;
+}
+
+static int run(struct cli_request *request)
+{
+        struct stored stored = {0};
+        cloche_engine *engine = NULL;
+        struct cloche_err e = {0};
+        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
 
         request->run.kind = CLOCHE_SCRIPT;
         request->run.stream_fds = 1;
@@ -43,17 +54,19 @@ static int run(struct cli_request *request)
         request->run.stdout_fd = STDOUT_FILENO;
         request->run.stderr_fd = STDERR_FILENO;
         request->run.omit_changes = 1;
-        r = session_open(request, &engine, &e);
-        if (r < 0)
-                return cli_fail(&e);
-        r = session_run(engine, &request->run, &result, &e);
-        code = r < 0 ? cli_fail(&e) : report(result);
-        cloche_result_free(result);
+        if (code == 0 && session_open(request, &engine, &e) < 0)
+                code = cli_fail(&e);
+        if (code == 0 && request->prefix)
+                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
+        if (code == 0)
+                code = run_in(engine, request);
+        cloche_prefix_free(request->run.prefix);
         cloche_engine_free(engine);
+        store_done(&stored);
         return code;
 }
 
-static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_limits, options_box, options_no_prefix, NULL};
+static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_prefix, options_limits, options_box, NULL};
 
 const struct cli_command command_run = {
         .tables = tables,

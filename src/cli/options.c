@@ -116,13 +116,6 @@ static int set_prefix(struct cli_request *r, const char *v)
         return 0;
 }
 
-static int refuse_prefix(struct cli_request *r, const char *v)
-{
-        (void)r;
-        (void)v;
-        return cli_bad("--prefix: a script is started, not forked from a set-up (cloche call forks)");
-}
-
 static int set_force(struct cli_request *r, const char *v)
 {
         (void)v;
@@ -321,11 +314,6 @@ const struct cli_option options_json[] = {
 };
 const struct cli_option options_prefix[] = {
         {"--prefix", "NAME", "fork from this set-up (cloche prefix create)", set_prefix},
-        {0},
-};
-/* Known, so that it can be refused in words of its own. */
-const struct cli_option options_no_prefix[] = {
-        {"--prefix", "NAME", NULL, refuse_prefix},
         {0},
 };
 const struct cli_option options_force[] = {

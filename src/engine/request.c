@@ -170,6 +170,23 @@ static int add_declarations(json_t *params, const char *globals, const char *imp
         return r < 0 ? r : add_value(params, "imports", imports, json_object(), attachments, e);
 }
 
+/* A script of a template: where it lies is its name, as for the interpreter's own command. */
+static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *attachments, struct cloche_err *e)
+{
+        json_t *code = json_stringn(opt->code, opt->code_size ? opt->code_size : strlen(opt->code)), *argv = json_array();
+        char path[INIT_PATH_MAX];
+
+        request_script_path(opt, runtime, path, sizeof(path));
+        if (json_object_set_new(params, "code", code) < 0 || json_object_set_new(params, "filename", json_string(path)) < 0 ||
+            json_object_set(params, "argv", argv) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
+        json_decref(argv);
+        for (size_t i = 0; i < opt->argc; i++)
+                if (json_array_append_new(argv, json_string(opt->argv[i])) < 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "argument %zu is not UTF-8 text", i + 1);
+        return add_declarations(params, opt->globals, opt->imports, attachments, e);
+}
+
 static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime,
                        const struct cloche_limits *limits, struct buf *attachments, struct cloche_err *e)
 {
@@ -199,13 +216,15 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = json_object();
-        int r = fill_params(params, opt, runtime, limits, &attachments, e);
+        int r = opt->kind == CLOCHE_SCRIPT ? fill_script(params, opt, runtime, &attachments, e)
+                                           : fill_params(params, opt, runtime, limits, &attachments, e);
+        const char *method = opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
 
         if (r < 0) {
                 json_decref(params);
                 return r;
         }
-        return rpc_request(json_integer(REQUEST_CALL_ID), opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call", params, attachments.data, attachments.size, ret, e);
+        return rpc_request(json_integer(REQUEST_CALL_ID), method, params, attachments.data, attachments.size, ret, e);
 }
 
 int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e)

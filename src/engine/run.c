@@ -515,12 +515,10 @@ static int check_origin(const struct cloche_run_options *opt, const struct runti
 {
         if (opt->kind == CLOCHE_EVALUATE && (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a module is evaluated in JavaScript, warm or of a bare prefix");
-        if (opt->kind == CLOCHE_CALL && opt->prefix && opt->prefix->bare)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a bare prefix has modules evaluated, not functions called");
+        if (opt->kind != CLOCHE_EVALUATE && opt->prefix && opt->prefix->bare)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a bare prefix has modules evaluated, nothing called or run");
         if (!opt->prefix && !opt->warm)
                 return 0;
-        if (opt->kind == CLOCHE_SCRIPT)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a script is started, not forked from a template");
         if (opt->env_count || opt->workdir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
         if (opt->prefix && opt->prefix->template->runtime != runtime)
@@ -551,7 +549,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         r = streams_keep(run, opt, e);
-        if (r == 0 && run->kind != CLOCHE_SCRIPT)
+        if (r == 0 && (run->kind != CLOCHE_SCRIPT || opt->prefix || opt->warm))
                 r = request_build(opt, runtime, &limits, &run->request, e);
         if (r == 0)
                 r = opt->prefix || opt->warm ? queue_run(run, opt, e) : start_cold(run, opt, e);

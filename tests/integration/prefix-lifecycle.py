@@ -184,8 +184,27 @@ def test_the_prefix_of_another_language():
     bad_input("call", "javascript", "-c", "return 1", "--prefix", "a", says="python.*javascript")
 
 
-def test_a_script_refuses_a_prefix():
-    bad_input("run", "python", "-c", "print(1)", "--prefix", "a", says="script.*call")
+def test_a_script_of_a_prefix():
+    create("a", "import sys\nBASE = 40")
+    finished = cli("run", "python", "--prefix", "a", "-c", "print(BASE + 2, sys.argv[1:], sys.stdin.read())\nsys.stderr.write('e')\nsys.exit(3)", "--", "x",
+                   stdin=b"in")
+    equal((finished.code, finished.stdout, finished.stderr), (3, b"42 ['x'] in\n", b"e"))
+    finished = cli("run", "python", "--prefix", "a", "-c", "BASE / 0")
+    equal(finished.code, 1)
+    assert b"ZeroDivisionError" in finished.stderr and b"main.py" in finished.stderr and b"cloche" not in finished.stderr, finished
+    finished = cli("run", "python", "--prefix", "a", "-c", "while True: pass", "--timeout", "0.5")
+    equal(finished.code, 124)
+    finished = cli("run", "python", "--prefix", "a", "-c", "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()")
+    equal((finished.code, finished.stdout), (0, b"late\n"))
+
+
+def test_a_script_of_a_javascript_prefix():
+    equal(cli("prefix", "create", "j", "javascript", "-c", "globalThis.base = 40").code, 0)
+    finished = cli("run", "javascript", "--prefix", "j", "-c", "console.log(base + 2, process.argv[2]); setTimeout(() => { process.exitCode = 5 }, 10)", "--", "x")
+    equal((finished.code, finished.stdout), (5, b"42 x\n"))
+    finished = cli("run", "javascript", "--prefix", "j", "-c", "import fs from 'node:fs'\nconsole.log(typeof fs.readFileSync)\nthrow new TypeError('no')")
+    equal((finished.code, finished.stdout), (1, b"function\n"))
+    assert b"TypeError: no" in finished.stderr, finished
 
 
 def test_a_damaged_file_is_said_to_be():
