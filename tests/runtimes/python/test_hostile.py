@@ -147,7 +147,8 @@ class Hostile(AgentCase):
         self.assertEqual(self.end()[1], "usr1\n")
 
     def test_interrupt_from_a_thread(self):
-        code = "import _thread, time\ndef f():\n _thread.start_new_thread(_thread.interrupt_main, ())\n time.sleep(5)"
+        # Not one long sleep: the thread does not wake the main one, which looks for signals between its steps.
+        code = "import _thread, time\ndef f():\n _thread.start_new_thread(_thread.interrupt_main, ())\n for _ in range(500): time.sleep(0.01)"
         self.assertEqual(self.error(code)["type"], "KeyboardInterrupt")
         self.assertAlive()
 
