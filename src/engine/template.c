@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARES_IDLE_NS UINT64_C(30000000000)
 #define CRASHES_MAX 3 /* in a row: then those who wait are told */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of what a template may say */
 #define PREPARE_ID 1
@@ -89,7 +88,6 @@ int template_prefix(struct cloche_engine *engine, const struct runtime *runtime,
 }
 
 static void stop_timer(struct template *t);
-static void drop_seats(struct template *t);
 
 void template_free(struct template *t)
 {
@@ -97,7 +95,7 @@ void template_free(struct template *t)
         if (t->parent)
                 t->parent->users--;
         stop_timer(t);
-        drop_seats(t);
+        template_drop_seats(t);
         seat_free(t->own_seat);
         channel_close(&t->channel);
         trunk_unref(t->trunk);
@@ -108,22 +106,11 @@ void template_free(struct template *t)
 
 /* -- failure -------------------------------------------------------------------------------------------------- */
 
-static void drop_seats(struct template *t)
-{
-        struct seat *seat;
-
-        while ((seat = TAILQ_FIRST(&t->seats))) {
-                TAILQ_REMOVE(&t->seats, seat, link);
-                t->seat_count--;
-                seat_free(seat);
-        }
-}
-
 /* No longer alive, whatever it was doing. Runs that were forked go on: the trunk stays with them. */
 static void take_down(struct template *t)
 {
         stop_timer(t);
-        drop_seats(t);
+        template_drop_seats(t);
         seat_free(t->own_seat);
         t->own_seat = NULL;
         channel_close(&t->channel);
@@ -133,7 +120,7 @@ static void take_down(struct template *t)
         t->trunk = NULL;
 }
 
-static void tell_waiting(struct template *t, const struct cloche_err *e)
+void template_tell_waiting(struct template *t, const struct cloche_err *e)
 {
         struct cloche_run *run;
 
@@ -171,7 +158,7 @@ static void break_down(struct template *t, const struct cloche_err *e)
         take_down(t);
         t->state = TEMPLATE_BROKEN;
         t->error = *e;
-        tell_waiting(t, e);
+        template_tell_waiting(t, e);
         tell_beneath(t);
 }
 
@@ -582,237 +569,6 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
                 engine_refill_later(t->engine);
         } else if (t->seat_count == 0) {
                 /* While others are being made the wait goes on; else nobody could tell when it ends. */
-                tell_waiting(t, e);
+                template_tell_waiting(t, e);
         }
-}
-
-static int same_limits(const struct keeper_box_limits *a, const struct keeper_box_limits *b)
-{
-        return memcmp(a, b, sizeof(*a)) == 0;
-}
-
-static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits)
-{
-        struct seat *seat;
-
-        TAILQ_FOREACH(seat, &t->seats, link)
-                if (seat->state == SEAT_READY && same_limits(&seat->limits, limits))
-                        return seat;
-        return NULL;
-}
-
-static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits)
-{
-        const struct seat *seat;
-        unsigned count = 0;
-
-        TAILQ_FOREACH(seat, &t->seats, link)
-                count += same_limits(&seat->limits, limits);
-        return count;
-}
-
-/* A seat for other limits than are wanted now makes room. */
-static void drop_other_seat(struct template *t, const struct keeper_box_limits *limits)
-{
-        struct seat *seat;
-
-        TAILQ_FOREACH(seat, &t->seats, link)
-                if (!same_limits(&seat->limits, limits)) {
-                        TAILQ_REMOVE(&t->seats, seat, link);
-                        t->seat_count--;
-                        seat_free(seat);
-                        return;
-                }
-}
-
-/* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made. */
-static int add_seat(struct template *t, const struct keeper_box_limits *limits)
-{
-        struct cloche_err e = {0};
-        struct seat *seat;
-        int r;
-
-        if (!keeper_may_make(t->engine->keeper))
-                return -1;
-        if (t->seat_count >= t->engine->options.spares + t->waiting_count)
-                drop_other_seat(t, limits);
-        r = seat_new(t, limits, 0, &seat, &e);
-        if (r < 0) {
-                if (t->seat_count == 0)
-                        tell_waiting(t, &e);
-                return r;
-        }
-        TAILQ_INSERT_TAIL(&t->seats, seat, link);
-        t->seat_count++;
-        return 0;
-}
-
-/* As many as runs wait that could go on. */
-static void make_seats(struct template *t, const struct keeper_box_limits *limits)
-{
-        unsigned free_runs = t->engine->options.runs_max - t->engine->running;
-        unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
-
-        for (unsigned have = count_seats(t, limits); have < wanted; have++)
-                if (add_seat(t, limits) < 0)
-                        return;
-}
-
-/* And those for the next ones, made while nobody waits for them. The boxes of runs that are under way come back, as a rule. */
-void templates_refill(struct cloche_engine *engine)
-{
-        struct template *t;
-
-        if (engine->dispatching)
-                return;
-        engine->dispatching = 1;
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->state == TEMPLATE_READY && t->has_spare_limits)
-                        for (unsigned have = count_seats(t, &t->spare_limits) + t->active_count; have < engine->options.spares; have++)
-                                if (add_seat(t, &t->spare_limits) < 0)
-                                        break;
-        engine->dispatching = 0;
-        if (engine->dispatch_again)
-                templates_dispatch(engine);
-}
-
-static struct template *longest_unused(struct cloche_engine *engine, uint64_t *ret_bytes)
-{
-        struct template *t, *found = NULL;
-
-        *ret_bytes = 0;
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->users == 0 && t->state == TEMPLATE_READY) {
-                        *ret_bytes += t->memory_bytes;
-                        if (!found || t->used_ns < found->used_ns)
-                                found = t;
-                }
-        return found;
-}
-
-void templates_tidy(struct cloche_engine *engine)
-{
-        uint64_t now_ns = clock_now_ns(), bytes;
-        struct template *t;
-
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->waiting_count == 0 && now_ns - t->used_ns > SPARES_IDLE_NS) {
-                        drop_seats(t);
-                        t->has_spare_limits = 0;
-                }
-        while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
-                template_free(t);
-}
-
-void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)
-{
-        struct seat *seat;
-
-        if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
-            t->seat_count >= t->engine->options.spares + t->waiting_count) {
-                box_drop_later(box);
-                trunk_unref(trunk);
-        } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
-                TAILQ_INSERT_TAIL(&t->seats, seat, link);
-                t->seat_count++;
-        }
-}
-
-static void seat_first(struct template *t, struct seat *seat)
-{
-        struct cloche_run *run = TAILQ_FIRST(&t->waiting);
-
-        TAILQ_REMOVE(&t->waiting, run, link);
-        t->waiting_count--;
-        t->engine->waiting--;
-        TAILQ_REMOVE(&t->seats, seat, link);
-        t->seat_count--;
-        TAILQ_INSERT_TAIL(&t->active, run, link);
-        t->active_count++;
-        t->engine->running++;
-        t->crashes = 0;
-        run->place = RUN_ACTIVE;
-        run_seated(run, seat);
-}
-
-static struct template *next_in_turn(const struct cloche_engine *engine, uint64_t after)
-{
-        struct template *t, *next = NULL;
-
-        TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->waiting_count > 0 && t->state == TEMPLATE_READY && t->turn > after && (!next || t->turn < next->turn))
-                        next = t;
-        return next;
-}
-
-/* The template that was served longest ago first. It keeps a free place while its seat is still being made: one whose boxes come
- * back at once would else take them all. 1: one run went on. */
-static int dispatch_one(struct cloche_engine *engine)
-{
-        struct template *t = next_in_turn(engine, 0);
-
-        for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
-                struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
-                struct seat *seat = find_seat(t, &limits);
-
-                t->spare_limits = limits;
-                t->has_spare_limits = 1;
-                if (seat) {
-                        t->turn = ++engine->turns;
-                        seat_first(t, seat);
-                }
-                make_seats(t, &limits);
-                engine_refill_later(engine);
-                if (seat)
-                        return 1;
-                t = next_in_turn(engine, t->turn);
-        }
-        return 0;
-}
-
-void templates_dispatch(struct cloche_engine *engine)
-{
-        int moved;
-
-        if (engine->dispatching) {
-                engine->dispatch_again = 1; /* from within: the outer one goes on */
-                return;
-        }
-        engine->dispatching = 1;
-        do {
-                moved = engine->dispatch_again;
-                engine->dispatch_again = 0;
-                moved |= dispatch_one(engine);
-        } while (moved || engine->dispatch_again);
-        engine->dispatching = 0;
-}
-
-void template_seat_run(struct template *t, struct cloche_run *run)
-{
-        t->used_ns = clock_now_ns();
-        TAILQ_INSERT_TAIL(&t->waiting, run, link);
-        t->waiting_count++;
-        t->engine->waiting++;
-        run->place = RUN_WAITING;
-        if (t->state == TEMPLATE_BROKEN)
-                tell_waiting(t, &t->error);
-        template_start(t);
-        templates_dispatch(t->engine);
-}
-
-void template_leave(struct template *t, struct cloche_run *run)
-{
-        if (run->place == RUN_ACTIVE) {
-                TAILQ_REMOVE(&t->active, run, link);
-                t->active_count--;
-                t->engine->running--;
-        } else if (run->place == RUN_WAITING) {
-                TAILQ_REMOVE(&t->waiting, run, link);
-                t->waiting_count--;
-                t->engine->waiting--;
-        }
-        run->place = RUN_NOWHERE;
-        templates_dispatch(t->engine);
-        if (t->engine->waiting == 0)
-                templates_refill(t->engine);
 }

@@ -74,7 +74,9 @@ void template_leave(struct template *t, struct cloche_run *run);
 /* The box of a run that ended well may serve again; box and trunk are taken over. */
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
 
-/* For seat.c. */
+/* For seat.c, and between template.c and schedule.c. */
+void template_drop_seats(struct template *t);
+void template_tell_waiting(struct template *t, const struct cloche_err *e);
 int template_furnish(const struct template *of, struct seat *seat, struct cloche_err *e);
 void template_seat_ready(struct template *t, struct seat *seat);
 void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);
