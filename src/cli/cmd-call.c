@@ -1,7 +1,6 @@
 /* cloche call: one function, its result on standard output. */
 #include "options.h"
 #include "session.h"
-#include "store.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -49,22 +48,8 @@ static int run_in(cloche_engine *engine, const struct cli_request *request)
 
 static int run(struct cli_request *request)
 {
-        struct stored stored = {0};
-        cloche_engine *engine = NULL;
-        struct cloche_err e = {0};
-        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
-
         request->run.kind = CLOCHE_CALL;
-        if (code == 0 && session_open(request, &engine, &e) < 0)
-                code = cli_fail(&e);
-        if (code == 0 && request->prefix)
-                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
-        if (code == 0)
-                code = run_in(engine, request);
-        cloche_prefix_free(request->run.prefix);
-        cloche_engine_free(engine);
-        store_done(&stored);
-        return code;
+        return session_whole(request, run_in);
 }
 
 static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_prefix, options_files, options_limits, options_box, NULL};

@@ -1,7 +1,6 @@
 /* cloche run: a script with its streams, arguments and environment passed through. */
 #include "options.h"
 #include "session.h"
-#include "store.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -43,27 +42,13 @@ static int run_in(cloche_engine *engine, const struct cli_request *request)
 
 static int run(struct cli_request *request)
 {
-        struct stored stored = {0};
-        cloche_engine *engine = NULL;
-        struct cloche_err e = {0};
-        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
-
         request->run.kind = CLOCHE_SCRIPT;
         request->run.stream_fds = 1;
         request->run.stdin_fd = STDIN_FILENO;
         request->run.stdout_fd = STDOUT_FILENO;
         request->run.stderr_fd = STDERR_FILENO;
         request->run.omit_changes = 1;
-        if (code == 0 && session_open(request, &engine, &e) < 0)
-                code = cli_fail(&e);
-        if (code == 0 && request->prefix)
-                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
-        if (code == 0)
-                code = run_in(engine, request);
-        cloche_prefix_free(request->run.prefix);
-        cloche_engine_free(engine);
-        store_done(&stored);
-        return code;
+        return session_whole(request, run_in);
 }
 
 static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_prefix, options_limits, options_box, NULL};

@@ -1,4 +1,5 @@
 #include "session.h"
+#include "store.h"
 
 #include "base/err.h"
 
@@ -125,4 +126,23 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
         atomic_store(&current, NULL);
         cloche_run_free(run);
         return r;
+}
+
+int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, const struct cli_request *request))
+{
+        struct stored stored = {0};
+        cloche_engine *engine = NULL;
+        struct cloche_err e = {0};
+        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
+
+        if (code == 0 && session_open(request, &engine, &e) < 0)
+                code = cli_fail(&e);
+        if (code == 0 && request->prefix)
+                code = session_set_up(engine, &stored.prefix, &request->run.prefix);
+        if (code == 0)
+                code = run_in(engine, request);
+        cloche_prefix_free(request->run.prefix);
+        cloche_engine_free(engine);
+        store_done(&stored);
+        return code;
 }

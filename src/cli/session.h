@@ -16,4 +16,7 @@ void session_end_by_signal(int at_once);
 /* Run to the end; SIGINT and SIGTERM cancel. */
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e);
 
+/* The stored prefix is read while we may, the engine started, the set-up brought up, run_in called, all ended. The exit code. */
+int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, const struct cli_request *request));
+
 #endif

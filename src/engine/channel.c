@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "handle.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -119,15 +120,9 @@ void channel_drain(struct channel *c)
                 ;
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 void channel_close(struct channel *c)
 {
-        if (c->poll)
-                uv_close((uv_handle_t *)c->poll, on_closed);
+        handle_close(c->poll);
         c->poll = NULL;
         fd_close(&c->fd);
         frame_reader_done(&c->reader);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "keeper/usage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,15 +110,11 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
 
 int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
-        struct cgroup_usage usage;
+        struct keeper_usage usage = usage_read(&engine->groups, box);
 
-        cgroup_read_usage(&engine->groups, box, &usage);
         if (!usage.cpu_known || !usage.memory_known || !usage.pids_known)
                 return keeper_box_usage(engine->keeper, box, ret, e);
-        *ret = (struct keeper_usage){
-                .cpu_ns = usage.cpu_ns, .memory_peak_bytes = usage.memory_peak_bytes, .oom_kills = usage.oom_kills,
-                .pids_peak = usage.pids_peak, .pids_refused = usage.pids_refused, .cpu_known = 1, .memory_known = 1, .pids_known = 1,
-        };
+        *ret = usage;
         return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
+#include "handle.h"
 #include "template.h"
 
 #include <fcntl.h>
@@ -23,15 +24,9 @@ void trunk_unref(struct trunk *trunk)
         free(trunk);
 }
 
-static void on_poll_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 static void stop_renewing(struct seat *seat)
 {
-        if (seat->renew_poll)
-                uv_close((uv_handle_t *)seat->renew_poll, on_poll_closed);
+        handle_close(seat->renew_poll);
         seat->renew_poll = NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
+#include "handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,15 +343,9 @@ static void on_end(void *data, const struct cloche_err *e)
 
 /* -- bringing it up ------------------------------------------------------------------------------------------- */
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 static void stop_timer(struct template *t)
 {
-        if (t->timer)
-                uv_close((uv_handle_t *)t->timer, on_timer_closed);
+        handle_close(t->timer);
         t->timer = NULL;
 }
 

@@ -334,7 +334,6 @@ static void on_child(int signal_number)
 int cloche_guest_wait(void)
 {
         const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-
         struct pollfd polled[2];
         sigset_t all;
 

@@ -306,13 +306,18 @@ static char *read_whole(const char *path)
         return text;
 }
 
-void cgroup_host_open(struct cgroup_host *host)
+static void find_own(struct cgroup_host *host)
 {
         char *mountinfo = read_whole("/proc/self/mountinfo"), *own_groups = read_whole("/proc/self/cgroup");
 
         cgroup_host_find(host, mountinfo ? mountinfo : "", own_groups ? own_groups : "");
         free(mountinfo);
         free(own_groups);
+}
+
+void cgroup_host_open(struct cgroup_host *host)
+{
+        find_own(host);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
                 if (host->places[c].version)
                         make_place(&host->places[c], c);
@@ -320,11 +325,7 @@ void cgroup_host_open(struct cgroup_host *host)
 
 void cgroup_host_watch(struct cgroup_host *host, pid_t keeper)
 {
-        char *mountinfo = read_whole("/proc/self/mountinfo"), *own_groups = read_whole("/proc/self/cgroup");
-
-        cgroup_host_find(host, mountinfo ? mountinfo : "", own_groups ? own_groups : "");
-        free(mountinfo);
-        free(own_groups);
+        find_own(host);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
                 struct cgroup_place *place = &host->places[c];
                 size_t size = strlen(place->base);

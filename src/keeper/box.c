@@ -6,6 +6,7 @@
 #include "jail/enter.h"
 #include "jail/plan.h"
 #include "jail/userns.h"
+#include "usage.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -329,7 +330,6 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
         return (struct fork_request){
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
-                .own_groups = (uint32_t)keeper->is_root,
                 .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
                 .file_bytes = limits->file_bytes,
                 .open_files = limits->open_files,
@@ -390,19 +390,7 @@ struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_er
 
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)
 {
-        struct cgroup_usage usage;
-
-        cgroup_read_usage(&keeper->cgroups, box, &usage);
-        *ret = (struct keeper_usage){
-                .cpu_ns = usage.cpu_ns,
-                .memory_peak_bytes = usage.memory_peak_bytes,
-                .oom_kills = usage.oom_kills,
-                .pids_peak = usage.pids_peak,
-                .pids_refused = usage.pids_refused,
-                .cpu_known = (uint32_t)usage.cpu_known,
-                .memory_known = (uint32_t)usage.memory_known,
-                .pids_known = (uint32_t)usage.pids_known,
-        };
+        *ret = usage_read(&keeper->cgroups, box);
 }
 
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)

@@ -30,7 +30,7 @@ struct fork_request {
         uint32_t id; /* under which the child is spoken of: never twice */
         uint32_t is_template;
         uint32_t tasks_count;
-        uint32_t own_groups; /* as in struct jail_plan */
+        uint32_t reserved;
         uint64_t cpu_seconds, file_bytes, open_files, pids, data_bytes; /* resource limits; UINT64_MAX: as they are */
 };
 
