@@ -67,7 +67,7 @@ static int ask(struct box *box, struct init_request *request, const int *fds, si
         do {
                 fd_close(&fd);
                 r = receive(box, ret, &fd, 0, e);
-        } while (r == 0 && (ret->op == INIT_EXITED || (ret->op == INIT_MARK && request->op != INIT_MARK)));
+        } while (r == 0 && ret->op == INIT_EXITED);
         if (r == 0 && ret->op != request->op)
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
         if (r == 0 && ret->err.code) {
@@ -137,15 +137,16 @@ int box_tell(struct box *box, enum init_op op, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone") : 0;
 }
 
-int box_hear_renewed(struct box *box, int *ret_clean, struct cloche_err *e)
+int box_hear_answer(struct box *box, enum init_op op, int *ret_clean, struct cloche_err *e)
 {
         struct init_answer answer;
         int r = receive(box, &answer, NULL, MSG_DONTWAIT, e);
 
         if (r < 0)
                 return r == -EAGAIN ? 0 : r;
-        *ret_clean = answer.is_clean == 1;
-        return answer.op == INIT_RENEW;
+        if (ret_clean)
+                *ret_clean = answer.is_clean == 1;
+        return answer.op == op;
 }
 
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)

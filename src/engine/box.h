@@ -29,11 +29,11 @@ int box_put(struct box *box, const char *path, int fd, uint32_t mode, struct clo
 int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, uint32_t envc, const int *fds,
               size_t fd_count, struct cloche_err *e);
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e);
-/* *ret_fd: struct init_entry records; owned by the caller. */
-/* Ask without waiting: INIT_MARK, whose answer is passed over, or INIT_RENEW, then box_hear_renewed when the control socket
- * is readable: 1 with *ret_clean, 0 when the answer was another, or an error. */
+/* Ask without waiting: INIT_MARK or INIT_RENEW; then box_hear_answer when the control socket is readable: 1 with *ret_clean
+ * (may be NULL, for INIT_RENEW), 0 when what came was something else, or an error. */
 int box_tell(struct box *box, enum init_op op, struct cloche_err *e);
-int box_hear_renewed(struct box *box, int *ret_clean, struct cloche_err *e);
+int box_hear_answer(struct box *box, enum init_op op, int *ret_clean, struct cloche_err *e);
+/* *ret_fd: struct init_entry records; owned by the caller. */
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
 /* The control socket is readable: 0 (box->exited may be set now), or an error: the box's init is gone. */

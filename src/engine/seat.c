@@ -24,15 +24,33 @@ void trunk_unref(struct trunk *trunk)
         free(trunk);
 }
 
-static void stop_renewing(struct seat *seat)
+static void stop_listening(struct seat *seat)
 {
-        handle_close(seat->renew_poll);
-        seat->renew_poll = NULL;
+        handle_close(seat->init_poll);
+        seat->init_poll = NULL;
+}
+
+static int listen_to_init(struct seat *seat, uv_poll_cb on_answer, struct cloche_err *e)
+{
+        int r;
+
+        seat->init_poll = malloc(sizeof(*seat->init_poll));
+        r = seat->init_poll ? uv_poll_init(&seat->of->engine->loop, seat->init_poll, seat->box.control_fd) : -ENOMEM;
+        if (r < 0) {
+                free(seat->init_poll);
+                seat->init_poll = NULL;
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
+        }
+        /* libuv made it nonblocking; other questions to init wait for their answers. */
+        fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
+        seat->init_poll->data = seat;
+        uv_poll_start(seat->init_poll, UV_READABLE, on_answer);
+        return 0;
 }
 
 static void discard(struct seat *seat)
 {
-        stop_renewing(seat);
+        stop_listening(seat);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
         box_drop_later(&seat->box);
@@ -59,17 +77,44 @@ static void fail(struct seat *seat, const struct cloche_err *e)
                 template_seat_failed(seat->of, seat, e);
 }
 
-static void on_forked(void *data, struct keeper_reply *reply)
+/* A run that began before its box was remembered could leave something that then counts as having been there. */
+static void be_ready(struct seat *seat)
 {
-        struct seat *seat = data;
-
-        if (reply->error || seat->abandoned) {
-                fail(seat, reply->error);
+        if (!seat->is_forked || !seat->is_marked)
+                return;
+        if (seat->abandoned) {
+                fail(seat, NULL);
                 return;
         }
         (void)engine_box_usage(seat->of->engine, seat->box.id, &seat->before, NULL);
         seat->state = SEAT_READY;
         template_seat_ready(seat->of, seat);
+}
+
+static void on_forked(void *data, struct keeper_reply *reply)
+{
+        struct seat *seat = data;
+
+        if (reply->error) {
+                fail(seat, reply->error);
+                return;
+        }
+        seat->is_forked = 1;
+        be_ready(seat);
+}
+
+static void on_marked(uv_poll_t *poll, int status, int events)
+{
+        struct seat *seat = poll->data;
+
+        (void)status;
+        (void)events;
+        /* A box that cannot be remembered serves one run; one whose init is gone fails that run. */
+        if (box_hear_answer(&seat->box, INIT_MARK, NULL, NULL) == 0)
+                return;
+        stop_listening(seat);
+        seat->is_marked = 1;
+        be_ready(seat);
 }
 
 /* The call may be written before the child exists: it waits in the socket. */
@@ -106,7 +151,10 @@ static void on_made(void *data, struct keeper_reply *reply)
                 box_adopt(&seat->box, seat->trunk->box.keeper, &made);
                 r = seat->abandoned ? -1 : template_furnish(seat->of, seat, &e);
         }
-        if (r == 0 && !seat->is_template)
+        seat->is_marked = seat->is_template;
+        if (r == 0 && !seat->is_marked)
+                r = listen_to_init(seat, on_marked, &e);
+        if (r == 0 && !seat->is_marked)
                 r = box_tell(&seat->box, INIT_MARK, &e);
         if (r == 0)
                 r = ask_for_fork(seat, &e);
@@ -132,13 +180,13 @@ static void on_renewed(uv_poll_t *poll, int status, int events)
 {
         struct seat *seat = poll->data;
         struct cloche_err e = {0};
-        int is_clean = 0, r = box_hear_renewed(&seat->box, &is_clean, &e);
+        int is_clean = 0, r = box_hear_answer(&seat->box, INIT_RENEW, &is_clean, &e);
 
         (void)status;
         (void)events;
         if (r == 0)
                 return;
-        stop_renewing(seat);
+        stop_listening(seat);
         seat->state = SEAT_MAKING;
         if (r > 0 && !is_clean)
                 r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
@@ -162,20 +210,11 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         seat->box = *box;
         seat->is_used = 1;
         seat->state = SEAT_RENEWING;
+        seat->is_marked = 1;
         box->made = 0;
-        seat->renew_poll = malloc(sizeof(*seat->renew_poll));
-        r = seat->renew_poll ? uv_poll_init(&of->engine->loop, seat->renew_poll, seat->box.control_fd) : -ENOMEM;
-        if (r < 0) {
-                free(seat->renew_poll);
-                seat->renew_poll = NULL;
-                r = err_os(e, CLOCHE_E_RESOURCE, -r, "use a box again");
-        } else {
-                /* libuv made it nonblocking; other questions to init wait for their answers. */
-                fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
-                seat->renew_poll->data = seat;
-                uv_poll_start(seat->renew_poll, UV_READABLE, on_renewed);
+        r = listen_to_init(seat, on_renewed, e);
+        if (r == 0)
                 r = box_tell(&seat->box, INIT_RENEW, e);
-        }
         if (r < 0) {
                 discard(seat);
                 return r;

@@ -35,7 +35,8 @@ struct seat {
         struct box box;
         struct channel channel;
         struct stdio stdio;
-        uv_poll_t *renew_poll;
+        uv_poll_t *init_poll; /* while an answer of the box's init is awaited */
+        int is_marked, is_forked;
         int is_used; /* a run was in this box before */
         struct keeper_usage before; /* of the run: what the box had used when the child was forked */
         uint32_t fork; /* under this number the template speaks of the child */

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILES_MAX 64 /* of the set-up; a tree that is larger costs more to compare than a new box */
@@ -164,11 +165,43 @@ static int is_network_untouched(void)
         return line && strspn(line + 3, " 0\n") == strlen(line + 3);
 }
 
+static int is_after(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Before Linux 6.13 a change is stamped with the time of the last tick (Documentation/filesystems/multigrain-ts.rst): one made
+ * in the tick of the look would not show. There the tick is waited for. */
+static int is_stamped_finely(void)
+{
+        struct timespec tick;
+        struct stat st;
+
+        if (stat(places[0], &st) < 0 || chmod(places[0], st.st_mode & 07777) < 0 || stat(places[0], &st) < 0 ||
+            clock_gettime(CLOCK_REALTIME_COARSE, &tick) < 0)
+                return 0;
+        return is_after(&st.st_ctim, &tick);
+}
+
+static void wait_for_tick(void)
+{
+        const struct timespec pause = {.tv_nsec = 500000};
+        struct timespec from, now;
+
+        clock_gettime(CLOCK_REALTIME_COARSE, &from);
+        do {
+                nanosleep(&pause, NULL);
+                clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        } while (!is_after(&now, &from));
+}
+
 int renew_mark(void)
 {
-        int r = look(&marked);
+        int is_fine = is_stamped_finely(), r = look(&marked);
 
         is_marked = r == 0;
+        if (r == 0 && !is_fine)
+                wait_for_tick();
         next_ids(last_ids);
         return r;
 }
