@@ -24,33 +24,9 @@ void trunk_unref(struct trunk *trunk)
         free(trunk);
 }
 
-static void stop_listening(struct seat *seat)
-{
-        handle_close(seat->init_poll);
-        seat->init_poll = NULL;
-}
-
-static int listen_to_init(struct seat *seat, uv_poll_cb on_answer, struct cloche_err *e)
-{
-        int r;
-
-        seat->init_poll = malloc(sizeof(*seat->init_poll));
-        r = seat->init_poll ? uv_poll_init(&seat->of->engine->loop, seat->init_poll, seat->box.control_fd) : -ENOMEM;
-        if (r < 0) {
-                free(seat->init_poll);
-                seat->init_poll = NULL;
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
-        }
-        /* libuv made it nonblocking; other questions to init wait for their answers. */
-        fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
-        seat->init_poll->data = seat;
-        uv_poll_start(seat->init_poll, UV_READABLE, on_answer);
-        return 0;
-}
-
 static void discard(struct seat *seat)
 {
-        stop_listening(seat);
+        handle_close(seat->init_poll);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
         box_drop_later(&seat->box);
@@ -77,44 +53,17 @@ static void fail(struct seat *seat, const struct cloche_err *e)
                 template_seat_failed(seat->of, seat, e);
 }
 
-/* A run that began before its box was remembered could leave something that then counts as having been there. */
-static void be_ready(struct seat *seat)
+static void on_forked(void *data, struct keeper_reply *reply)
 {
-        if (!seat->is_forked || !seat->is_marked)
-                return;
-        if (seat->abandoned) {
-                fail(seat, NULL);
+        struct seat *seat = data;
+
+        if (reply->error || seat->abandoned) {
+                fail(seat, reply->error);
                 return;
         }
         (void)engine_box_usage(seat->of->engine, seat->box.id, &seat->before, NULL);
         seat->state = SEAT_READY;
         template_seat_ready(seat->of, seat);
-}
-
-static void on_forked(void *data, struct keeper_reply *reply)
-{
-        struct seat *seat = data;
-
-        if (reply->error) {
-                fail(seat, reply->error);
-                return;
-        }
-        seat->is_forked = 1;
-        be_ready(seat);
-}
-
-static void on_marked(uv_poll_t *poll, int status, int events)
-{
-        struct seat *seat = poll->data;
-
-        (void)status;
-        (void)events;
-        /* A box that cannot be remembered serves one run; one whose init is gone fails that run. */
-        if (box_hear_answer(&seat->box, INIT_MARK, NULL, NULL) == 0)
-                return;
-        stop_listening(seat);
-        seat->is_marked = 1;
-        be_ready(seat);
 }
 
 /* The call may be written before the child exists: it waits in the socket. */
@@ -138,6 +87,49 @@ static int ask_for_fork(struct seat *seat, struct cloche_err *e)
         return r;
 }
 
+static void on_init_answer(uv_poll_t *poll, int status, int events)
+{
+        struct seat *seat = poll->data;
+        int is_renewed = seat->state == SEAT_RENEWING, is_clean = 0;
+        struct cloche_err e = {0};
+        int r = box_hear_answer(&seat->box, is_renewed ? INIT_RENEW : INIT_MARK, &is_clean, &e);
+
+        (void)status;
+        (void)events;
+        if (r == 0)
+                return;
+        handle_close(seat->init_poll);
+        seat->init_poll = NULL;
+        seat->state = SEAT_MAKING;
+        if (r > 0 && is_renewed && !is_clean)
+                r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
+        if (r > 0)
+                r = ask_for_fork(seat, &e);
+        if (r < 0)
+                fail(seat, &e);
+}
+
+/* What the child does in its box must come after the answer: done before the box is remembered, it would count as having
+ * been there. */
+static int ask_init(struct seat *seat, enum init_op op, struct cloche_err *e)
+{
+        int r;
+
+        seat->init_poll = malloc(sizeof(*seat->init_poll));
+        r = seat->init_poll ? uv_poll_init(&seat->of->engine->loop, seat->init_poll, seat->box.control_fd) : -ENOMEM;
+        if (r < 0) {
+                free(seat->init_poll);
+                seat->init_poll = NULL;
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
+        }
+        /* libuv made it nonblocking; other questions to init wait for their answers. */
+        fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
+        seat->init_poll->data = seat;
+        seat->state = op == INIT_MARK ? SEAT_MARKING : SEAT_RENEWING;
+        uv_poll_start(seat->init_poll, UV_READABLE, on_init_answer);
+        return box_tell(&seat->box, op, e);
+}
+
 static void on_made(void *data, struct keeper_reply *reply)
 {
         struct seat *seat = data;
@@ -151,13 +143,8 @@ static void on_made(void *data, struct keeper_reply *reply)
                 box_adopt(&seat->box, seat->trunk->box.keeper, &made);
                 r = seat->abandoned ? -1 : template_furnish(seat->of, seat, &e);
         }
-        seat->is_marked = seat->is_template;
-        if (r == 0 && !seat->is_marked)
-                r = listen_to_init(seat, on_marked, &e);
-        if (r == 0 && !seat->is_marked)
-                r = box_tell(&seat->box, INIT_MARK, &e);
         if (r == 0)
-                r = ask_for_fork(seat, &e);
+                r = seat->is_template ? ask_for_fork(seat, &e) : ask_init(seat, INIT_MARK, &e);
         if (r < 0)
                 fail(seat, &e);
 }
@@ -176,26 +163,6 @@ static struct seat *seat_of(struct template *of, const struct keeper_box_limits 
         return seat;
 }
 
-static void on_renewed(uv_poll_t *poll, int status, int events)
-{
-        struct seat *seat = poll->data;
-        struct cloche_err e = {0};
-        int is_clean = 0, r = box_hear_answer(&seat->box, INIT_RENEW, &is_clean, &e);
-
-        (void)status;
-        (void)events;
-        if (r == 0)
-                return;
-        stop_listening(seat);
-        seat->state = SEAT_MAKING;
-        if (r > 0 && !is_clean)
-                r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
-        if (r > 0)
-                r = ask_for_fork(seat, &e);
-        if (r < 0)
-                fail(seat, &e);
-}
-
 int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
                struct cloche_err *e)
 {
@@ -209,12 +176,8 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         }
         seat->box = *box;
         seat->is_used = 1;
-        seat->state = SEAT_RENEWING;
-        seat->is_marked = 1;
         box->made = 0;
-        r = listen_to_init(seat, on_renewed, e);
-        if (r == 0)
-                r = box_tell(&seat->box, INIT_RENEW, e);
+        r = ask_init(seat, INIT_RENEW, e);
         if (r < 0) {
                 discard(seat);
                 return r;

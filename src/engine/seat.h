@@ -22,7 +22,7 @@ struct trunk {
 struct trunk *trunk_ref(struct trunk *trunk);
 void trunk_unref(struct trunk *trunk); /* accepts NULL */
 
-enum seat_state { SEAT_MAKING, SEAT_RENEWING, SEAT_READY };
+enum seat_state { SEAT_MAKING, SEAT_MARKING, SEAT_RENEWING, SEAT_READY };
 
 struct seat {
         TAILQ_ENTRY(seat) link;
@@ -35,8 +35,7 @@ struct seat {
         struct box box;
         struct channel channel;
         struct stdio stdio;
-        uv_poll_t *init_poll; /* while an answer of the box's init is awaited */
-        int is_marked, is_forked;
+        uv_poll_t *init_poll; /* while marking or renewing */
         int is_used; /* a run was in this box before */
         struct keeper_usage before; /* of the run: what the box had used when the child was forked */
         uint32_t fork; /* under this number the template speaks of the child */
