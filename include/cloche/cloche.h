@@ -82,6 +82,9 @@ struct cloche_engine_options {
         unsigned runs_max;  /* at once (twice the processors) */
         unsigned queue_max; /* that wait for their turn; more are CLOCHE_E_QUEUE_FULL (10,000) */
         uint64_t templates_bytes; /* memory of templates nobody uses, kept for reuse (a quarter of the machine's) */
+        /* Where builds of compiled languages are kept, at most 256 MiB; NULL: $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": nowhere.
+         * A directory that others may write to is not used. */
+        const char *cache_dir;
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
 };
 

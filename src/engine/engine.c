@@ -105,6 +105,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &engine->keeper, e);
         free(runtimes_path);
+        engine->artifacts_fd = artifacts_open(opt->cache_dir); /* without it every build is made anew */
         return r;
 }
 
@@ -232,7 +233,7 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
         set_options(engine, opt);
-        engine->probe_fd = -EBADF;
+        engine->probe_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);
         if (r == 0)
                 r = watch(engine, e);
@@ -265,6 +266,7 @@ void cloche_engine_free(cloche_engine *engine)
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);
         fd_close(&engine->probe_fd);
+        fd_close(&engine->artifacts_fd);
         free(engine->image);
         free(engine->libexec_dir);
         free(engine);

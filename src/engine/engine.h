@@ -2,7 +2,9 @@
 #ifndef CLOCHE_ENGINE_ENGINE_H
 #define CLOCHE_ENGINE_ENGINE_H
 
+#include "artifact.h"
 #include "bridge.h"
+#include "build.h"
 #include "files.h"
 #include "limits.h"
 #include "output.h"
@@ -21,6 +23,7 @@ struct cloche_engine {
         struct runtimes runtimes;
         char *image, *libexec_dir;
         int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
+        int artifacts_fd; /* -errno: nothing is kept */
         uint32_t optional_guards;
         uv_loop_t loop;
         uv_poll_t keeper_poll;

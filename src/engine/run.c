@@ -268,7 +268,7 @@ static int make_box(struct cloche_run *run, struct cloche_err *e)
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
-        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL ? run->runtime : NULL, spec, e);
+        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
         if (r == 0)
                 r = box_make(&run->box, run->engine->keeper, spec, e);
         free(spec);
@@ -519,6 +519,8 @@ static int check_origin(const struct cloche_run_options *opt, const struct runti
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a bare prefix has modules evaluated, nothing called or run");
         if (!opt->prefix && !opt->warm)
                 return 0;
+        if (runtime->is_cold_only)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
         if (opt->env_count || opt->workdir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
         if (opt->prefix && opt->prefix->template->runtime != runtime)

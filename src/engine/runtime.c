@@ -17,6 +17,15 @@ static int is_strings(const json_t *array)
         return json_array_size(array) > 0;
 }
 
+/* Does a word of the command lie in the runtime's own folder? */
+static int names_folder(const json_t *words)
+{
+        for (size_t i = 0; i < json_array_size(words); i++)
+                if (json_is_string(json_array_get(words, i)) && strstr(json_string_value(json_array_get(words, i)), "/run/cloche/"))
+                        return 1;
+        return 0;
+}
+
 static int read_manifest(const char *path, struct runtime *ret, struct cloche_err *e)
 {
         json_error_t error;
@@ -33,6 +42,9 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .env = json_object_get(manifest, "env"),
                 .has_realm = json_is_true(json_object_get(manifest, "realm")),
                 .template = json_object_get(manifest, "template"),
+                .is_compiled = json_is_true(json_object_get(manifest, "build")),
+                .is_cold_only = json_is_false(json_object_get(manifest, "warm")),
+                .script_needs_folder = names_folder(json_object_get(manifest, "script")),
         };
         if (!ret->template)
                 ret->template = ret->agent;

@@ -6,7 +6,10 @@
 #include <jansson.h>
 
 struct runtime {
-        int has_realm; /* answers `evaluate` */
+        int has_realm;           /* answers `evaluate` */
+        int is_compiled;         /* takes `build`, tells artifacts; warm calls fork a template of their own code */
+        int is_cold_only;        /* cannot be forked */
+        int script_needs_folder; /* scripts are started by a program of the runtime */
         json_t *manifest;
         char *directory;
         /* Borrowed from the manifest. */
