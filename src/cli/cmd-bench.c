@@ -22,6 +22,23 @@
 #define ROWS_MAX 8
 #define FLOOR "fork, exit and wait of this process"
 
+/* What a language is measured with: nothing to do, and 200 questions to the host one after the other. */
+static const struct sample {
+        const char *language, *code;
+        const char *asking; /* NULL: it has no host functions */
+        int is_cold_only;
+} sample_programs[] = {
+        {"python", "return 1", "for i in range(200): reply(i)\nreturn 1"},
+        {"javascript", "return 1", "for (let i = 0; i < 200; i++) await reply(i); return 1"},
+        {"typescript", "return 1 as number", "for (let i: number = 0; i < 200; i++) await reply(i); return 1"},
+        {"ruby", "1", "200.times { |i| reply(i) }\n1"},
+        {"php", "return 1;", "for ($i = 0; $i < 200; $i++) reply($i); return 1;"},
+        {"bash", "echo 1", "for ((i = 0; i < 200; i++)); do reply $i >/dev/null; done; echo 1"},
+        {"c", "int one(void) { return 1; }", NULL},
+        {"cpp", "int one() { return 1; }", NULL},
+        {"perl", "1", NULL, 1},
+};
+
 struct row {
         char question[64];
         size_t count;
@@ -31,6 +48,7 @@ struct row {
 
 struct bench {
         struct cli_request *request;
+        const struct sample *sample;
         struct stored stored;
         struct cloche_run_options run;
         cloche_engine *forking, *prepared; /* without spares, and with them */
@@ -290,9 +308,8 @@ static int measure_bridge(struct bench *bench)
         double ms;
         int code = make_samples(&echo.samples, BRIDGE_RUNS * (BRIDGE_CALLS - 1));
 
-        opt.code = strncmp(opt.language, "py", 2) == 0 ? "for i in range(200): echo(i)\nreturn 1"
-                                                       : "for (let i = 0; i < 200; i++) await echo(i); return 1";
-        opt.globals = "{\"echo\": {\"kind\": \"function\"}}";
+        opt.code = bench->sample->asking;
+        opt.globals = "{\"reply\": {\"kind\": \"function\"}}";
         opt.on_bridge = on_call;
         opt.bridge_data = &echo;
         for (size_t i = 0; code == 0 && i < BRIDGE_RUNS; i++) {
@@ -322,7 +339,7 @@ static int measure_warm(struct bench *bench)
         opt.warm = 1;
         opt.prefix = bench->prefixes[0];
         code = one_by_one(bench, "run forked on demand", bench->forking, &opt);
-        if (code == 0)
+        if (code == 0 && bench->sample->asking)
                 code = measure_bridge(bench);
         if (code == 0 && !bench->prepared)
                 return at_once(bench, bench->forking, &opt);
@@ -464,7 +481,16 @@ static int run(struct cli_request *request)
         request->runs = request->runs ? request->runs : RUNS;
         request->concurrency = request->concurrency ? request->concurrency : processors > 0 ? (uint64_t)processors : 1;
         bench.run.language = request->positional[0] ? request->positional[0] : request->prefix ? bench.stored.prefix.language : "python";
-        bench.run.code = request->code ? request->code : "return 1";
+        for (size_t i = 0; i < sizeof(sample_programs) / sizeof(sample_programs[0]); i++)
+                if (strcmp(sample_programs[i].language, bench.run.language) == 0)
+                        bench.sample = &sample_programs[i];
+        if (!bench.sample && !request->code) {
+                store_done(&bench.stored);
+                return cli_bad("there is no sample program in '%s': give one with --code", bench.run.language);
+        }
+        bench.sample = bench.sample ? bench.sample : &(const struct sample){0};
+        bench.run.code = request->code ? request->code : bench.sample->code;
+        request->cold |= bench.sample->is_cold_only;
         bench.run.limits = request->run.limits;
         bench.templates = request->prefix ? 2 : 1;
         code = work(&bench);
