@@ -113,6 +113,7 @@ struct cloche_run_options {
         const char *args;     /* JSON array or object; values JSON lacks in tagged form (spec/values.md) */
         const char *kwargs;   /* JSON object */
         const char *schema;   /* JSON object; contract: params, variadic, acceptsKwargs, input, output, strict */
+        const char *build;    /* JSON object: standard, flags, sources; compiled languages only */
         const char *workdir;  /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
@@ -145,6 +146,7 @@ struct cloche_prefix_options {
         const char *code;
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* NULL: prefix.<extension> */
+        const char *build;    /* as of runs */
         const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */
         size_t file_count;

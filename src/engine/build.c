@@ -27,20 +27,20 @@ static int make_key(const struct cloche_engine *engine, const struct runtime *ru
         return 0;
 }
 
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const char *code, size_t code_size,
-                   const char *filename, const char *function, const char *options, struct build *ret, struct cloche_err *e)
+int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   struct build *ret, struct cloche_err *e)
 {
         struct build build = {0};
-        json_t *build_options = NULL;
+        json_t *options = NULL;
         char name[64];
-        int r = options ? json_load_human(options, strlen(options), &build_options, e) : 0;
+        int r = opt->build ? json_load_human(opt->build, strlen(opt->build), &options, e) : 0;
 
         if (r < 0)
                 return err_wrap(e, "build");
         snprintf(name, sizeof(name), "main%.32s", runtime->extension);
-        build.params = json_pack("{s:o, s:s, s:o?, s:o?}", "code", json_stringn(code, code_size), "filename", filename ? filename : name,
-                                 "function", function ? json_string(function) : json_null(), "build",
-                                 build_options ? build_options : json_null());
+        build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(opt->code, opt->code_size ? opt->code_size : strlen(opt->code)),
+                                 "filename", opt->filename ? opt->filename : name, "function",
+                                 opt->function ? json_string(opt->function) : json_null(), "build", options ? options : json_null());
         if (!build.params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code, or the file's or function's name is not UTF-8 text");
         if (make_key(engine, runtime, &build) < 0) {

@@ -22,9 +22,9 @@ struct build {
         int is_asked;
 };
 
-/* filename NULL: main.<extension>; options JSON text or NULL. -CLOCHE_E_INVALID_ARGUMENT: text that is not UTF-8. */
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const char *code, size_t code_size,
-                   const char *filename, const char *function, const char *options, struct build *ret, struct cloche_err *e);
+/* Of opt: code, filename, function and build. -CLOCHE_E_INVALID_ARGUMENT: text that is not UTF-8. */
+int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   struct build *ret, struct cloche_err *e);
 void build_done(struct build *build);
 
 /* Append the question, with what was kept of an earlier answer. */

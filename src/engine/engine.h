@@ -92,6 +92,7 @@ struct cloche_run {
         /* The wire to the agent. */
         struct channel channel;
         struct buf request;
+        struct build build; /* of a compiled language, started cold */
         struct bridge bridge;
 
         struct stream {
@@ -142,8 +143,9 @@ int request_check(const struct cloche_run_options *opt, struct cloche_err *e);
 /* The `call` request as a frame. */
 int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
                   struct buf *ret, struct cloche_err *e);
-/* The `prepare` request as a frame. */
-int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
+/* The `prepare` request as a frame; function: which one the runs will call, or NULL. */
+int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
+                    struct cloche_err *e);
 /* Strings for box_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
                     uint32_t *ret_envc, struct cloche_err *e);

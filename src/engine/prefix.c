@@ -52,8 +52,10 @@ static int add_file(struct buf *key, const struct kept_file *file)
 static int make_key(struct setup *setup, struct cloche_err *e)
 {
         struct buf key = BUF_INIT(FRAME_BYTES_MAX);
-        int r = add_bytes(&key, setup->prepare.data, setup->prepare.size);
+        int r = buf_append(&key, setup->is_code ? "code " : "", setup->is_code ? 5 : 0);
 
+        if (r == 0)
+                r = add_bytes(&key, setup->prepare.data, setup->prepare.size);
         for (size_t i = 0; r == 0 && i < setup->files.count; i++)
                 r = add_file(&key, &setup->files.rows[i]);
         if (r == 0)
@@ -68,7 +70,19 @@ static int make_key(struct setup *setup, struct cloche_err *e)
         return 0;
 }
 
-static int setup_new(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
+static int describe_build(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, const char *function,
+                          const struct runtime *runtime, struct setup *setup, struct cloche_err *e)
+{
+        const struct cloche_run_options program = {
+                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .function = function, .build = opt->build,
+        };
+
+        return runtime->is_compiled ? build_describe(engine, runtime, &program, &setup->build, e) : 0;
+}
+
+/* is_code: the set-up is the program of its runs, which call that function of it. */
+static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, int is_code, const char *function,
+                     const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
 {
         struct setup *setup = calloc(1, sizeof(*setup));
         int r;
@@ -76,9 +90,12 @@ static int setup_new(const struct cloche_prefix_options *opt, const struct runti
         if (!setup)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the set-up");
         setup->refs = 1;
+        setup->is_code = is_code;
         r = limits_resolve(&opt->limits, &setup->limits, e);
         if (r == 0)
-                r = request_prepare(opt, runtime, &setup->prepare, e);
+                r = request_prepare(opt, function, runtime, &setup->prepare, e);
+        if (r == 0)
+                r = describe_build(engine, opt, function, runtime, setup, e);
         if (r == 0)
                 r = files_keep(opt->files, opt->file_count, NULL, &setup->files, e);
         if (r == 0)
@@ -129,7 +146,7 @@ int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options 
         if (r == 0)
                 r = engine_check_guards(engine, e);
         if (r == 0)
-                r = setup_new(opt, runtime, &setup, e);
+                r = setup_new(engine, opt, 0, NULL, runtime, &setup, e);
         if (r < 0)
                 return r;
         prefix = calloc(1, sizeof(*prefix));
@@ -161,4 +178,20 @@ void cloche_prefix_free(cloche_prefix *prefix)
                 return;
         prefix->template->users--;
         free(prefix);
+}
+
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   struct template **ret, struct cloche_err *e)
+{
+        char name[64];
+        const struct cloche_prefix_options program = {
+                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename ? opt->filename : name, .build = opt->build,
+                .globals = opt->globals, .imports = opt->imports,
+        };
+        struct setup *setup;
+        int r;
+
+        snprintf(name, sizeof(name), "main%.32s", runtime->extension);
+        r = setup_new(engine, &program, 1, opt->function, runtime, &setup, e);
+        return r < 0 ? r : template_prefix(engine, runtime, setup, ret, e);
 }

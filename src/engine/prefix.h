@@ -11,4 +11,9 @@ struct cloche_prefix {
         void *bridge_data;
 };
 
+/* The template of a run's own program, in a compiled language: calls of the same program are forked from it, loaded. Found or
+ * made, not started. */
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+                   struct template **ret, struct cloche_err *e);
+
 #endif

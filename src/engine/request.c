@@ -227,7 +227,8 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
         return rpc_request(json_integer(REQUEST_CALL_ID), method, params, attachments.data, attachments.size, ret, e);
 }
 
-int request_prepare(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct buf *ret, struct cloche_err *e)
+int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
+                    struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         char name[64];
@@ -241,6 +242,10 @@ int request_prepare(const struct cloche_prefix_options *opt, const struct runtim
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
         *ret = BUF_INIT(FRAME_BYTES_MAX);
         r = add_declarations(params, opt->globals, opt->imports, &attachments, e);
+        if (r == 0 && function && json_object_set_new(params, "function", json_string(function)) < 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the function's name is not UTF-8 text");
+        if (r == 0 && opt->build)
+                r = add_value(params, "build", opt->build, NULL, &attachments, e);
         if (r == 0 && opt->bare && json_object_set_new(params, "realm", json_string("bare")) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the set-up");
         if (r < 0) {

@@ -158,7 +158,11 @@ static int keep_console(struct cloche_run *run, const json_t *params, struct clo
 
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID)
+        int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
+
+        if (m->kind == RPC_RESULT && is_build)
+                return build_hear(run->engine, &run->build, m, f, e);
+        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && json_integer_value(m->id) != REQUEST_CALL_ID && !is_build)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_REQUEST)
                 return bridge_receive(run, m, f, e);
@@ -423,12 +427,30 @@ void run_exited(struct cloche_run *run, const struct init_answer *exit)
         end(run, RUN_END_NONE);
 }
 
+/* The template is this run's own program, which did not come up: what would have been said of it if it had been run cold. */
+static enum run_end own_failure(struct cloche_run *run)
+{
+        const struct template *t = run->template;
+
+        if (t->failure) {
+                run->answer = json_pack("{s:O}", "data", t->failure);
+                run->answer_is_error = 1;
+                return RUN_END_NONE;
+        }
+        if (t->parent->state == TEMPLATE_BROKEN)
+                return RUN_END_FAILED;
+        return t->error.code == CLOCHE_E_PREFIX ? RUN_END_WALL : RUN_END_NONE;
+}
+
 void run_failed(struct cloche_run *run, const struct cloche_err *e)
 {
         if (run->ended)
                 return;
         run->problem = *e;
-        end(run, RUN_END_FAILED);
+        if (run->template && run->template->setup && run->template->setup->is_code && run->template->state == TEMPLATE_BROKEN)
+                end(run, own_failure(run));
+        else
+                end(run, RUN_END_FAILED);
 }
 
 void run_template_died(struct cloche_run *run)
@@ -452,6 +474,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->waiting, engine->options.queue_max);
         if (opt->prefix)
                 run->template = opt->prefix->template;
+        else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
+                r = prefix_of_code(engine, run->runtime, opt, &run->template, e);
         else
                 r = template_base(engine, run->runtime, &run->template, e);
         if (r == 0)
@@ -461,6 +485,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 return r;
         }
         run->template->users++;
+        run->started_ns = clock_now_ns(); /* until it has its seat */
         template_seat_run(run->template, run);
         return 0;
 }
@@ -530,6 +555,14 @@ static int check_origin(const struct cloche_run_options *opt, const struct runti
         return 0;
 }
 
+/* Before the call, which waits behind it. */
+static int ask_for_build(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r = build_describe(run->engine, run->runtime, opt, &run->build, e);
+
+        return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
+}
+
 int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
@@ -551,6 +584,8 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         r = streams_keep(run, opt, e);
+        if (r == 0 && runtime->is_compiled && run->kind == CLOCHE_CALL && !opt->prefix && !opt->warm)
+                r = ask_for_build(run, opt, e);
         if (r == 0 && (run->kind != CLOCHE_SCRIPT || opt->prefix || opt->warm))
                 r = request_build(opt, runtime, &limits, &run->request, e);
         if (r == 0)
@@ -738,6 +773,7 @@ void cloche_run_free(cloche_run *run)
         kept_files_done(&run->own_files);
         streams_done(run);
         buf_done(&run->request);
+        build_done(&run->build);
         files_done(&run->files);
         json_decref(run->answer);
         json_decref(run->warnings);

@@ -127,6 +127,18 @@ static struct template *longest_unused(struct cloche_engine *engine, uint64_t *r
         return found;
 }
 
+/* A program that does not compile is not compiled again for a while. */
+static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct template *t = TAILQ_FIRST(&engine->templates), *next;
+
+        for (; t; t = next) {
+                next = TAILQ_NEXT(t, link);
+                if (t->users == 0 && t->state == TEMPLATE_BROKEN && now_ns - t->used_ns > SPARES_IDLE_NS)
+                        template_free(t);
+        }
+}
+
 void templates_tidy(struct cloche_engine *engine)
 {
         uint64_t now_ns = clock_now_ns(), bytes;
@@ -139,6 +151,7 @@ void templates_tidy(struct cloche_engine *engine)
                 }
         while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
                 template_free(t);
+        drop_broken(engine, now_ns);
 }
 
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)

@@ -25,6 +25,7 @@ void setup_free(struct setup *setup)
                 return;
         kept_files_done(&setup->files);
         buf_done(&setup->prepare);
+        build_done(&setup->build);
         free(setup->key);
         free(setup);
 }
@@ -235,16 +236,19 @@ static void on_ready(struct template *t)
         templates_dispatch(t->engine);
 }
 
-static int on_answer(struct template *t, const struct rpc_message *m, struct cloche_err *e)
+static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         json_int_t id = json_integer_value(m->id);
+        int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
 
-        if (t->state != TEMPLATE_STARTING || (id != PREPARE_ID && id != FREEZE_ID))
+        if (t->state != TEMPLATE_STARTING || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_ERROR) {
                 fail_with_answer(t, m);
                 return 0;
         }
+        if (is_build)
+                return build_hear(t->engine, &t->setup->build, m, f, e);
         if (id == PREPARE_ID)
                 return ask(t, FREEZE_ID, "freeze", e);
         on_ready(t);
@@ -316,9 +320,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 {
         struct template *t = data;
 
-        (void)f;
         if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
-                return on_answer(t, m, e);
+                return on_answer(t, m, f, e);
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "exited") == 0)
                 on_exited(t, m->params);
         else if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "failed") == 0)
@@ -388,7 +391,7 @@ static int watch(struct template *t, struct cloche_err *e)
         t->channel.on_message = on_message;
         t->channel.on_end = on_end;
         t->channel.data = t;
-        t->channel.reader.max_bytes = TEMPLATE_FRAME_MAX;
+        t->channel.reader.max_bytes = t->setup && t->setup->build.params ? ARTIFACT_BYTES_MAX + TEMPLATE_FRAME_MAX : TEMPLATE_FRAME_MAX;
         return channel_watch(&t->channel, &t->engine->loop, e);
 }
 
@@ -469,9 +472,11 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         t->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
         seat_free(seat);
-        r = buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0
-                    ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up")
-                    : watch(t, e);
+        r = t->setup->build.params ? build_ask(t->engine, &t->setup->build, &t->channel.out, e) : 0;
+        if (r == 0 && buf_append(&t->channel.out, t->setup->prepare.data, t->setup->prepare.size) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the set-up");
+        if (r == 0)
+                r = watch(t, e);
         if (r == 0)
                 r = start_timer(t, e);
         if (r == 0)

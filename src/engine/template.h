@@ -4,6 +4,7 @@
 #define CLOCHE_ENGINE_TEMPLATE_H
 
 #include "box.h"
+#include "build.h"
 #include "channel.h"
 #include "files.h"
 #include "runtime.h"
@@ -19,6 +20,8 @@ struct setup {
         unsigned refs;
         char *key;
         struct buf prepare; /* the request, as a frame */
+        struct build build; /* of a compiled language: asked for before */
+        int is_code;        /* the program of the runs themselves, not set-up for them */
         struct kept_files files;
         struct cloche_limits limits; /* of the set-up */
 };
