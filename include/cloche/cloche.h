@@ -176,7 +176,8 @@ struct cloche_guard_report {
         char reason[124]; /* what was seen, or what is missing */
 };
 
-/* Make a small box, let a guest of ours climb every wall that can be climbed from inside, and say which held.
+/* Let a guest of ours climb every wall that can be climbed from inside, in a box started cold and in one forked from a
+ * template, and say which held in both.
  * ret     CLOCHE_GUARD_COUNT rows.
  * Errors  those of cloche_run_start, but missing guards: they are what is reported. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,

@@ -1,4 +1,5 @@
-/* The guards, proven: cloche-probe runs as a guest of a small box and tries them. */
+/* The guards, proven: cloche-probe tries them, once as the guest of a small box, and once forked from a template into such a
+ * box beneath it. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define PROBE_PATH "/tmp/cloche-probe"
 #define PROBE_PATIENCE_NS UINT64_C(30000000000)
@@ -17,7 +19,7 @@
 
 static const char *const namespaces[] = {"user", "pid", "mnt", "ipc", "uts", "cgroup", "net"};
 
-static int make_box(cloche_engine *engine, struct box *box, struct cloche_err *e)
+static int make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *box, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int r;
@@ -28,25 +30,29 @@ static int make_box(cloche_engine *engine, struct box *box, struct cloche_err *e
                 .memory_bytes = 64u << 20, .pids = 64, .cpu_percent = 200, .cpu_ms = 20000,
                 .disk_bytes = 16u << 20, .disk_inodes = 512, .file_bytes = UINT64_MAX, .open_files = 256,
         };
-        spec->parent = KEEPER_NO_BOX;
+        spec->parent = parent;
+        spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* they are what this is about */
         r = box_make(box, engine->keeper, spec, e);
         free(spec);
         return r;
 }
 
-static int spawn_probe(struct box *box, int *ret_fd, struct cloche_err *e)
+static int add_word(struct buf *strings, const char *word, uint32_t *argc)
 {
-        _cleanup_buf_ struct buf strings = BUF_INIT(4096);
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), read_fd = -EBADF, write_fd = -EBADF;
-        uint32_t argc = 1;
-        int pair[2], r;
+        (*argc)++;
+        return buf_append(strings, word, strlen(word) + 1);
+}
 
-        if (null_fd < 0 || pipe2(pair, O_CLOEXEC) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
-        read_fd = pair[0];
-        write_fd = pair[1];
-        (void)buf_append(&strings, "/tmp\0" PROBE_PATH, sizeof("/tmp\0" PROBE_PATH));
+/* cwd, then the command: our namespaces are the host's. */
+static uint32_t command(struct buf *strings, int is_template)
+{
+        uint32_t argc = 0, none = 0;
+
+        (void)add_word(strings, "/tmp", &none);
+        (void)add_word(strings, PROBE_PATH, &argc);
+        if (is_template)
+                (void)add_word(strings, "--template", &argc);
         for (size_t i = 0; i < sizeof(namespaces) / sizeof(namespaces[0]); i++) {
                 char path[32], link[64];
                 ssize_t n;
@@ -56,13 +62,19 @@ static int spawn_probe(struct box *box, int *ret_fd, struct cloche_err *e)
                 if (n <= 0)
                         continue;
                 link[n] = '\0';
-                (void)buf_append(&strings, link, (size_t)n + 1);
-                argc++;
+                (void)add_word(strings, link, &argc);
         }
-        r = box_spawn(box, strings.data, strings.size, argc, 0, (int[]){null_fd, write_fd, null_fd}, 3, e);
-        if (r == 0)
-                *ret_fd = TAKE_FD(read_fd);
-        return r;
+        return argc;
+}
+
+static int spawn_probe(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf strings = BUF_INIT(4096);
+        uint32_t argc = command(&strings, fd_count > 3);
+        int r = engine->probe_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir)
+                                     : box_put(box, PROBE_PATH, engine->probe_fd, 0755, e);
+
+        return r < 0 ? r : box_spawn(box, strings.data, strings.size, argc, 0, fds, fd_count, e);
 }
 
 static int read_probe(int fd, struct buf *ret, struct cloche_err *e)
@@ -104,38 +116,147 @@ static void note_line(char *line, struct cloche_guard_report *reports)
         }
 }
 
-static int probe(cloche_engine *engine, struct box *box, struct buf *ret, struct cloche_err *e)
+static int note(int fd, struct cloche_guard_report *reports, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = -EBADF;
-        int r = engine->probe_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir)
-                                     : box_put(box, PROBE_PATH, engine->probe_fd, 0755, e);
+        _cleanup_buf_ struct buf output = BUF_INIT(PROBE_OUTPUT_MAX);
+        char *rest, *line;
+        int r = read_probe(fd, &output, e);
+
+        rest = output.data;
+        while (r == 0 && (line = strsep(&rest, "\n")))
+                note_line(line, reports);
+        return r;
+}
+
+static int open_streams(int *ret_null_fd, int *ret_read_fd, int *ret_write_fd, struct cloche_err *e)
+{
+        int pair[2];
+
+        *ret_null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (*ret_null_fd < 0 || pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        *ret_read_fd = pair[0];
+        *ret_write_fd = pair[1];
+        return 0;
+}
+
+static int probe_cold(cloche_engine *engine, struct cloche_guard_report *reports, struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = -EBADF, read_fd = -EBADF, write_fd = -EBADF;
+        struct box box;
+        int r = open_streams(&null_fd, &read_fd, &write_fd, e), dropped;
 
         if (r == 0)
-                r = spawn_probe(box, &fd, e);
-        return r < 0 ? r : read_probe(fd, ret, e);
+                r = make_box(engine, KEEPER_NO_BOX, 0, &box, e);
+        if (r < 0)
+                return r;
+        r = spawn_probe(engine, &box, (int[]){null_fd, write_fd, null_fd}, 3, e);
+        fd_close(&write_fd);
+        if (r == 0)
+                r = note(read_fd, reports, e);
+        dropped = box_drop(&box, NULL, r < 0 ? NULL : e);
+        return r < 0 ? r : dropped;
+}
+
+struct fork_answer {
+        int is_there;
+        struct cloche_err err;
+};
+
+static void on_forked(void *data, struct keeper_reply *reply)
+{
+        struct fork_answer *answer = data;
+
+        answer->is_there = 1;
+        if (reply->error)
+                answer->err = *reply->error;
+}
+
+static int fork_into(cloche_engine *engine, const struct box *box, const int *fds, struct cloche_err *e)
+{
+        struct fork_answer answer = {0};
+        uint32_t fork;
+        int r = keeper_box_fork_later(engine->keeper, box->id, fds, 4, on_forked, &answer, &fork, e);
+
+        while (r >= 0 && !answer.is_there)
+                r = keeper_hear(engine->keeper, 0, e);
+        if (r >= 0 && answer.err.code) {
+                *e = answer.err;
+                return -(int)answer.err.code;
+        }
+        return r < 0 ? r : 0;
+}
+
+/* The template is alive, its box is trunk's. */
+static int probe_child(cloche_engine *engine, const struct box *trunk, int channel_fd, struct cloche_guard_report *reports,
+                       struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = -EBADF, read_fd = -EBADF, write_fd = -EBADF;
+        struct box box;
+        int r = open_streams(&null_fd, &read_fd, &write_fd, e), dropped;
+
+        if (r == 0)
+                r = make_box(engine, trunk->id, 0, &box, e);
+        if (r < 0)
+                return r;
+        r = fork_into(engine, &box, (int[]){null_fd, write_fd, null_fd, channel_fd}, e);
+        fd_close(&write_fd);
+        if (r == 0)
+                r = note(read_fd, reports, e);
+        dropped = box_drop(&box, NULL, r < 0 ? NULL : e);
+        return r < 0 ? r : dropped;
+}
+
+static int probe_forked(cloche_engine *engine, struct cloche_guard_report *reports, struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), engine_fd = -EBADF, channel_fd = -EBADF;
+        int pair[2], r, dropped;
+        struct box trunk;
+
+        if (null_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a channel");
+        engine_fd = pair[0]; /* what the template says of its children is not read: the pipe's end tells as much */
+        channel_fd = pair[1];
+        r = make_box(engine, KEEPER_NO_BOX, 1, &trunk, e);
+        if (r < 0)
+                return r;
+        r = spawn_probe(engine, &trunk, (int[]){null_fd, null_fd, null_fd, channel_fd, trunk.fork_fd}, 5, e);
+        fd_close(&trunk.fork_fd);
+        if (r == 0)
+                r = probe_child(engine, &trunk, channel_fd, reports, e);
+        dropped = box_drop(&trunk, NULL, r < 0 ? NULL : e);
+        return r < 0 ? r : dropped;
+}
+
+/* What held the first guest and was not tried by the second has not been shown. */
+static void compare(const struct cloche_guard_report *cold, struct cloche_guard_report *forked)
+{
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
+                if (cold[g].state != CLOCHE_GUARD_ENFORCED) {
+                        forked[g] = cold[g];
+                } else if (cold[g].proven && !forked[g].proven && forked[g].state == CLOCHE_GUARD_ENFORCED) {
+                        forked[g].state = CLOCHE_GUARD_ABSENT;
+                        snprintf(forked[g].reason, sizeof(forked[g].reason), "a run forked from a template could not try it");
+                }
+        }
 }
 
 int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret, struct cloche_err *e)
 {
-        _cleanup_buf_ struct buf output = BUF_INIT(PROBE_OUTPUT_MAX);
-        struct box box;
-        char *rest, *line;
-        int r = make_box(engine, &box, e), dropped;
+        struct cloche_guard_report cold[CLOCHE_GUARD_COUNT];
+        int r;
 
-        if (r < 0)
-                return r;
-        r = probe(engine, &box, &output, e);
-        dropped = box_drop(&box, NULL, r < 0 ? NULL : e);
-        if (r < 0 || dropped < 0)
-                return r < 0 ? r : dropped;
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
                 const char *reason;
 
                 ret[g] = (struct cloche_guard_report){.state = cloche_engine_guard(engine, (enum cloche_guard)g, &reason)};
                 snprintf(ret[g].reason, sizeof(ret[g].reason), "%s", reason);
+                cold[g] = ret[g];
         }
-        rest = output.data;
-        while ((line = strsep(&rest, "\n")))
-                note_line(line, ret);
-        return 0;
+        r = probe_cold(engine, cold, e);
+        if (r == 0)
+                r = probe_forked(engine, ret, e);
+        if (r == 0)
+                compare(cold, ret);
+        return r;
 }

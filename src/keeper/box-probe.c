@@ -1,7 +1,10 @@
-/* cloche-probe [NAME:[INODE]]…: climbs the walls of the box it runs in and says which held. Runs in: a box that
- * `cloche selftest` made with small limits, as an ordinary guest. Arguments: the namespaces of the host, as
- * readlink("/proc/self/ns/NAME") gives them there. A line per guard: name, enforced or absent, what was seen; tab between.
- * Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not named. */
+/* cloche-probe [--template] [NAME:[INODE]]…: climbs the walls of the box it runs in and says which held. Runs in: a box that
+ * `cloche selftest` made with small limits, as an ordinary guest; with --template as a template, whose forked children are the
+ * guests. Arguments: the namespaces of the host, as readlink("/proc/self/ns/NAME") gives them there. A line per guard: name,
+ * enforced or absent, what was seen; tab between. Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not
+ * named. */
+#include "guest/guest.h"
+
 #include <cloche/cloche.h>
 
 #include <dirent.h>
@@ -37,28 +40,43 @@ static void tell(enum cloche_guard guard, int held, const char *seen)
         printf("%s\t%s\t%s\n", guard_names[guard], held ? "enforced" : "absent", seen);
 }
 
-static void probe_namespaces(int count, char **outer)
+static const struct {
+        enum cloche_guard guard;
+        const char *file;
+} namespaces[] = {
+        {CLOCHE_GUARD_USER_NAMESPACE, "user"}, {CLOCHE_GUARD_PID_NAMESPACE, "pid"},
+        {CLOCHE_GUARD_MOUNT_NAMESPACE, "mnt"}, {CLOCHE_GUARD_IPC_NAMESPACE, "ipc"},
+        {CLOCHE_GUARD_UTS_NAMESPACE, "uts"},   {CLOCHE_GUARD_CGROUP_NAMESPACE, "cgroup"},
+        {CLOCHE_GUARD_NET_NAMESPACE, "net"},
+};
+#define NAMESPACES (sizeof(namespaces) / sizeof(namespaces[0]))
+
+struct link {
+        char text[64]; /* "" when there is none */
+};
+
+static struct link own_namespace(size_t row)
 {
-        static const struct {
-                enum cloche_guard guard;
-                const char *file;
-        } rows[] = {
-                {CLOCHE_GUARD_USER_NAMESPACE, "user"}, {CLOCHE_GUARD_PID_NAMESPACE, "pid"},
-                {CLOCHE_GUARD_MOUNT_NAMESPACE, "mnt"}, {CLOCHE_GUARD_IPC_NAMESPACE, "ipc"},
-                {CLOCHE_GUARD_UTS_NAMESPACE, "uts"},   {CLOCHE_GUARD_CGROUP_NAMESPACE, "cgroup"},
-                {CLOCHE_GUARD_NET_NAMESPACE, "net"},
-        };
+        struct link link;
+        char path[32];
+        ssize_t n;
 
-        for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-                char path[32], mine[64];
-                ssize_t n;
+        snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces[row].file);
+        n = readlink(path, link.text, sizeof(link.text) - 1);
+        link.text[n < 0 ? 0 : n] = '\0';
+        return link;
+}
 
-                snprintf(path, sizeof(path), "/proc/self/ns/%s", rows[r].file);
-                n = readlink(path, mine, sizeof(mine) - 1);
-                mine[n < 0 ? 0 : n] = '\0';
+/* forked_from: of the template, or NULL. */
+static void probe_namespaces(int count, char **outer, const struct link *forked_from)
+{
+        for (size_t r = 0; r < NAMESPACES; r++) {
+                struct link mine = own_namespace(r);
+                int held = mine.text[0] != '\0' && (!forked_from || strcmp(forked_from[r].text, mine.text) != 0);
+
                 for (int i = 0; i < count; i++)
-                        if (strncmp(outer[i], mine, strcspn(mine, ":") + 1) == 0)
-                                tell(rows[r].guard, n > 0 && strcmp(outer[i], mine) != 0, mine);
+                        if (strncmp(outer[i], mine.text, strcspn(mine.text, ":") + 1) == 0)
+                                tell(namespaces[r].guard, held && strcmp(outer[i], mine.text) != 0, mine.text);
         }
 }
 
@@ -147,7 +165,7 @@ static void call_x32(void)
 
 static void probe_seccomp(void)
 {
-        int held = unshare(CLONE_NEWUSER) < 0 && errno == EPERM;
+        int held = unshare(CLONE_NEWUSER) < 0 && errno == EPERM && setns(-1, 0) < 0 && errno == EPERM;
 
         held = held && syscall(100000) < 0 && errno == ENOSYS;
 #ifdef __x86_64__
@@ -215,12 +233,12 @@ static void probe_descriptors(void)
                 closedir(dir);
 }
 
-int main(int argc, char **argv)
+static void probe_all(int count, char **outer, const struct link *forked_from)
 {
         /* Each line at once: the pids probe forks, and must not print twice. */
         setvbuf(stdout, NULL, _IOLBF, 0);
         probe_descriptors();
-        probe_namespaces(argc - 1, argv + 1);
+        probe_namespaces(count, outer, forked_from);
         probe_user();
         probe_files();
         probe_proc();
@@ -228,5 +246,35 @@ int main(int argc, char **argv)
         probe_seccomp();
         probe_memory();
         probe_pids();
+}
+
+static int serve_as_template(int count, char **outer)
+{
+        struct link own[NAMESPACES];
+        char hindrance[256];
+
+        if (cloche_guest_start() != 1 || cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
+                return 1;
+        for (size_t r = 0; r < NAMESPACES; r++)
+                own[r] = own_namespace(r);
+        while (cloche_guest_wait() == 1) {
+                pid_t pid = fork();
+
+                if (pid == 0) {
+                        cloche_guest_child();
+                        close(CLOCHE_GUEST_CHANNEL_FD);
+                        probe_all(count, outer, own);
+                        return 0;
+                }
+                cloche_guest_parent(pid < 0 ? -errno : pid);
+        }
+        return 0;
+}
+
+int main(int argc, char **argv)
+{
+        if (argc > 1 && strcmp(argv[1], "--template") == 0)
+                return serve_as_template(argc - 2, argv + 2);
+        probe_all(argc - 1, argv + 1, NULL);
         return 0;
 }
