@@ -35,6 +35,9 @@ struct cli_operation {
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 
+/* How many of the words are the operation's name; 0 when they are not. */
+int cli_matches(const struct cli_operation *operation, int count, char **words);
+
 /* One line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
 int cli_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for an error of the library: 2 when the caller is at fault, else 1. */

@@ -1,5 +1,6 @@
 /* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch come from the table. */
 #include "cli.h"
+#include "complete.h"
 #include "options.h"
 
 #include <stdarg.h>
@@ -32,8 +33,7 @@ int cli_fail(const struct cloche_err *e)
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
-/* How many of the words are the operation's name; 0 when they are not. */
-static int matches(const struct cli_operation *operation, int count, char **words)
+int cli_matches(const struct cli_operation *operation, int count, char **words)
 {
         const char *rest = operation->name;
 
@@ -52,7 +52,7 @@ static int matches(const struct cli_operation *operation, int count, char **word
 static const struct cli_operation *find(int count, char **words, int *ret_taken)
 {
         for (size_t i = 0; i < OPERATIONS; i++)
-                if ((*ret_taken = matches(&operations[i], count, words)) > 0)
+                if ((*ret_taken = cli_matches(&operations[i], count, words)) > 0)
                         return &operations[i];
         return NULL;
 }
@@ -146,6 +146,8 @@ int main(int argc, char **argv)
 
         if (operation)
                 return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
+        if (strcmp(word, "__complete") == 0)
+                return complete(operations, OPERATIONS, argc - 2, argv + 2);
         if (strcmp(word, "--version") == 0) {
                 printf("cloche " CLOCHE_VERSION "\n");
                 return 0;

@@ -245,6 +245,25 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         return 0;
 }
 
+int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e)
+{
+        static const struct cloche_engine_options none;
+        struct runtimes runtimes;
+        char path[4096];
+        json_t *list;
+        int r;
+
+        find_runtimes(opt ? opt : &none, path, sizeof(path));
+        r = runtimes_load(path, &runtimes, e);
+        if (r < 0)
+                return r;
+        list = runtimes_describe(&runtimes);
+        *ret = json_dumps(list, JSON_COMPACT);
+        json_decref(list);
+        runtimes_done(&runtimes);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the languages");
+}
+
 void cloche_engine_free(cloche_engine *engine)
 {
         struct template *t;

@@ -80,6 +80,11 @@ static int add(struct runtimes *runtimes, const char *directory, const char *nam
         return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(((const struct runtime *)a)->name, ((const struct runtime *)b)->name);
+}
+
 int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e)
 {
         struct runtimes runtimes = {0};
@@ -98,6 +103,7 @@ int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err
                 runtimes_done(&runtimes);
                 return r;
         }
+        qsort(runtimes.rows, runtimes.count, sizeof(*runtimes.rows), by_name);
         *ret = runtimes;
         return 0;
 }
@@ -110,6 +116,22 @@ void runtimes_done(struct runtimes *runtimes)
         }
         free(runtimes->rows);
         *runtimes = (struct runtimes){0};
+}
+
+json_t *runtimes_describe(const struct runtimes *runtimes)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < runtimes->count; i++) {
+                const struct runtime *runtime = &runtimes->rows[i];
+                json_t *aliases = json_object_get(runtime->manifest, "aliases"), *interpreter = json_object_get(runtime->manifest, "interpreter");
+
+                json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:O, s:b, s:b, s:b}", "name", runtime->name, "aliases",
+                                                      aliases ? aliases : json_null(), "extension", runtime->extension, "interpreter",
+                                                      interpreter ? interpreter : json_null(), "warm", !runtime->is_cold_only, "build",
+                                                      runtime->is_compiled, "evaluate", runtime->has_realm));
+        }
+        return list;
 }
 
 static int answers_to(const struct runtime *runtime, const char *language)

@@ -26,6 +26,8 @@ struct runtimes {
 /* Read every manifest below directory. -CLOCHE_E_MISSING_RUNTIME names what is wrong with which. */
 int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e);
 void runtimes_done(struct runtimes *runtimes);
+/* For people, in order of their names: {name, aliases, extension, interpreter, warm, build, evaluate} each; owned by the caller. */
+json_t *runtimes_describe(const struct runtimes *runtimes);
 /* By name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists those there are. */
 int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
 

@@ -1,0 +1,166 @@
+/* cloche __complete WORD…: what the last word may be, for the scripts in completions/. A line each, candidate and summary with a
+ * tab between; nothing where a file name or free text belongs. It comes from the same tables as help and parsing. */
+#include "complete.h"
+
+#include "store.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void offer(const char *candidate, size_t size, const char *typed, const char *summary)
+{
+        if (strncmp(candidate, typed, strlen(typed)) == 0 && strlen(typed) <= size)
+                printf("%.*s\t%s\n", (int)size, candidate, summary);
+}
+
+static void offer_languages(const char *typed)
+{
+        char *text = NULL;
+        json_t *languages, *language;
+        size_t i;
+
+        if (cloche_languages(NULL, &text, NULL) < 0)
+                return;
+        languages = json_loads(text, 0, NULL);
+        json_array_foreach(languages, i, language) {
+                const char *name = json_string_value(json_object_get(language, "name"));
+
+                offer(name, strlen(name), typed, json_string_value(json_object_get(language, "interpreter")));
+        }
+        json_decref(languages);
+        free(text);
+}
+
+static void offer_prefixes(const char *typed)
+{
+        char **names = NULL;
+        size_t count = 0;
+
+        if (store_names(&names, &count) == 0)
+                for (size_t i = 0; i < count; i++) {
+                        offer(names[i], strlen(names[i]), typed, "prefix");
+                        free(names[i]);
+                }
+        free(names);
+}
+
+/* Of a list with commas only the last one is being typed. */
+static void offer_guards(const char *typed)
+{
+        const char *comma = strrchr(typed, ',');
+        size_t before = comma ? (size_t)(comma - typed) + 1 : 0;
+        char whole[600];
+
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
+                snprintf(whole, sizeof(whole), "%.*s%s", (int)before, typed, cloche_guard_name((enum cloche_guard)g));
+                offer(whole, strlen(whole), typed, "guard");
+        }
+}
+
+/* what: the word that stands for it in usage and help, "LANGUAGE" or "[LANGUAGE]". */
+static void offer_value(const char *what, size_t size, const char *typed)
+{
+        static const struct {
+                const char *word;
+                void (*offer)(const char *typed);
+        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}};
+
+        what += *what == '[';
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strncmp(what, rows[i].word, strlen(rows[i].word)) == 0 && strcspn(what, "]…,[ ") == strlen(rows[i].word) && size)
+                        rows[i].offer(typed);
+}
+
+static void offer_options(const struct cli_command *command, const char *typed)
+{
+        for (const struct cli_option *const *table = command->tables; *table; table++)
+                for (const struct cli_option *option = *table; option->name; option++)
+                        if (option->help && strlen(option->name) > 1)
+                                offer(option->name, strlen(option->name), typed, option->help);
+        offer("--help", 6, typed, "say what it does");
+}
+
+static const struct cli_option *option_with_value(const struct cli_command *command, const char *word)
+{
+        for (const struct cli_option *const *table = command->tables; *table; table++)
+                for (const struct cli_option *option = *table; option->name; option++)
+                        if (option->argument && strcmp(option->name, word) == 0)
+                                return option;
+        return NULL;
+}
+
+/* The word at that place among those that are no options, by the usage; the last one may be repeated. */
+static void offer_positional(const struct cli_operation *operation, int place, const char *typed)
+{
+        const char *word = operation->usage;
+
+        while (place-- > 0 && !strstr(word, "NAME…"))
+                word += strcspn(word, " ") + strspn(word + strcspn(word, " "), " ");
+        offer_value(word, strcspn(word, " "), typed);
+}
+
+static void complete_operation(const struct cli_operation *operation, int count, char **words)
+{
+        const char *typed = words[count - 1];
+        int place = 0;
+
+        for (int i = 0; i < count - 1; i++) {
+                const struct cli_option *option = option_with_value(operation->command, words[i]);
+
+                if (strcmp(words[i], "--") == 0)
+                        return;
+                if (option && i == count - 2) {
+                        offer_value(option->argument, strlen(option->argument), typed);
+                        return;
+                }
+                place += words[i][0] != '-';
+                i += option != NULL;
+        }
+        if (typed[0] == '-')
+                offer_options(operation->command, typed);
+        else
+                offer_positional(operation, place, typed);
+}
+
+/* The next word of names of two, once. */
+static void complete_name(const struct cli_operation *operations, size_t operation_count, int count, char **words)
+{
+        const char *before = "", *typed = words[count - 1];
+        size_t before_size = 0;
+
+        for (size_t i = 0; i < operation_count; i++) {
+                const char *name = operations[i].name;
+
+                if (count == 2) {
+                        size_t first = strlen(words[0]);
+
+                        if (strncmp(name, words[0], first) != 0 || name[first] != ' ')
+                                continue;
+                        name += first + 1;
+                }
+                if (before_size == strcspn(name, " ") && memcmp(before, name, before_size) == 0)
+                        continue;
+                before = name;
+                before_size = strcspn(name, " ");
+                offer(name, before_size, typed, operations[i].summary);
+        }
+}
+
+int complete(const struct cli_operation *operations, size_t operation_count, int count, char **words)
+{
+        for (size_t i = 0; count > 0 && i < operation_count; i++) {
+                int taken = cli_matches(&operations[i], count - 1, words);
+
+                if (taken > 0) {
+                        complete_operation(&operations[i], count - taken, words + taken);
+                        return 0;
+                }
+        }
+        if (count == 1 || count == 2)
+                complete_name(operations, operation_count, count, words);
+        if (count == 1)
+                offer("help", 4, words[0], "tell more about a command");
+        return 0;
+}

@@ -1,0 +1,11 @@
+#ifndef CLOCHE_CLI_COMPLETE_H
+#define CLOCHE_CLI_COMPLETE_H
+
+#include "cli.h"
+
+#include <stddef.h>
+
+/* Print what the last of the words behind "cloche" may be; returns the exit code. */
+int complete(const struct cli_operation *operations, size_t operation_count, int count, char **words);
+
+#endif

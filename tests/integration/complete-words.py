@@ -1,0 +1,64 @@
+"""Completion comes from the same tables as help and parsing, and the scripts for shells hand it over."""
+import os
+import subprocess
+from cloche import CLI, SOURCE, cli, equal
+
+
+def offered(*words):
+    finished = cli("__complete", *words)
+    equal(finished.code, 0, finished)
+    return [line.split("\t")[0] for line in finished.stdout.decode().splitlines()]
+
+
+def test_commands_once_each():
+    words = offered("")
+    assert {"call", "run", "prefix", "languages", "help"} <= set(words), words
+    equal(len(words), len(set(words)))
+
+
+def test_second_word_of_a_command():
+    equal(offered("prefix", ""), ["create", "list", "drop"])
+    equal(offered("prefix", "d"), ["drop"])
+
+
+def test_languages():
+    equal(offered("call", "pyth"), ["python"])
+    assert "javascript" in offered("bench", ""), offered("bench", "")
+
+
+def test_options_of_a_command():
+    assert "--args" in offered("call", "python", "--a")
+    assert "--args" not in offered("run", "python", "--a")
+
+
+def test_a_value_is_completed_by_its_kind():
+    equal(cli("prefix", "create", "geo", "python", "-c", "x = 1").code, 0)
+    equal(offered("call", "python", "--prefix", "g"), ["geo"])
+    equal(offered("prefix", "drop", ""), ["geo"])
+    equal(offered("selftest", "--optional", "cpu,fr"), ["cpu,freezer"])
+
+
+def test_files_and_free_text_are_left_to_the_shell():
+    equal(offered("call", "python", "-f", ""), [])
+    equal(offered("call", "python", "--args", ""), [])
+    equal(offered("run", "python", "-c", "1", "--", ""), [])
+    equal(offered("no-such-command", "x"), [])
+
+
+def test_bash():
+    script = f"""
+source {SOURCE}/completions/cloche.bash
+COMP_WORDS=({CLI} call java) COMP_CWORD=2 COMPREPLY=()
+_cloche
+printf '%s\\n' "${{COMPREPLY[@]}}"
+complete -p cloche
+"""
+    finished = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": "/usr/bin:/bin"})
+    equal(finished.stdout.splitlines(), ["javascript", "complete -o default -F _cloche cloche"], finished)
+
+
+def test_every_option_of_help_is_offered():
+    for command in ("call", "run", "bench", "selftest"):
+        told = cli("help", command).stdout.decode()
+        for option in [word for line in told.splitlines() if line.startswith("  --") for word in line.split()[:1]]:
+            assert option in offered(command, "python", option), (command, option)
