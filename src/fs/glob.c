@@ -1,0 +1,406 @@
+#include "glob.h"
+
+#include "base/err.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENTS_MAX 512
+
+/* One pattern without braces, cut into segments. */
+struct alternative {
+        char *text; /* segments, each terminated */
+        const char **segments; /* NULL: "**" */
+        size_t count;
+        int is_everything; /* the mount itself too */
+};
+
+struct glob {
+        struct alternative *alternatives;
+        size_t count;
+};
+
+/* -- characters ----------------------------------------------------------------------------------------------- */
+
+/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. */
+static uint32_t next_character(const char **at)
+{
+        const unsigned char *p = (const unsigned char *)*at;
+        unsigned more = p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 1 : p[0] < 0xf0 ? 2 : p[0] < 0xf5 ? 3 : 0;
+        uint32_t c = more ? p[0] & (0x3fu >> more) : p[0];
+
+        for (unsigned i = 1; i <= more; i++) {
+                if ((p[i] & 0xc0) != 0x80) {
+                        more = 0;
+                        break;
+                }
+                c = c << 6 | (p[i] & 0x3f);
+        }
+        *at += more + 1;
+        return more || p[0] < 0x80 ? c : 0x110000u + p[0];
+}
+
+/* -- one segment ---------------------------------------------------------------------------------------------- */
+
+/* What follows a "[": the end of a class is a "]" that is not its first member. NULL when there is none: it is then a bracket. */
+static const char *class_end(const char *p)
+{
+        p += *p == '!' || *p == '^';
+        for (int first = 1; *p; first = 0) {
+                if (*p == ']' && !first)
+                        return p;
+                if (*p == '[' && p[1] == ':' && strstr(p + 2, ":]"))
+                        p = strstr(p + 2, ":]") + 2;
+                else
+                        p += *p == '\\' && p[1] ? 2 : 1;
+        }
+        return NULL;
+}
+
+static int in_named_class(const char *name, size_t size, uint32_t c)
+{
+        static const struct {
+                const char *name;
+                int (*holds)(int);
+        } rows[] = {
+                {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl}, {"digit", isdigit}, {"graph", isgraph},
+                {"lower", islower}, {"print", isprint}, {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strlen(rows[i].name) == size && memcmp(rows[i].name, name, size) == 0)
+                        return c < 0x80 && rows[i].holds((int)c) != 0;
+        return 0;
+}
+
+static uint32_t class_character(const char **at)
+{
+        *at += **at == '\\' && (*at)[1];
+        return next_character(at);
+}
+
+/* p: behind the "[", end: at its "]". */
+static int in_class(const char *p, const char *end, uint32_t c)
+{
+        int negated = *p == '!' || *p == '^', found = 0;
+
+        p += negated;
+        while (p < end) {
+                const char *name_end = p[0] == '[' && p[1] == ':' ? strstr(p + 2, ":]") : NULL;
+                uint32_t from, to;
+
+                if (name_end && name_end < end) {
+                        found |= in_named_class(p + 2, (size_t)(name_end - p - 2), c);
+                        p = name_end + 2;
+                        continue;
+                }
+                from = to = class_character(&p);
+                if (p[0] == '-' && p + 1 < end) {
+                        p++;
+                        to = class_character(&p);
+                }
+                found |= c >= from && c <= to;
+        }
+        return found != negated;
+}
+
+/* One pattern character against one of the text; both move on when they agree. A "*" is not met here. */
+static int step(const char **pattern, const char **text)
+{
+        const char *p = *pattern, *t = *text, *end;
+        uint32_t c = next_character(&t);
+        int agree;
+
+        if (*p == '?') {
+                p++;
+                agree = 1;
+        } else if (*p == '[' && (end = class_end(p + 1))) {
+                agree = in_class(p + 1, end, c);
+                p = end + 1;
+        } else {
+                p += *p == '\\' && p[1];
+                agree = next_character(&p) == c;
+        }
+        if (agree) {
+                *pattern = p;
+                *text = t;
+        }
+        return agree;
+}
+
+/* Back to the last "*" is all there ever is to try: an earlier one could give up nothing that this one cannot. */
+static int segment_matches(const char *pattern, const char *text)
+{
+        const char *star = NULL, *resume = NULL;
+
+        while (*text) {
+                if (*pattern == '*') {
+                        while (*pattern == '*')
+                                pattern++;
+                        star = pattern;
+                        resume = text;
+                } else if (!*pattern || !step(&pattern, &text)) {
+                        if (!star)
+                                return 0;
+                        next_character(&resume);
+                        pattern = star;
+                        text = resume;
+                }
+        }
+        while (*pattern == '*')
+                pattern++;
+        return !*pattern;
+}
+
+/* -- many segments -------------------------------------------------------------------------------------------- */
+
+/* The same with segments for characters and "**" for "*". */
+static int segments_match(const struct alternative *a, char *const *path, size_t path_count)
+{
+        size_t p = 0, t = 0, star = SIZE_MAX, resume = 0;
+
+        while (t < path_count) {
+                if (p < a->count && !a->segments[p]) {
+                        star = ++p;
+                        resume = t;
+                } else if (p < a->count && segment_matches(a->segments[p], path[t])) {
+                        p++;
+                        t++;
+                } else if (star != SIZE_MAX) {
+                        p = star;
+                        t = ++resume;
+                } else {
+                        return 0;
+                }
+        }
+        while (p < a->count && !a->segments[p])
+                p++;
+        return p == a->count;
+}
+
+int glob_matches(const struct glob *glob, const char *path)
+{
+        char copy[GLOB_BYTES_MAX + 1], *segments[SEGMENTS_MAX], *rest = copy;
+        size_t count = 0;
+        int found = 0;
+
+        if (strlen(path) > GLOB_BYTES_MAX)
+                return 0;
+        strcpy(copy, path);
+        for (size_t i = 0; !copy[0] && i < glob->count; i++)
+                found |= glob->alternatives[i].is_everything;
+        while (copy[0] && count < SEGMENTS_MAX && (segments[count] = strsep(&rest, "/")))
+                count++;
+        if (copy[0] && rest)
+                return 0; /* more segments than the kernel's PATH_MAX leaves useful */
+        for (size_t i = 0; count > 0 && !found && i < glob->count; i++)
+                found = segments_match(&glob->alternatives[i], segments, count);
+        return found;
+}
+
+/* -- braces --------------------------------------------------------------------------------------------------- */
+
+struct expansion {
+        const char *pattern; /* for messages */
+        char *texts[GLOB_ALTERNATIVES_MAX];
+        size_t count;
+        struct cloche_err *e;
+};
+
+static int too_many(const struct expansion *x)
+{
+        return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern, GLOB_ALTERNATIVES_MAX);
+}
+
+/* Past a backslash pair or a class, in which braces and commas are themselves. */
+static const char *skip_plain(const char *p)
+{
+        const char *end;
+
+        if (*p == '\\' && p[1])
+                return p + 2;
+        if (*p == '[' && (end = class_end(p + 1)))
+                return end + 1;
+        return p + 1;
+}
+
+/* The brace that closes the one at p, or NULL; *ret_commas those at its own level. */
+static const char *closing_brace(const char *p, int *ret_commas)
+{
+        int depth = 0;
+
+        *ret_commas = 0;
+        for (; *p; p = skip_plain(p)) {
+                depth += (*p == '{') - (*p == '}');
+                *ret_commas += depth == 1 && *p == ',';
+                if (depth == 0)
+                        return p;
+        }
+        return NULL;
+}
+
+static int is_range(const char *open, const char *close, long *ret_from, long *ret_to)
+{
+        char *end;
+
+        *ret_from = strtol(open + 1, &end, 10);
+        if (end == open + 1 || strncmp(end, "..", 2) != 0 || open[1] == ' ' || end[2] == ' ')
+                return 0;
+        *ret_to = strtol(end + 2, &end, 10);
+        return end == close;
+}
+
+static int expand(struct expansion *x, const char *text);
+
+static int expand_with(struct expansion *x, const char *text, const char *open, const char *middle, size_t middle_size, const char *behind)
+{
+        size_t size = (size_t)(open - text) + middle_size + strlen(behind) + 1;
+        char *whole = malloc(size);
+        int r;
+
+        if (!whole)
+                return err_os(x->e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        snprintf(whole, size, "%.*s%.*s%s", (int)(open - text), text, (int)middle_size, middle, behind);
+        r = size > GLOB_BYTES_MAX ? too_many(x) : expand(x, whole);
+        free(whole);
+        return r;
+}
+
+static int expand_list(struct expansion *x, const char *text, const char *open, const char *close)
+{
+        const char *part = open + 1;
+        int depth = 0, r = 0;
+
+        for (const char *p = part; r == 0; p = skip_plain(p)) {
+                if (p == close || (depth == 0 && *p == ',')) {
+                        r = expand_with(x, text, open, part, (size_t)(p - part), close + 1);
+                        part = p + 1;
+                }
+                if (p == close)
+                        return r;
+                depth += (*p == '{') - (*p == '}');
+        }
+        return r;
+}
+
+static int expand_range(struct expansion *x, const char *text, const char *open, const char *close, long from, long to)
+{
+        int r = 0;
+
+        if ((from > to ? from - to : to - from) >= GLOB_ALTERNATIVES_MAX || from < -1000000 || from > 1000000)
+                return too_many(x);
+        for (long i = from; r == 0; i += from <= to ? 1 : -1) {
+                char number[24];
+
+                r = expand_with(x, text, open, number, (size_t)snprintf(number, sizeof(number), "%ld", i), close + 1);
+                if (i == to)
+                        break;
+        }
+        return r;
+}
+
+/* The first brace that means alternatives is written out; what is left is looked at again. */
+static int expand(struct expansion *x, const char *text)
+{
+        for (const char *p = text; *p; p = skip_plain(p)) {
+                const char *close;
+                long from, to;
+                int commas;
+
+                if (*p != '{' || !(close = closing_brace(p, &commas)))
+                        continue;
+                if (commas)
+                        return expand_list(x, text, p, close);
+                if (is_range(p, close, &from, &to))
+                        return expand_range(x, text, p, close, from, to);
+        }
+        if (x->count == GLOB_ALTERNATIVES_MAX)
+                return too_many(x);
+        x->texts[x->count] = strdup(text);
+        return x->texts[x->count++] ? 0 : err_os(x->e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+}
+
+/* -- compiling ------------------------------------------------------------------------------------------------ */
+
+static int refuse_others(const char *pattern, struct cloche_err *e)
+{
+        if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
+        if (*pattern == '!')
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' begins with '!': a rule says deny instead", pattern);
+        for (const char *p = pattern; *p; p = skip_plain(p))
+                if (strchr("?*+@!", *p) && p[1] == '(')
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has an extended glob at %zu, which is not taken", pattern,
+                                       (size_t)(p - pattern));
+        return 0;
+}
+
+static int cut(char *text, struct alternative *ret, const char *pattern, struct cloche_err *e)
+{
+        size_t count = 1;
+        char *rest = text, *segment;
+
+        for (const char *p = text; *p; p++)
+                count += *p == '/';
+        if (count > SEGMENTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has more than %d segments", pattern, SEGMENTS_MAX);
+        ret->text = text;
+        ret->segments = calloc(count + 1, sizeof(*ret->segments));
+        if (!ret->segments)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        while ((segment = strsep(&rest, "/")))
+                if (strcmp(segment, "..") == 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
+                else if (*segment && strcmp(segment, ".") != 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
+                        ret->segments[ret->count++] = strcmp(segment, "**") == 0 ? NULL : segment;
+        /* "a/" + "**" is what is below a, and not a itself. */
+        if (ret->count > 0 && !ret->segments[ret->count - 1]) {
+                ret->is_everything = ret->count == 1;
+                ret->segments[ret->count++] = "*";
+        }
+        return 0;
+}
+
+int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e)
+{
+        struct expansion x = {.pattern = pattern, .e = e};
+        struct glob *glob = calloc(1, sizeof(*glob));
+        int r = glob ? refuse_others(pattern, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+
+        if (r == 0)
+                r = expand(&x, pattern);
+        if (r == 0) {
+                glob->alternatives = calloc(x.count, sizeof(*glob->alternatives));
+                if (!glob->alternatives)
+                        r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        }
+        for (size_t i = 0; r == 0 && i < x.count; i++) {
+                glob->count++;
+                r = cut(x.texts[i], &glob->alternatives[i], pattern, e);
+                x.texts[i] = NULL;
+        }
+        for (size_t i = 0; i < x.count; i++)
+                free(x.texts[i]);
+        if (r < 0) {
+                glob_free(glob);
+                return r;
+        }
+        *ret = glob;
+        return 0;
+}
+
+void glob_free(struct glob *glob)
+{
+        if (!glob)
+                return;
+        for (size_t i = 0; i < glob->count; i++) {
+                free(glob->alternatives[i].text);
+                free(glob->alternatives[i].segments);
+        }
+        free(glob->alternatives);
+        free(glob);
+}

@@ -1,0 +1,176 @@
+/* Globs against what minimatch says of them (tests/vectors/globs.json), and rules against their documented meaning. */
+#include "fs/glob.h"
+#include "fs/rules.h"
+#include "tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int matches(const char *pattern, const char *path)
+{
+        struct glob *glob;
+        struct cloche_err e = {0};
+        int r = glob_compile(pattern, &glob, &e);
+
+        if (r < 0)
+                return r;
+        r = glob_matches(glob, path);
+        glob_free(glob);
+        return r;
+}
+
+static void test_globs_as_minimatch(void)
+{
+        const char *folder = getenv("CLOCHE_TEST_VECTORS");
+        char path[4096];
+        json_t *rows, *row;
+        size_t i;
+
+        snprintf(path, sizeof(path), "%s/globs.json", folder ? folder : "tests/vectors");
+        rows = json_load_file(path, 0, NULL);
+        CHECK(json_array_size(rows) > 300, "%s", path);
+        json_array_foreach(rows, i, row) {
+                const char *pattern = json_string_value(json_array_get(row, 0)), *text = json_string_value(json_array_get(row, 1));
+                int expected = json_is_true(json_array_get(row, 2));
+
+                CHECK(matches(pattern, text) == expected, "'%s' %s '%s'", pattern, expected ? "takes" : "leaves", text);
+        }
+        json_decref(rows);
+}
+
+static void test_globs_of_a_mount(void)
+{
+        static const struct {
+                const char *pattern, *path;
+                int expected;
+        } rows[] = {
+                {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
+                {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
+                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!a", "b", -CLOCHE_E_INVALID_ARGUMENT},
+                {"+(a|b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"a@(b)", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
+                {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
+}
+
+/* A pattern of stars against a text that almost fits is where others take minutes. */
+static void test_globs_are_bounded(void)
+{
+        char pattern[2001], path[4001];
+
+        for (size_t i = 0; i < 1000; i++)
+                memcpy(pattern + 2 * i, "*a", 2);
+        memset(path, 'a', 4000);
+        pattern[2000] = path[4000] = '\0';
+        CHECK(matches(pattern, path) == 1, "a thousand stars");
+        path[3999] = 'b';
+        CHECK(matches(pattern, path) == 0, "a thousand stars in vain");
+        for (size_t i = 0; i < 250; i++)
+                memcpy(pattern + 5 * i, "**/a/", 5);
+        pattern[1249] = '\0';
+        for (size_t i = 0; i < 250; i++)
+                memcpy(path + 2 * i, "a/", 2);
+        path[499] = '\0';
+        CHECK(matches(pattern, path) == 1, "many double stars");
+        path[498] = 'b';
+        CHECK(matches(pattern, path) == 0, "many double stars in vain");
+}
+
+static struct rules *load(const char *text, struct cloche_err *e)
+{
+        json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+        struct rules *rules = NULL;
+
+        if (rules_load(json, &rules, e) < 0)
+                rules = NULL;
+        json_decref(json);
+        return rules;
+}
+
+static void actions_text(unsigned actions, char *ret)
+{
+        for (int i = 0; i < RULES_ACTION_COUNT; i++)
+                ret[i] = actions & 1u << i ? rules_action_name((enum rules_action)i)[0] : '-';
+        ret[RULES_ACTION_COUNT] = '\0';
+}
+
+static void decides(const char *text, const char *path, const char *expected, const char *pattern)
+{
+        struct cloche_err e = {0};
+        struct rules *rules = load(text, &e);
+        char actions[RULES_ACTION_COUNT + 1] = "";
+        size_t rule = 0;
+
+        if (rules)
+                actions_text(rules_decide(rules, path, &rule), actions);
+        CHECK(rules && strcmp(actions, expected) == 0 && strcmp(rules_pattern(rules, rule), pattern) == 0, "%s of '%s': %s by '%s' %s", text,
+              path, actions, rules ? rules_pattern(rules, rule) : "", e.msg);
+        rules_free(rules);
+}
+
+/* Read, list, create, modify, delete. */
+static void test_decisions(void)
+{
+        static const char order[] = "{\"rules\":[{\"pattern\":\"*.md\",\"allow\":[\"modify\"]},{\"pattern\":\"**\",\"deny\":[\"*\"]},"
+                                    "{\"pattern\":\"secret.md\",\"deny\":[\"read\"],\"priority\":5}]}";
+        static const char both[] = "{\"default\":{\"list\":false},\"rules\":[{\"pattern\":\"a\",\"deny\":\"*\",\"allow\":[\"read\",\"create\"]}]}";
+        static const char exclude[] = "{\"rules\":[{\"pattern\":\"**\",\"allow\":\"*\",\"priority\":999}],\"exclude\":[\"node_modules\",\"dist/*.map\"]}";
+        static const char equal[] = "{\"rules\":[{\"pattern\":\"x\",\"allow\":\"*\",\"priority\":1000}],\"exclude\":[\"x\"]}";
+
+        decides("null", "any/where", "rl---", "");
+        decides("{}", "", "rl---", "");
+        decides(order, "readme.md", "rl-m-", "*.md");
+        decides(order, "other.txt", "-----", "**");
+        decides(order, "secret.md", "-l---", "secret.md");
+        decides(both, "a", "r-c--", "a");
+        decides(both, "b", "r----", "");
+        decides(exclude, "src/x.c", "rlcmd", "**");
+        decides(exclude, "a/node_modules", "-----", "node_modules");
+        decides(exclude, "a/node_modules/b/c.js", "-----", "node_modules");
+        decides(exclude, "node_modules_too/x", "rlcmd", "**");
+        decides(exclude, "dist/a.map", "-----", "dist/*.map");
+        decides(exclude, "dist/a.map/x", "-----", "dist/*.map");
+        decides(exclude, "lib/dist/a.map", "rlcmd", "**");
+        decides(equal, "x", "-----", "x");
+        decides("{\"rules\":[{\"pattern\":\"x\",\"deny\":\"read\",\"priority\":-1},{\"pattern\":\"x\",\"allow\":\"delete\"}]}", "x", "rl--d", "x");
+}
+
+static void refuses(const char *text, const char *place)
+{
+        struct cloche_err e = {0};
+        struct rules *rules = load(text, &e);
+
+        CHECK(!rules && e.code == CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, place), "%s: %s", text, e.msg);
+        rules_free(rules);
+}
+
+static void test_refusals(void)
+{
+        refuses("[]", "permissions");
+        refuses("{\"defaults\":{}}", "defaults");
+        refuses("{\"default\":{\"write\":true}}", "default.write");
+        refuses("{\"default\":{\"read\":1}}", "default.read");
+        refuses("{\"default\":{\"*\":true}}", "default.*");
+        refuses("{\"rules\":{}}", "arrays");
+        refuses("{\"rules\":[{\"allow\":[\"read\"]}]}", "rules[0]");
+        refuses("{\"rules\":[{\"pattern\":\"a\"},{\"pattern\":\"b\",\"deny\":[\"write\"]}]}", "rules[1].deny");
+        refuses("{\"rules\":[{\"pattern\":\"a\",\"allow\":[1]}]}", "rules[0].allow");
+        refuses("{\"rules\":[{\"pattern\":\"a\",\"priority\":\"high\"}]}", "rules[0].priority");
+        refuses("{\"rules\":[{\"pattern\":\"!a\"}]}", "rules[0].pattern");
+        refuses("{\"rules\":[{\"pattern\":\"a\",\"allows\":[]}]}", "allows");
+        refuses("{\"exclude\":[\"\"]}", "exclude[0]");
+        refuses("{\"exclude\":[\"a\",\"+(b)\"]}", "exclude[1]");
+}
+
+int main(void)
+{
+        test_globs_as_minimatch();
+        test_globs_of_a_mount();
+        test_globs_are_bounded();
+        test_decisions();
+        test_refusals();
+        return tap_done();
+}
