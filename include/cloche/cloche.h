@@ -82,9 +82,10 @@ struct cloche_engine_options {
         unsigned runs_max;  /* at once (twice the processors) */
         unsigned queue_max; /* that wait for their turn; more are CLOCHE_E_QUEUE_FULL (10,000) */
         uint64_t templates_bytes; /* memory of templates nobody uses, kept for reuse (a quarter of the machine's) */
-        /* Where builds of compiled languages are kept, at most 256 MiB; NULL: $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": nowhere.
-         * A directory that others may write to is not used. */
+        /* Where builds of compiled languages are kept, at most 256 MiB; NULL: below $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "":
+         * nowhere. A directory that others may write to is not used. */
         const char *cache_dir;
+        uint32_t becomes_uid; /* the user this process will be once the engine runs, whose that directory is to be; 0: it stays who it is */
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
 };
 
@@ -110,9 +111,9 @@ struct cloche_run_options {
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* shown in stacks, and the script's name; NULL: main.<extension> */
         const char *function; /* NULL: the one public function, else the code is the body */
-        const char *args;     /* JSON array or object; values JSON lacks in tagged form (spec/values.md) */
+        const char *args;     /* JSON array, of values or of {index, value}, or object; values JSON lacks in tagged form (spec/values.md) */
         const char *kwargs;   /* JSON object */
-        const char *schema;   /* JSON object; contract: params, variadic, acceptsKwargs, input, output, strict */
+        const char *schema;   /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
         const char *build;    /* JSON object: standard, flags, sources; compiled languages only */
         const char *workdir;  /* NULL: /workspace */
         const struct cloche_file *files;

@@ -5,7 +5,6 @@ import sys
 modules = sys.modules
 ONLY_AST, TOP_LEVEL_AWAIT = 0x400, 0x2000
 VARIADIC, VARIADIC_KEYWORDS = 0x04, 0x08
-MAX_ARGUMENTS = 1 << 16
 RESULT = "__cloche_result__"
 BODY = "__cloche_body__"
 MODULE = "<module>"
@@ -236,40 +235,29 @@ def names_by_inspect(function):
     return positional, None if "VAR_KEYWORD" in variadic else keywords, "VAR_POSITIONAL" in variadic
 
 
-def spread(args, kwargs):
-    """args as {position: value} and the keywords, whichever of the three forms args has."""
-    if isinstance(args, dict):
-        for name in args:
-            if name in kwargs:
-                raise TypeError("argument %r is given twice, in args and in kwargs" % name)
-        return {}, {**args, **kwargs}
-    if args and all(isinstance(item, dict) and item.keys() == {"index", "value"} for item in args):
-        return indexed(args), kwargs
-    return dict(enumerate(args)), kwargs
+def by_name_or_place(placed, keywords, order, allowed):
+    """What the caller's schema names and the function does not stands where the schema has it."""
+    if allowed is None:
+        return placed, keywords
+    rest = {}
+    for name, value in keywords.items():
+        if name in allowed or name not in order:
+            rest[name] = value
+        else:
+            placed[order.index(name)] = value
+    return placed, rest
 
 
-def indexed(items):
-    placed = {}
-    for item in items:
-        index = item["index"]
-        if type(index) is not int or not 0 <= index < MAX_ARGUMENTS:
-            raise TypeError("argument index %.80r is not a position" % (index,))
-        if index in placed:
-            raise TypeError("argument index %d is given twice" % index)
-        placed[index] = item["value"]
-    return placed
-
-
-def bind(function, placed, keywords):
+def bind(function, placed, keywords, order):
     """Behind a gap in the positions arguments go by name, so that the language's own defaults fill the gap."""
     positional, allowed, variadic = names_of(function)
+    placed, keywords = by_name_or_place(placed, dict(keywords), order, allowed)
     if not variadic and placed and max(placed) >= len(positional):
         raise TypeError("%s() takes %d positional arguments (%s): argument %d is too many" % (
             getattr(function, "__name__", "function"), len(positional), ", ".join(positional), max(placed) + 1))
     args = []
     while len(args) in placed:
         args.append(placed[len(args)])
-    keywords = dict(keywords)
     for index in sorted(placed)[len(args):]:
         name = positional[index] if index < len(positional) else None
         if name is None or (allowed is not None and name not in allowed):
@@ -281,21 +269,13 @@ def bind(function, placed, keywords):
     return args, keywords
 
 
-def call(code, filename, name, args, kwargs, schema):
+def call(code, filename, name, args, holes, kwargs, order):
     """(value, signature source)"""
-    placed, keywords = spread(args, kwargs)
-    rules = part("schema")["Rules"](schema) if schema is not None else None
-    if rules:
-        placed, keywords = rules.bind(placed, keywords)
+    placed = {index: value for index, value in enumerate(args) if index not in holes}
     function = load(code, filename, name)
-    source = "schema" if rules else source_of(function)
-    if rules:
-        placed, keywords = rules.fit(placed, keywords, names_of(function))
-    args, keywords = bind(function, placed, keywords)
-    value = settle(function(*args, **keywords))
-    if rules:
-        rules.check_output(value)
-    return value, source
+    source = "schema" if order is not None else source_of(function)
+    args, keywords = bind(function, placed, kwargs, order or [])
+    return settle(function(*args, **keywords)), source
 
 
 # ---- what the function gave ----

@@ -23,11 +23,11 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, THREW = (
     -32700, -32600, -32601, -32602, -32603, -32000)
 LIBRARY = FOLDER + "/libcloche-guest.so"  # there when the process is to be a template
 CANNOT_FORK = -32001
-CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": (list, dict), "kwargs": dict,
-               "schema": (dict, type(None)), "resultBytes": int, "globals": dict, "imports": dict}
+CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": list, "holes": list, "kwargs": dict,
+               "order": (list, type(None)), "resultBytes": int, "globals": dict, "imports": dict}
 PREPARE_SHAPES = {"code": str, "filename": str, "globals": dict, "imports": dict}
 RUN_SHAPES = {"code": str, "filename": str, "argv": list, "globals": dict, "imports": dict}
-DEFAULTS = {"filename": "main.py", "function": None, "args": [], "kwargs": {}, "schema": None, "resultBytes": 0,
+DEFAULTS = {"filename": "main.py", "function": None, "args": [], "holes": [], "kwargs": {}, "order": None, "resultBytes": 0,
             "globals": {}, "imports": {}}
 
 
@@ -108,8 +108,7 @@ def rehearse(times, codes):
     main, argv = modules["__main__"], sys.argv
     for _ in range(times):
         for code, name, args in codes:
-            params = {"code": code, "filename": "main.py", "function": name, "args": [], "kwargs": {}, "schema": None,
-                      "resultBytes": 1 << 20}
+            params = {"code": code, "filename": "main.py", "function": name, "args": [], "kwargs": {}, "resultBytes": 1 << 20}
             request = b'{"jsonrpc":"2.0","id":1,"method":"call","params":%s}' % write_json(params)
             respond(Silent, (request, memoryview(b"")))
             encode(args, 1 << 20)
@@ -177,8 +176,8 @@ def respond(channel, frame):
 
 def answer_call(channel, number, params, attachments):
     def work(request):
-        value, source = call(request["code"], request["filename"], request["function"], request["args"], request["kwargs"],
-                             request["schema"])
+        value, source = call(request["code"], request["filename"], request["function"], request["args"], set(request["holes"]),
+                             request["kwargs"], request["order"])
         return value, '{"signatureSource":"%s","value":' % source
 
     if State.template is not None:
@@ -265,7 +264,7 @@ def read_params(params, attachments, shapes):
         raise Invalid("params must be an object")
     request = {**DEFAULTS, **params}
     decoder = Decoder(attachments)
-    for name in ("args", "kwargs", "schema", "globals", "imports"):
+    for name in ("args", "kwargs", "globals", "imports"):
         try:
             request[name] = decoder.decode(request[name])
         except Refused as refusal:

@@ -43,7 +43,7 @@ class Template:
                 __import__(name)
             except ImportError:
                 continue  # an image may have been stripped of it
-        for name in ("rare", "schema", "errors"):
+        for name in ("rare", "errors"):
             part(name)
         self.warmed = {name: sys.modules[name] for name in set(sys.modules) - before if "." not in name}
 

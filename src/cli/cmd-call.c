@@ -52,7 +52,9 @@ static int run(struct cli_request *request)
         return session_whole(request, run_in);
 }
 
-static const struct cli_option *const tables[] = {options_code, options_call, options_json, options_prefix, options_files, options_limits, options_box, NULL};
+static const struct cli_option *const tables[] = {
+        options_code, options_call, options_build, options_json, options_prefix, options_files, options_limits, options_box, NULL,
+};
 
 const struct cli_command command_call = {
         .tables = tables,

@@ -44,7 +44,8 @@ static int create(struct cli_request *request)
                 .name = request->positional[0],
                 .prefix = {
                         .language = request->positional[1], .code = request->code, .code_size = request->code_size,
-                        .filename = request->run.filename, .files = request->files, .file_count = request->run.file_count,
+                        .filename = request->run.filename, .build = request->run.build, .files = request->files,
+                        .file_count = request->run.file_count,
                         .limits = request->run.limits,
                 },
                 .force = request->force,
@@ -151,7 +152,9 @@ static int drop(struct cli_request *request)
         return code;
 }
 
-static const struct cli_option *const create_tables[] = {options_code, options_force, options_files, options_limits, options_box, NULL};
+static const struct cli_option *const create_tables[] = {
+        options_code, options_build, options_force, options_files, options_limits, options_box, NULL,
+};
 static const struct cli_option *const list_tables[] = {options_json, NULL};
 static const struct cli_option *const drop_tables[] = {NULL};
 

@@ -103,6 +103,12 @@ static int set_schema(struct cli_request *r, const char *v)
         return 0;
 }
 
+static int set_build(struct cli_request *r, const char *v)
+{
+        r->run.build = v;
+        return 0;
+}
+
 static int set_json(struct cli_request *r, const char *v)
 {
         (void)v;
@@ -305,7 +311,11 @@ const struct cli_option options_code[] = {
 const struct cli_option options_call[] = {
         {"--args", "JSON", "arguments: an array, or an object of keywords", set_args},
         {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
-        {"--schema", "JSON", "what the function takes, checked before it is called", set_schema},
+        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error", set_schema},
+        {0},
+};
+const struct cli_option options_build[] = {
+        {"--build", "JSON", "how a compiled language is built: an object of standard, flags and sources", set_build},
         {0},
 };
 const struct cli_option options_json[] = {

@@ -23,8 +23,8 @@ struct cli_request {
         uint64_t runs, concurrency; /* 0: not said */
 };
 
-extern const struct cli_option options_code[], options_call[], options_script[], options_limits[], options_files[], options_box[],
-        options_json[], options_prefix[], options_force[], options_bench[];
+extern const struct cli_option options_code[], options_call[], options_build[], options_script[], options_limits[], options_files[],
+        options_box[], options_json[], options_prefix[], options_force[], options_bench[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

@@ -14,7 +14,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define NOBODY 65534
+/* Of the engine as root starts it: not nobody's, which others run as, and who could then reach into it. */
+#define ENGINE_UID 0x6ffffffeu
 #define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
 
 /* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
@@ -48,8 +49,9 @@ int session_drop_privilege(struct cloche_err *e)
 {
         if (geteuid() != 0)
                 return 0;
-        if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become nobody");
+        if (setgroups(0, NULL) < 0 || setresgid(ENGINE_UID, ENGINE_UID, ENGINE_UID) < 0 ||
+            setresuid(ENGINE_UID, ENGINE_UID, ENGINE_UID) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the engine's user");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
         if (setuid(0) == 0 || setgid(0) == 0 || seteuid(0) == 0)
@@ -59,8 +61,12 @@ int session_drop_privilege(struct cloche_err *e)
 
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
+        struct cloche_engine_options own = *opt;
+
         catch_signals();
-        return cloche_engine_new(opt, ret, e);
+        if (geteuid() == 0)
+                own.becomes_uid = ENGINE_UID;
+        return cloche_engine_new(&own, ret, e);
 }
 
 void session_end_by_signal(int yes)

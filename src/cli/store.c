@@ -205,6 +205,7 @@ static int read_parts(struct stored *stored)
         bytes = json_object_get(stored->head, "codeBytes");
         prefix->language = json_string_value(json_object_get(stored->head, "language"));
         prefix->filename = json_string_value(json_object_get(stored->head, "filename"));
+        prefix->build = json_string_value(json_object_get(stored->head, "build"));
         prefix->code = take(&at, &left, bytes);
         prefix->code_size = (size_t)json_integer_value(bytes);
         read_limits(json_object_get(stored->head, "limits"), &prefix->limits);
@@ -284,8 +285,8 @@ static char *head_of(const struct cloche_prefix_options *prefix)
         for (size_t i = 0; i < prefix->file_count; i++)
                 json_array_append_new(files, json_pack("{s:s, s:i, s:I}", "path", prefix->files[i].path, "mode", (int)prefix->files[i].mode,
                                                        "bytes", (json_int_t)size_of(&prefix->files[i])));
-        head = json_pack("{s:i, s:s, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language, "filename", prefix->filename,
-                         "codeBytes", (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
+        head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language, "filename", prefix->filename,
+                         "build", prefix->build, "codeBytes", (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
         text = head && json_array_size(files) == prefix->file_count ? json_dumps(head, JSON_COMPACT) : NULL;
         json_decref(head);
         return text;

@@ -15,15 +15,18 @@
 
 /* -- the directory -------------------------------------------------------------------------------------------- */
 
-static int default_directory(char *ret, size_t size)
+static int default_directory(uid_t owner, char *ret, size_t size)
 {
         const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+        char base[3000];
 
         if (cache && cache[0] == '/')
-                return snprintf(ret, size, "%s/cloche", cache) < (int)size ? 0 : -ENAMETOOLONG;
-        if (home && home[0] == '/')
-                return snprintf(ret, size, "%s/.cache/cloche", home) < (int)size ? 0 : -ENAMETOOLONG;
-        return -ENOENT;
+                snprintf(base, sizeof(base), "%s", cache);
+        else if (home && home[0] == '/')
+                snprintf(base, sizeof(base), "%s/.cache", home);
+        else
+                return -ENOENT;
+        return snprintf(ret, size, "%s/cloche/builds-%u", base, (unsigned)owner) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
 static int make_directories(char *path)
@@ -37,12 +40,12 @@ static int make_directories(char *path)
         return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int is_ours(const struct stat *st)
+static int belongs_to(const struct stat *st, uid_t owner)
 {
-        return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+        return st->st_uid == owner && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int artifacts_open(const char *directory)
+int artifacts_open(const char *directory, uid_t owner)
 {
         _cleanup_fd_ int fd = -EBADF;
         char path[4096];
@@ -52,15 +55,17 @@ int artifacts_open(const char *directory)
         if (directory && !directory[0])
                 return -ENOENT;
         r = directory ? (snprintf(path, sizeof(path), "%s", directory) < (int)sizeof(path) ? 0 : -ENAMETOOLONG)
-                      : default_directory(path, sizeof(path));
+                      : default_directory(owner, path, sizeof(path));
         if (r == 0)
                 r = make_directories(path);
         if (r < 0)
                 return r;
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        return is_ours(&st) ? TAKE_FD(fd) : -EPERM;
+        if (st.st_uid == geteuid() && st.st_uid != owner && (fchown(fd, owner, (gid_t)-1) < 0 || fstat(fd, &st) < 0))
+                return -errno;
+        return belongs_to(&st, owner) ? TAKE_FD(fd) : -EPERM;
 }
 
 /* -- keys ----------------------------------------------------------------------------------------------------- */
@@ -88,10 +93,11 @@ void artifact_key(const struct artifact_part *parts, size_t count, char ret[ARTI
 int artifact_load(int artifacts_fd, const char *key, struct buf *ret)
 {
         _cleanup_fd_ int fd = artifacts_fd < 0 ? -EBADF : openat(artifacts_fd, key, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
+        struct stat st, directory;
         char *room;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_ours(&st) || st.st_size > ARTIFACT_BYTES_MAX)
+        if (fd < 0 || fstat(fd, &st) < 0 || fstat(artifacts_fd, &directory) < 0 || !S_ISREG(st.st_mode) ||
+            !belongs_to(&st, directory.st_uid) || st.st_size > ARTIFACT_BYTES_MAX)
                 return 0;
         room = buf_reserve(ret, (size_t)st.st_size);
         if (!room || fd_read_full(fd, room, (size_t)st.st_size) < 0)

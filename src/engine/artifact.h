@@ -6,13 +6,15 @@
 #include "base/buf.h"
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #define ARTIFACT_BYTES_MAX (64u << 20)
 #define ARTIFACT_KEY_SIZE 65 /* SHA-256 in hexadecimal, terminated */
 
-/* directory: NULL is $XDG_CACHE_HOME/cloche or $HOME/.cache/cloche, "" none. Made where it is missing. The descriptor, or -errno:
- * there is none, or it is not the caller's alone to write (-EPERM). */
-int artifacts_open(const char *directory);
+/* directory: NULL is cloche/builds-OWNER below $XDG_CACHE_HOME or $HOME/.cache, "" none. Made where it is missing, and given to
+ * owner, the user whom this process is, or will be. The descriptor, or -errno: there is none, or it is not the owner's alone to
+ * write (-EPERM). */
+int artifacts_open(const char *directory, uid_t owner);
 
 /* Over all parts and their lengths. */
 struct artifact_part {

@@ -105,7 +105,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &engine->keeper, e);
         free(runtimes_path);
-        engine->artifacts_fd = artifacts_open(opt->cache_dir); /* without it every build is made anew */
+        engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* without it every build is made anew */
         return r;
 }
 
@@ -140,11 +140,8 @@ static void on_check(uv_check_t *check)
         cloche_engine *engine = check->data;
         struct cloche_run *run;
 
-        while ((run = TAILQ_FIRST(&engine->ended))) {
-                run_conclude(run);
-                if (run->on_end)
-                        run->on_end(run->data, run);
-        }
+        while ((run = TAILQ_FIRST(&engine->ended)))
+                run_tell(run);
 }
 
 static void on_refill(uv_timer_t *timer)

@@ -9,6 +9,7 @@
 #include "limits.h"
 #include "output.h"
 #include "runtime.h"
+#include "signature.h"
 #include "template.h"
 #include "jail/cgroup.h"
 
@@ -122,6 +123,7 @@ struct cloche_run {
         int ended;        /* no further event counts */
         enum run_end end;
 
+        json_t *schema;            /* the caller's, or NULL */
         json_t *answer;            /* the agent's result or error member, values in text form */
         int answer_is_error;
         struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
@@ -138,11 +140,14 @@ struct cloche_run {
 int engine_check_guards(const struct cloche_engine *engine, struct cloche_err *e);
 
 /* request.c: everything that can be wrong with options, before a box is made. */
-int request_check_prefix(const struct cloche_prefix_options *opt, struct cloche_err *e);
-int request_check(const struct cloche_run_options *opt, struct cloche_err *e);
-/* The `call` request as a frame. */
+int request_check_prefix(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct cloche_err *e);
+int request_check(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e);
+/* The arguments of a call, and the schema it gives (NULL: none); 1 with *m filled when they do not fit. */
+int request_bind(const struct cloche_run_options *opt, struct arguments *ret, json_t **ret_schema, struct misfit *m,
+                 struct cloche_err *e);
+/* What the agent is asked, as a frame; arguments: of a call. */
 int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
-                  struct buf *ret, struct cloche_err *e);
+                  const struct arguments *arguments, struct buf *ret, struct cloche_err *e);
 /* The `prepare` request as a frame; function: which one the runs will call, or NULL. */
 int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
                     struct cloche_err *e);
@@ -168,8 +173,9 @@ void streams_done(struct cloche_run *run);
 
 /* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
-/* Close the books of a run that has ended, and give its place and its box to others. */
+/* Close the books of a run that has ended, and give its place and its box to others; then tell the caller, if nobody did. */
 void run_conclude(struct cloche_run *run);
+void run_tell(struct cloche_run *run);
 /* What a template has to say to its runs. */
 void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */
 void run_exited(struct cloche_run *run, const struct init_answer *exit);

@@ -138,7 +138,7 @@ int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options 
         if (failure)
                 *failure = NULL;
         if (r == 0)
-                r = request_check_prefix(opt, e);
+                r = request_check_prefix(opt, runtime, e);
         if (r == 0 && runtime->is_cold_only)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
         if (r == 0 && opt->bare && !runtime->has_realm)

@@ -93,17 +93,17 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
         return r < 0 ? err_wrap(e, "working directory") : 0;
 }
 
-int request_check_prefix(const struct cloche_prefix_options *opt, struct cloche_err *e)
+int request_check_prefix(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct cloche_err *e)
 {
         const struct cloche_run_options same = {
                 .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .files = opt->files,
-                .file_count = opt->file_count, .globals = opt->globals, .imports = opt->imports,
+                .file_count = opt->file_count, .build = opt->build, .globals = opt->globals, .imports = opt->imports,
         };
 
-        return request_check(&same, e);
+        return request_check(&same, runtime, e);
 }
 
-int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
+int request_check(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
 {
         int r;
 
@@ -111,6 +111,11 @@ int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no code");
         if ((opt->code_size ? opt->code_size : strlen(opt->code)) > CODE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
+        if ((opt->globals || opt->imports) && runtime->has_no_host)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host", runtime->name);
+        if (opt->build && (!runtime->is_compiled || opt->kind != CLOCHE_CALL))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "build options are for calls and prefixes of compiled languages, not for %s",
+                               runtime->is_compiled ? "this" : runtime->name);
         r = check_names(opt, e);
         if (r == 0)
                 r = check_json(opt->args, "args", 1, e);
@@ -118,6 +123,8 @@ int request_check(const struct cloche_run_options *opt, struct cloche_err *e)
                 r = check_json(opt->kwargs, "kwargs", 0, e);
         if (r == 0)
                 r = check_json(opt->schema, "schema", 0, e);
+        if (r == 0)
+                r = check_json(opt->build, "build", 0, e);
         if (r == 0)
                 r = check_json(opt->globals, "globals", 0, e);
         if (r == 0)
@@ -145,21 +152,31 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
         snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, filename(opt, runtime, name, sizeof(name)));
 }
 
+/* A value in text form, in the frame's. */
+static int add(json_t *params, const char *key, json_t *value, struct buf *attachments, struct cloche_err *e)
+{
+        json_t *converted;
+        int r = value_from_text(value, attachments, &converted, e);
+
+        if (r < 0)
+                return err_wrap(e, "%s", key);
+        return json_object_set_new(params, key, converted) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call") : 0;
+}
+
 /* text as a value of the frame; missing: other, stolen. */
 static int add_value(json_t *params, const char *key, const char *text, json_t *other, struct buf *attachments, struct cloche_err *e)
 {
-        json_t *value = NULL, *converted = other;
+        json_t *value = other;
         int r = 0;
 
         if (text) {
                 json_decref(other);
+                value = NULL;
                 r = load(text, key, &value, e);
-                if (r == 0)
-                        r = value_from_text(value, attachments, &converted, e);
-                json_decref(value);
         }
-        if (r == 0 && json_object_set_new(params, key, converted) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
+        if (r == 0)
+                r = add(params, key, value, attachments, e);
+        json_decref(value);
         return r;
 }
 
@@ -187,8 +204,22 @@ static int fill_script(json_t *params, const struct cloche_run_options *opt, con
         return add_declarations(params, opt->globals, opt->imports, attachments, e);
 }
 
+static int add_arguments(json_t *params, const struct cloche_run_options *opt, const struct arguments *arguments,
+                         struct buf *attachments, struct cloche_err *e)
+{
+        int r = add(params, "args", arguments->args, attachments, e);
+
+        if (r == 0)
+                r = add(params, "kwargs", arguments->kwargs, attachments, e);
+        if (r == 0 &&
+            (json_object_set(params, "holes", arguments->holes) < 0 || json_object_set(params, "order", arguments->order) < 0))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
+        return r < 0 ? r : add_value(params, "build", opt->build, json_null(), attachments, e);
+}
+
 static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime,
-                       const struct cloche_limits *limits, struct buf *attachments, struct cloche_err *e)
+                       const struct cloche_limits *limits, const struct arguments *arguments, struct buf *attachments,
+                       struct cloche_err *e)
 {
         size_t code_size = opt->code_size ? opt->code_size : strlen(opt->code);
         json_t *code = json_stringn(opt->code, code_size);
@@ -203,21 +234,37 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
             json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
             json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
-        r = add_value(params, "args", opt->args, json_array(), attachments, e);
-        if (r == 0)
-                r = add_value(params, "kwargs", opt->kwargs, json_object(), attachments, e);
-        if (r == 0)
-                r = add_value(params, "schema", opt->schema, json_null(), attachments, e);
+        r = opt->kind == CLOCHE_CALL ? add_arguments(params, opt, arguments, attachments, e) : 0;
         return r < 0 ? r : add_declarations(params, opt->globals, opt->imports, attachments, e);
 }
 
+int request_bind(const struct cloche_run_options *opt, struct arguments *ret, json_t **ret_schema, struct misfit *m,
+                 struct cloche_err *e)
+{
+        json_t *args = NULL, *kwargs = NULL;
+        int r = opt->args ? load(opt->args, "args", &args, e) : 0;
+
+        if (r == 0 && opt->kwargs)
+                r = load(opt->kwargs, "kwargs", &kwargs, e);
+        if (r == 0 && opt->schema)
+                r = load(opt->schema, "schema", ret_schema, e);
+        if (r == 0) {
+                r = signature_bind(args, kwargs, *ret_schema, ret, m);
+                if (r < 0)
+                        r = err_os(e, CLOCHE_E_RESOURCE, -r, "bind the arguments");
+        }
+        json_decref(args);
+        json_decref(kwargs);
+        return r;
+}
+
 int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
-                  struct buf *ret, struct cloche_err *e)
+                  const struct arguments *arguments, struct buf *ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = json_object();
         int r = opt->kind == CLOCHE_SCRIPT ? fill_script(params, opt, runtime, &attachments, e)
-                                           : fill_params(params, opt, runtime, limits, &attachments, e);
+                                           : fill_params(params, opt, runtime, limits, arguments, &attachments, e);
         const char *method = opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
 
         if (r < 0) {

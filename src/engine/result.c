@@ -234,10 +234,10 @@ static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v,
 static json_t *meta_object(struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
                            const struct init_answer *quiet)
 {
-        json_t *source = json_object_get(run->answer, "signatureSource");
-        json_t *meta = json_pack("{s:f, s:O, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
-                                 source && !run->answer_is_error ? source : json_null(), "usage", usage_object(run, usage, quiet),
-                                 "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
+        json_t *source = run->answer_is_error ? NULL : json_object_get(run->answer, "signatureSource");
+        json_t *meta = json_pack("{s:f, s:o, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
+                                 run->schema ? json_string("schema") : source ? json_incref(source) : json_null(), "usage",
+                                 usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
                                  run->warnings);
 
         return meta;

@@ -124,10 +124,22 @@ static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err
         end(run, RUN_END_PROTOCOL);
 }
 
+/* What the caller gave, or the function gave back, does not fit: told like an error of the code. */
+static int keep_misfit(struct cloche_run *run, const struct misfit *m, struct cloche_err *e)
+{
+        json_t *message = json_sprintf("%s%s%s", m->where, m->where[0] ? ": " : "", m->what);
+
+        run->answer = json_pack("{s:O, s:{s:s, s:o}}", "message", message, "data", "type",
+                                runtime_argument_error(run->runtime, m->is_value), "message", message);
+        run->answer_is_error = 1;
+        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "tell what does not fit");
+}
+
 static int keep_result(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         const char *name = run->kind == CLOCHE_EVALUATE ? "exports" : "value";
         json_t *value = NULL, *source;
+        struct misfit misfit;
         int r;
 
         if (!json_is_object(m->result) || !json_object_get(m->result, name))
@@ -135,6 +147,11 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         r = value_to_text(json_object_get(m->result, name), f->attachments, f->attachments_size, &value, e);
         if (r < 0)
                 return r;
+        r = run->schema ? signature_check_output(run->schema, value, &misfit) : 0;
+        if (r != 0) {
+                json_decref(value);
+                return r > 0 ? keep_misfit(run, &misfit, e) : err_os(e, CLOCHE_E_RESOURCE, -r, "check the result");
+        }
         source = json_object_get(m->result, "signatureSource");
         run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource", json_is_string(source) ? source : json_null());
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
@@ -563,6 +580,34 @@ static int ask_for_build(struct cloche_run *run, const struct cloche_run_options
         return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
 }
 
+static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments, struct cloche_err *e)
+{
+        int is_forked = opt->prefix || opt->warm, r = 0;
+
+        if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !is_forked)
+                r = ask_for_build(run, opt, e);
+        if (r == 0 && (run->kind != CLOCHE_SCRIPT || is_forked))
+                r = request_build(opt, run->runtime, &run->limits, arguments, &run->request, e);
+        if (r < 0)
+                return r;
+        return is_forked ? queue_run(run, opt, e) : start_cold(run, opt, e);
+}
+
+/* Arguments that do not fit need no box to say so: the run has ended. */
+static int start_bound(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        struct arguments arguments = {0};
+        struct misfit misfit;
+        int r = run->kind == CLOCHE_CALL ? request_bind(opt, &arguments, &run->schema, &misfit, e) : 0;
+
+        if (r == 0)
+                r = start(run, opt, &arguments, e);
+        else if (r > 0 && (r = keep_misfit(run, &misfit, e)) == 0)
+                end(run, RUN_END_NONE);
+        arguments_done(&arguments);
+        return r;
+}
+
 int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
@@ -573,7 +618,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (r == 0)
                 r = check_origin(opt, runtime, e);
         if (r == 0)
-                r = request_check(opt, e);
+                r = request_check(opt, runtime, e);
         if (r == 0)
                 r = limits_resolve(&opt->limits, &limits, e);
         if (r == 0)
@@ -584,12 +629,8 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         r = streams_keep(run, opt, e);
-        if (r == 0 && runtime->is_compiled && run->kind == CLOCHE_CALL && !opt->prefix && !opt->warm)
-                r = ask_for_build(run, opt, e);
-        if (r == 0 && (run->kind != CLOCHE_SCRIPT || opt->prefix || opt->warm))
-                r = request_build(opt, runtime, &limits, &run->request, e);
         if (r == 0)
-                r = opt->prefix || opt->warm ? queue_run(run, opt, e) : start_cold(run, opt, e);
+                r = start_bound(run, opt, e);
         if (r < 0) {
                 run->on_end = NULL;
                 cloche_run_free(run);
@@ -720,6 +761,15 @@ void run_conclude(struct cloche_run *run)
         let_go(run);
 }
 
+void run_tell(struct cloche_run *run)
+{
+        int is_news = run->is_queued;
+
+        run_conclude(run);
+        if (is_news && run->on_end)
+                run->on_end(run->data, run);
+}
+
 int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->waited)
@@ -730,7 +780,7 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
-        run_conclude(run);
+        run_tell(run);
         run->waited = 1;
         if (run->code < 0) {
                 if (e)
@@ -775,6 +825,7 @@ void cloche_run_free(cloche_run *run)
         buf_done(&run->request);
         build_done(&run->build);
         files_done(&run->files);
+        json_decref(run->schema);
         json_decref(run->answer);
         json_decref(run->warnings);
         for (int i = 0; i < 2; i++)

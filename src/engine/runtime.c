@@ -43,6 +43,7 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .has_realm = json_is_true(json_object_get(manifest, "realm")),
                 .template = json_object_get(manifest, "template"),
                 .is_compiled = json_is_true(json_object_get(manifest, "build")),
+                .has_no_host = json_is_false(json_object_get(manifest, "host")),
                 .is_cold_only = json_is_false(json_object_get(manifest, "warm")),
                 .script_needs_folder = names_folder(json_object_get(manifest, "script")),
         };
@@ -132,6 +133,14 @@ json_t *runtimes_describe(const struct runtimes *runtimes)
                                                       runtime->is_compiled, "evaluate", runtime->has_realm));
         }
         return list;
+}
+
+const char *runtime_argument_error(const struct runtime *runtime, int is_value)
+{
+        const json_t *names = json_object_get(runtime->manifest, "argumentErrors");
+        const char *name = json_string_value(json_object_get(names, is_value ? "value" : "type"));
+
+        return name ? name : is_value ? "ValueError" : "TypeError";
 }
 
 static int answers_to(const struct runtime *runtime, const char *language)

@@ -9,6 +9,7 @@ struct runtime {
         int has_realm;           /* answers `evaluate` */
         int is_compiled;         /* takes `build`, tells artifacts; warm calls fork a template of their own code */
         int is_cold_only;        /* cannot be forked */
+        int has_no_host;         /* its code cannot call host functions */
         int script_needs_folder; /* scripts are started by a program of the runtime */
         json_t *manifest;
         char *directory;
@@ -28,6 +29,8 @@ int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err
 void runtimes_done(struct runtimes *runtimes);
 /* For people, in order of their names: {name, aliases, extension, interpreter, warm, build, evaluate} each; owned by the caller. */
 json_t *runtimes_describe(const struct runtimes *runtimes);
+/* The language's own class of error for arguments that do not fit: of their type, or of their value. */
+const char *runtime_argument_error(const struct runtime *runtime, int is_value);
 /* By name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists those there are. */
 int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
 

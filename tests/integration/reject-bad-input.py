@@ -84,6 +84,11 @@ def test_virtual_file_that_is_a_device():
     bad_input("call", "python", "-c", F, "--file", "a=/dev/zero", says="/dev/zero")
 
 
+def test_build_options_of_a_language_that_is_not_compiled():
+    bad_input("call", "python", "-c", F, "--build", "{}", says="compiled languages, not for python")
+    bad_input("prefix", "create", "name", "javascript", "-c", "1", "--build", "{}", says="compiled languages, not for javascript")
+
+
 def test_virtual_file_without_equals():
     bad_input("call", "python", "-c", F, "--file", "justaname", says="justaname|file")
 

@@ -88,20 +88,20 @@ static void test_directories(void)
         char path[200];
         int fd;
 
-        CHECK(artifacts_open("") == -ENOENT, "none is wanted");
+        CHECK(artifacts_open("", geteuid()) == -ENOENT, "none is wanted");
         snprintf(path, sizeof(path), "%s/a/b", directory);
-        fd = artifacts_open(path);
+        fd = artifacts_open(path, geteuid());
         CHECK(fd >= 0, "made where missing: %d", fd);
         close(fd);
         chmod(path, 0777);
-        CHECK(artifacts_open(path) == -EPERM, "one that others may write to is refused");
+        CHECK(artifacts_open(path, geteuid()) == -EPERM, "one that others may write to is refused");
         setenv("XDG_CACHE_HOME", directory, 1);
-        fd = artifacts_open(NULL);
+        fd = artifacts_open(NULL, geteuid());
         CHECK(fd >= 0 && exists("cloche"), "the default");
         close(fd);
         setenv("XDG_CACHE_HOME", "not/absolute", 1);
         setenv("HOME", "", 1);
-        CHECK(artifacts_open(NULL) == -ENOENT, "no home");
+        CHECK(artifacts_open(NULL, geteuid()) == -ENOENT, "no home");
 }
 
 int main(void)
@@ -111,7 +111,7 @@ int main(void)
 
         if (!mkdtemp(directory))
                 return 1;
-        fd = artifacts_open(directory);
+        fd = artifacts_open(directory, geteuid());
         CHECK(fd >= 0, "open %s", directory);
         test_keys();
         test_save_and_load(fd);

@@ -67,8 +67,8 @@ class Agent:
     def request(self, attachments=b"", **params):
         self.ids += 1
         message = {"jsonrpc": "2.0", "id": self.ids, "method": "call", "params": {
-            "language": "python", "filename": "main.py", "function": None, "args": [], "kwargs": {},
-            "schema": None, "resultBytes": 1 << 26, **params}}
+            "language": "python", "filename": "main.py", "function": None, "args": [], "holes": [], "kwargs": {},
+            "order": None, "resultBytes": 1 << 26, **params}}
         self.send_raw(json.dumps(message).encode(), attachments)
         answer = self.receive()
         if answer is not None and answer[0]["id"] != self.ids:

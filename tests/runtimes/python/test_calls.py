@@ -77,21 +77,39 @@ class Arguments(AgentCase):
     def test_forms(self):
         self.assertEqual(self.call(self.CODE, 1), [1, 10, 100])
         self.assertEqual(self.call(self.CODE, 1, kwargs={"c": 3}), [1, 10, 3])
-        self.assertEqual(self.call(self.CODE, args={"a": 1, "c": 2}), [1, 10, 2])
-        self.assertEqual(self.call(self.CODE, {"index": 1, "value": 5}, {"index": 0, "value": 4}), [4, 5, 100])
+        self.assertEqual(self.call(self.CODE, kwargs={"a": 1, "c": 2}), [1, 10, 2])
 
-    def test_a_gap_keeps_the_default(self):
+    def test_a_hole_keeps_the_default(self):
         code = "def f(a=1, b=2, c=3): return [a, b, c]"
-        self.assertEqual(self.call(code, {"index": 2, "value": 9}), [1, 2, 9])
+        self.assertEqual(self.call(code, None, None, 9, holes=[0, 1]), [1, 2, 9])
+        self.assertEqual(self.call(code, None, None, 9, holes=[1]), [None, 2, 9])
 
-    def test_items_that_only_look_indexed(self):
-        item = {"index": 0, "value": 1, "more": 2}
-        self.assertEqual(self.call("def f(*a): return a", item), [item])
+    def test_a_hole_without_a_default(self):
+        self.assertIn("'a'", self.error(self.CODE, None, 1, holes=[0])["message"])
+        self.assertIn("position 0", self.error("def f(*a): return a", None, 1, holes=[0])["message"])
 
-    def test_index_errors(self):
-        self.assertIn("twice", self.error(self.CODE, {"index": 0, "value": 1}, {"index": 0, "value": 2})["message"])
-        self.assertIn("position", self.error(self.CODE, {"index": -1, "value": 1})["message"])
-        self.assertIn("position 0", self.error("def f(*a): return a", {"index": 1, "value": 1})["message"])
+    def test_order_places_the_names_the_function_has_not(self):
+        order = ["x", "y"]
+        for code, expected in [
+            ("def f(a, b): return [a, b]", [1, 2]),
+            ("def f(y, x): return [y, x]", [2, 1]),
+            ("def f(a, *, y): return [a, y]", [1, 2]),
+            ("def f(*a): return a", [1, 2]),
+            ("def f(a, /, **k): return [a, k]", None),
+            ("def f(**k): return k", {"x": 1, "y": 2}),
+        ]:
+            answer = self.answer(code, kwargs={"y": 2, "x": 1}, order=order)
+            if expected is None:
+                self.assertIn("'a'", answer["error"]["message"])
+            else:
+                self.assertEqual(answer["result"], {"value": expected, "signatureSource": "schema"})
+
+    def test_order_leaves_unknown_names_to_the_function(self):
+        self.assertIn("'z'", self.error("def f(a): return a", kwargs={"x": 1, "z": 2}, order=["x"])["message"])
+
+    def test_order_and_a_gap(self):
+        self.assertEqual(self.call("def f(a=1, b=2): return [a, b]", kwargs={"y": 5}, order=["x", "y"]), [1, 5])
+        self.assertIn("'a'", self.error("def f(a, b=2): return [a, b]", kwargs={"y": 5}, order=["x", "y"])["message"])
 
     def test_errors_name_the_parameter(self):
         cases = [((), {}, "'a'"), ((1,), {"z": 1}, "'z'"), ((1,), {"a": 1}, "'a'"), ((1, 2, 3), {}, "(a, b)")]
@@ -101,9 +119,6 @@ class Arguments(AgentCase):
             self.assertIn(part, error["message"])
             self.assertNotIn("agent", error["stack"])
             self.assertNotIn("call.py", error["stack"])
-
-    def test_args_object_and_kwargs_clash(self):
-        self.assertIn("'a'", self.error(self.CODE, args={"a": 1}, kwargs={"a": 2})["message"])
 
     def test_sources(self):
         inferred = ["def f(): pass", "import functools\n@functools.lru_cache\ndef f(): pass"]

@@ -1,0 +1,44 @@
+/* Looking into values in text form (spec/values.md) that value_from_text or value_to_text took. Pure. */
+#ifndef CLOCHE_WIRE_VIEW_H
+#define CLOCHE_WIRE_VIEW_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+/* What a value is, whichever form it has. */
+enum view_kind { VIEW_NULL, VIEW_BOOLEAN, VIEW_INTEGER, VIEW_NUMBER, VIEW_STRING, VIEW_BYTES, VIEW_ARRAY, VIEW_OBJECT, VIEW_OTHER };
+
+enum view_kind view_kind(const json_t *value);
+/* "integer", or of VIEW_OTHER the tag's name. */
+const char *view_kind_name(const json_t *value);
+
+/* The members of an object, a new reference; a key "$" is one like any other. NULL without memory. */
+json_t *view_members(const json_t *object);
+/* The form of an object with these members, a new reference, NULL without memory. */
+json_t *view_object(json_t *members);
+
+/* The items of an array, plain or typed. */
+struct view_items {
+        const json_t *array; /* a plain one; else: */
+        struct buf bytes;
+        unsigned width;
+        char letter; /* i, u or f */
+        size_t count;
+};
+
+/* 0 or -ENOMEM. */
+int view_items(const json_t *array, struct view_items *ret);
+/* A new reference; NULL without memory. */
+json_t *view_item(const struct view_items *items, size_t index);
+void view_items_done(struct view_items *items);
+
+/* 0: a NaN is among them; else *ret is negative, 0 or positive as a is less than, equal to or greater than b. Exact. */
+int view_compare(const json_t *a, const json_t *b, int *ret);
+/* Numbers of one value are equal in every form, and objects whatever the order of their members. b bounds the work, though a
+ * may share and share again. 1, 0 or -ENOMEM. */
+int view_equal(const json_t *a, const json_t *b);
+
+int view_has_references(const json_t *value);
+
+#endif

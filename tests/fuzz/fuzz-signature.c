@@ -1,0 +1,83 @@
+/* [args, kwargs, schema, result], each null where it is not given: what is bound must be sound, and what does not fit be told in
+ * words that can be sent. */
+#include "engine/signature.h"
+#include "wire/json.h"
+#include "wire/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must_be_sound(json_t *value)
+{
+        struct buf attachments = BUF_INIT(1 << 20);
+        struct cloche_err e;
+        json_t *framed;
+        int r = value_from_text(value, &attachments, &framed, &e);
+
+        if (r < 0 && r != -CLOCHE_E_TOO_LARGE)
+                abort();
+        if (r == 0)
+                json_decref(framed);
+        buf_done(&attachments);
+}
+
+static void must_be_text(const char *text)
+{
+        json_t *string = json_string(text);
+
+        if (!string)
+                abort();
+        json_decref(string);
+}
+
+static void bind(const json_t *args, const json_t *kwargs, const json_t *schema, const json_t *result)
+{
+        struct arguments arguments = {0};
+        struct misfit misfit;
+        int r = signature_bind(args, kwargs, schema, &arguments, &misfit);
+
+        if (r == 0) {
+                must_be_sound(arguments.args);
+                must_be_sound(arguments.kwargs);
+                if (json_array_size(arguments.holes) > json_array_size(arguments.args))
+                        abort();
+        }
+        if (r == 0 && schema && result)
+                r = signature_check_output(schema, result, &misfit);
+        if (r == 1) {
+                must_be_text(misfit.where);
+                must_be_text(misfit.what);
+        }
+        arguments_done(&arguments);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct buf attachments = BUF_INIT(1 << 20);
+        json_t *rows, *parts[4] = {NULL}, *framed;
+        struct cloche_err e;
+        int good = 1;
+
+        if (json_load_human((const char *)data, size, &rows, &e) < 0)
+                return 0;
+        for (size_t i = 0; i < 4; i++) {
+                json_t *part = json_array_get(rows, i);
+
+                if (!part || (json_is_null(part) && i < 3))
+                        continue;
+                good &= i == 3 || json_is_object(part) || (i == 0 && json_is_array(part));
+                if (!good || value_from_text(part, &attachments, &framed, &e) < 0) {
+                        good = 0;
+                        break;
+                }
+                json_decref(framed);
+                parts[i] = part;
+        }
+        if (good)
+                bind(parts[0], parts[1], parts[2], parts[3]);
+        buf_done(&attachments);
+        json_decref(rows);
+        return 0;
+}
