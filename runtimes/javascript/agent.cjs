@@ -11,10 +11,11 @@ const vm = require('node:vm')
 const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
 
 // A file of this folder as a function of `host`, compiled in the agent's realm.
-function load (name, host) {
+function compile (name, params) {
   const file = path.join(__dirname, name)
-  return vm.compileFunction(fs.readFileSync(file, 'utf8'), ['host'], { filename: file, parsingContext: agentContext })(host)
+  return vm.compileFunction(fs.readFileSync(file, 'utf8'), params, { filename: file, parsingContext: agentContext })
 }
+const load = (name, host) => compile(name, ['host'])(host)
 
 let Socket // loaded before code that declares something runs, for it may break what loads it
 let leave = process.reallyExit.bind(process)
@@ -39,6 +40,7 @@ const errors = load('errors.cjs', host)
 const { scan } = load('scan.cjs', host)
 const signature = load('signature.cjs', { ...host, scan })
 const program = require('./program.cjs')
+const language = load('language.cjs', { ...host, scan, compile, require, program, readFile: (name) => fs.readFileSync(path.join(__dirname, name)) })
 
 const INVALID = -32602
 const THREW = -32000
@@ -52,6 +54,8 @@ let realm
 
 // -- answers
 
+const describe = (thrown) => language.explain(errors.describe(thrown))
+
 // An id is answered once: by the result, the error, or what ended the process. Nothing is iterated here: arrays of the main
 // realm iterate as its user says.
 function answer (write, a, b, c, d) {
@@ -62,7 +66,7 @@ function answer (write, a, b, c, d) {
 
 function sendError (thrown) {
   if (state.isBare) return sendFailure(thrown)
-  const data = errors.describe(thrown)
+  const data = describe(thrown)
   answer(channel.writeError, THREW, data.message, data)
 }
 
@@ -70,7 +74,7 @@ function sendError (thrown) {
 function sendFailure (thrown) {
   const { code, name, message, stack, fields } = typeof thrown?.code === 'string' && thrown.code.startsWith('ERR_') && !host.types.isNativeError(thrown)
     ? thrown
-    : { code: 'ERR_USER_CODE', ...named(errors.describe(thrown)) }
+    : { code: 'ERR_USER_CODE', ...named(describe(thrown)) }
   const data = { code, name, message }
   let attachments = []
   if (stack !== undefined) data.stack = stack
@@ -145,13 +149,13 @@ let declare
 async function declareAll ({ globals, imports }) {
   if (Object.keys(globals).length + Object.keys(imports).length === 0) return
   Socket ??= require('node:net').Socket
-  declare ??= require('./bridge.cjs').makeBridge({ ask: (target, args) => ask(target, args, values, false).then(({ value }) => value), program })
+  declare ??= require('./bridge.cjs').makeBridge({ ask: (target, args) => ask(target, args, values, false).then(({ value }) => value), program, translate: language.translate })
   await declare(globals, imports)
 }
 
 function makeRealm (bridge) {
   const { createRealm } = require('./realm.cjs')
-  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: channel.tell, values: (own) => load('values.cjs', own) })
+  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: channel.tell, values: (own) => load('values.cjs', own), language })
   return made
 }
 
@@ -168,16 +172,14 @@ function decoded (params, names, coder = values) {
 
 async function call (request) {
   await declareAll(request)
-  const found = await program.load(request.code, request.filename, request.function, request, scan)
+  const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, request, scan)
   if (found.body) return { value: await collect(found.value), source: 'convention' }
   const bound = signature.bind(found.fn, request)
-  const value = await collect(found.fn.apply(found.self, bound.args))
-  signature.checkOutput(request.schema, value)
-  return { value, source: bound.source }
+  return { value: await collect(found.fn.apply(found.self, bound.args)), source: bound.source }
 }
 
 async function answerCall (params) {
-  const { value, source } = await call(decoded(params, ['args', 'kwargs', 'schema', 'globals', 'imports']))
+  const { value, source } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
   sendResult(value, source)
 }
 
@@ -188,7 +190,7 @@ async function answerPrepare (params) {
   } else {
     const request = decoded(params, ['globals', 'imports'])
     await declareAll(request)
-    await program.prepare(request.code, request.filename, scan)
+    await program.prepare(language.translate(request.code, request.filename), request.filename, scan)
   }
   state.isPreparing = false
   answer(channel.writeResult, {})
@@ -198,6 +200,7 @@ function evaluate (method, params) {
   state.isBare = true
   Socket ??= require('node:net').Socket
   realm ??= makeRealm()
+  template?.userCodeBegins()
   return realm[method](decoded(params, ['globals', 'imports'], realm.values))
 }
 
@@ -224,7 +227,7 @@ async function answerFreeze () {
 async function answerRun ({ code, filename, argv }) {
   state.answered = state.isScript = true
   process.argv = [process.execPath, filename, ...argv]
-  await program.prepare(code, path.basename(filename), scan)
+  await program.prepare(language.translate(code, path.basename(filename)), path.basename(filename), scan, true)
 }
 
 const METHODS = { __proto__: null, call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze }
@@ -258,17 +261,19 @@ function next () {
 // -- the process
 
 function endScript (thrown) {
-  fs.writeSync(2, `${errors.describe(thrown).stack || String(thrown)}\n`)
+  fs.writeSync(2, `${describe(thrown).stack || String(thrown)}\n`)
   host.exit(1)
 }
 
 process.on('uncaughtException', (thrown) => {
+  if (state.isScript && process.listenerCount('uncaughtException') > 1) return // the script has its own way
   if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)
 })
 process.on('unhandledRejection', (thrown, promise) => {
   if (realm?.owns(promise)) return
+  if (state.isScript && process.listenerCount('unhandledRejection') > 1) return
   if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)
@@ -289,12 +294,12 @@ for (const stream of stdio) stream._handle?.setBlocking?.(true) // what was prin
 
 async function rehearseCall (code, name, args) {
   const { value, attachments } = values.encode(args, 1 << 20)
-  const message = JSON.parse(JSON.stringify({ code, filename: 'main.js', function: name, args: value, kwargs: {}, schema: null, globals: {}, imports: {} }))
+  const message = JSON.parse(JSON.stringify({ code, filename: 'main.js', function: name, args: value, holes: [], kwargs: {}, order: null, globals: {}, imports: {} }))
   message.args = values.decode(message.args, attachments[0] ?? new Uint8Array(0), [])
   try {
     values.encode((await call(message)).value, 1 << 20)
   } catch (thrown) {
-    errors.describe(thrown)
+    describe(thrown)
   }
 }
 
@@ -309,11 +314,15 @@ async function rehearseEvaluation (code) {
 }
 
 async function begin () {
+  const [,, script, ...argv] = process.argv
+  if (script !== undefined) return start({ method: 'run', params: { code: fs.readFileSync(script, 'utf8'), filename: script, argv } })
   if (fs.existsSync('/run/cloche/libcloche-guest.so')) {
     const { Template } = require('./template.cjs')
     template = new Template()
+    language.rehearse()
     await template.warmUp({ call: rehearseCall, evaluate: rehearseEvaluation })
     program.withdraw()
+    program.beforeUserCode(template.userCodeBegins)
   }
   next()
 }

@@ -20,7 +20,7 @@ function errorOf ({ name, message, fields }) {
 const evaluate = (text, target) => new vm.Script(`(${text}\n)`, { filename: nameOf(target), columnOffset: -1 }).runInThisContext()
 
 // ask(target, args): resolves to the value or rejects with {name, message, fields}.
-function makeBridge ({ ask, program }) {
+function makeBridge ({ ask, program, translate }) {
   function stub (target, shim) {
     const fn = async (...args) => {
       let value
@@ -66,7 +66,7 @@ function makeBridge ({ ask, program }) {
     }
     const file = path.join(process.cwd(), 'main.js')
     const { createRequire } = require('node:module')
-    program.offer(specifier, await program.loadModule(declaration.source, specifier, program.importer(file, createRequire(file))))
+    program.offer(specifier, await program.loadModule(translate(declaration.source, specifier), specifier, program.importer(file, createRequire(file))))
   }
 
   return async function declare (globals, imports) {

@@ -9,19 +9,28 @@ const isCallable = (value) => typeof value === 'function' && !/^class\b/.test(Fu
 const isName = (text) => /^[A-Za-z_$][\w$]*$/.test(text)
 const isPublic = (name) => !name.startsWith('_')
 
+let userCodeBegins = () => {}
+const beforeUserCode = (fn) => { userCodeBegins = fn }
+
 // What the host offers for import, by specifier: namespaces.
 const offered = new Map()
 const offer = (specifier, namespace) => offered.set(specifier, namespace)
 
+// Files of a language that is compiled: what its files.cjs makes.
+let files
+const useFiles = (made) => { files = made }
+
 // Node's own resolution from the working directory: what the host offers, built-ins, virtual files, node_modules.
 function importer (file, require) {
-  return async (specifier) => {
+  const isElsewhere = (specifier) => offered.has(specifier) || builtinModules.includes(specifier.replace(/^node:/, '')) || /^(file|data):/.test(specifier)
+  const importModule = async (specifier) => {
     if (offered.has(specifier)) return offered.get(specifier)
-    const bare = specifier.replace(/^node:/, '')
-    if (builtinModules.includes(bare)) return import(specifier)
-    if (specifier.startsWith('file:') || specifier.startsWith('data:')) return import(specifier)
-    return import(pathToFileURL(require.resolve(specifier)))
+    if (isElsewhere(specifier)) return import(specifier)
+    const own = importModule.own(specifier)
+    return own === undefined ? import(pathToFileURL(require.resolve(specifier))) : run(own)
   }
+  importModule.own = (specifier) => isElsewhere(specifier) ? undefined : files?.module(specifier, require)
+  return importModule
 }
 
 function requirer (file) {
@@ -30,16 +39,35 @@ function requirer (file) {
   return Object.assign((specifier) => offered.has(specifier) ? offered.get(specifier) : require(specifier), require)
 }
 
-async function loadModule (code, file, importModule) {
+const importers = new WeakMap()
+function sourceModule (code, file, importModule) {
   const options = { identifier: file, importModuleDynamically: importModule, initializeImportMeta (meta) { meta.url = pathToFileURL(file).href } }
   const module = new vm.SourceTextModule(code, options)
-  await module.link(async (specifier) => {
-    const space = await importModule(specifier)
-    return synthetic(specifier, space)
-  })
+  importers.set(module, importModule)
+  return module
+}
+
+// One at a time: two that link a module they share would each find the other's work half done.
+let linking = Promise.resolve()
+function link (module) {
+  const step = linking.then(() => module.status === 'unlinked' ? module.link(imported) : undefined)
+  linking = step.catch(() => files?.forget())
+  return step
+}
+
+async function imported (specifier, from) {
+  const importModule = importers.get(from)
+  return importModule.own(specifier) ?? synthetic(specifier, await importModule(specifier))
+}
+
+async function run (module) {
+  await link(module)
+  userCodeBegins()
   await module.evaluate()
   return module.namespace
 }
+
+const loadModule = (code, file, importModule) => run(sourceModule(code, file, importModule))
 
 function synthetic (identifier, members) {
   const names = Object.keys(members)
@@ -61,6 +89,7 @@ function loadScript (code, names, given, importModule) {
   let evaluate
   const values = [...valuesOf(given), (fn) => { evaluate = fn }]
   const fn = vm.compileFunction(`${code}\n;$find((name) => eval(name))`, PARAMETERS, { filename: given.shown, importModuleDynamically: importModule })
+  userCodeBegins()
   fn.apply(given.module.exports, values)
   return (name) => {
     try {
@@ -76,6 +105,7 @@ function loadScript (code, names, given, importModule) {
 function runBody (code, given, facts, importModule) {
   const options = { filename: given.shown, importModuleDynamically: importModule }
   const values = valuesOf(given)
+  userCodeBegins()
   if (!facts.hasReturn && !facts.hasAwait) {
     expose(values)
     // In a block what the code declares does not collide with what a set-up declared.
@@ -134,7 +164,7 @@ async function fromModule (code, given, wanted, importModule) {
   const known = Object.keys(space)
   const name = wanted ?? (isCallable(space.default) ? 'default' : chooseOne(known, get))
   if (name === undefined) return { body: true, value: space.default }
-  return { ...byName(name, get, known), self: undefined }
+  return byName(name, get, known)
 }
 
 function fromScript (code, given, wanted, facts, importModule) {
@@ -166,7 +196,7 @@ async function load (code, filename, wanted, request, scan) {
   const given = givenFor(filename, request)
   const importModule = importer(given.file, given.require)
   if (facts.isModule) return fromModule(code, given, wanted, importModule)
-  if (wanted !== null || facts.functions.length || facts.usesExports) {
+  if (wanted !== null || facts.functions.some(isPublic) || facts.usesExports) {
     const found = fromScript(code, given, wanted, facts, importModule)
     if (found) return found
     return { body: true, value: undefined }
@@ -183,13 +213,15 @@ const publish = (space) => {
   }
 }
 
-async function prepare (code, filename, scan) {
+async function prepare (code, filename, scan, isScript) {
   const facts = scan(code)
   const given = givenFor(filename)
+  if (isScript) given.require.main = given.module
   const importModule = importer(given.file, given.require)
   prepared = true
   if (facts.isModule) return publish(await loadModule(code, given.shown, importModule))
   expose(valuesOf(given).slice(0, 5))
+  userCodeBegins()
   const options = { filename: given.shown, importModuleDynamically: importModule }
   if (facts.hasAwait) publish(await awaiting(code, facts, options))
   else new vm.Script(code, options).runInThisContext({ displayErrors: false })
@@ -204,4 +236,4 @@ function awaiting (code, facts, options) {
   return new vm.Script(`${head}${code}\n;return { ${names.join(', ')} }\n})`, { ...options, columnOffset: -head.length }).runInThisContext()()
 }
 
-module.exports = { load, prepare, withdraw, importer, loadModule, namespaceOf, offer }
+module.exports = { load, prepare, withdraw, importer, loadModule, sourceModule, synthetic, namespaceOf, offer, useFiles, beforeUserCode }

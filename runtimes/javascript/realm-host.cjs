@@ -133,7 +133,6 @@ module.exports = {
       decoder,
       base64Decode,
       base64Encode,
-      cleanStack,
       random: (size) => randomBytes(size).toString('latin1'),
       now: () => performance.now(),
       date: () => Date.now()

@@ -33,9 +33,10 @@ class Errored {
 }
 
 class Modules {
-  constructor (context, guest) {
+  constructor (context, guest, language) {
     this.context = context
     this.guest = guest
+    this.language = language
     this.found = new Map()
     this.declared = new Map()
     this.linking = Promise.resolve()
@@ -69,7 +70,8 @@ class Modules {
     }
   }
 
-  compile (code, identifier) {
+  compile (given, identifier) {
+    const code = this.translated(given, identifier)
     try {
       const module = this.source(code, identifier)
       const plain = withoutImports(code, (text) => this.compiles(text))
@@ -80,9 +82,18 @@ class Modules {
     }
   }
 
+  translated (code, identifier) {
+    try {
+      return this.language.translate(code, identifier, true)
+    } catch ({ message }) {
+      throw new Failure('ERR_COMPILE', 'SyntaxError', message, `SyntaxError: ${message}`)
+    }
+  }
+
   compileFailure (thrown, identifier, code) {
     const { name, message } = this.guest.describeOwn(thrown)
-    return new Failure('ERR_COMPILE', name, message, `${name}: ${message}\n    at ${identifier}${code === undefined ? '' : locate(code, message, identifier)}`)
+    const stack = `${name}: ${message}\n    at ${identifier}${code === undefined ? '' : locate(code, message, identifier)}`
+    return new Failure('ERR_COMPILE', name, message, this.language.place(stack))
   }
 
   // An expression of the host's, compiled into a value of the guest's realm.

@@ -19,11 +19,13 @@ const TYPED = {
   i8: 'Int8Array', u8: 'Uint8Array', u8c: 'Uint8ClampedArray', i16: 'Int16Array', u16: 'Uint16Array', i32: 'Int32Array', u32: 'Uint32Array',
   i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array', f64: 'Float64Array'
 }
+const AS_WRITTEN = { translate: (code) => code, place: (stack) => stack }
 // A lone surrogate is not Unicode and cannot be sent.
 const unicode = (text) => /[\uD800-\uDFFF]/.test(text) ? wellFormed(text) : text
 
 class Realm {
-  constructor ({ bridge, tell, values }) {
+  constructor ({ bridge, tell, values, language = AS_WRITTEN }) {
+    this.language = language
     this.bridge = bridge
     this.tell = tell
     this.run = undefined
@@ -33,7 +35,7 @@ class Realm {
     this.timers = new Map()
     this.context = vm.createContext(vm.constants?.DONT_CONTEXTIFY ?? Object.create(null), { name: 'run', codeGeneration: { strings: false, wasm: false } })
     this.guest = this.build()
-    this.modules = new Modules(this.context, this.guest)
+    this.modules = new Modules(this.context, this.guest, language)
     this.values = typeof values === 'function' ? values(this.hostForValues()) : values
   }
 
@@ -66,6 +68,7 @@ class Realm {
   textLeaves () {
     return {
       tell: (stream, text) => { this.tell('console', { stream, text: unicode(`${text}`) }) },
+      cleanStack: (stack) => this.shownStack(stack),
       target: (steps) => this.targets.push(JSON.parse(steps)) - 1,
       compile: (text, name) => this.modules.expression(`${text}`, `${name}`),
       load: (id, specifier) => this.load(id, specifier),
@@ -169,12 +172,16 @@ class Realm {
 
   // -- failures
 
+  shownStack (stack) {
+    return this.language.place(cleanStack(stack))
+  }
+
   failureOf (thrown) {
     return Failure.is(thrown) ? thrown : this.failure(this.guest.describeOwn(thrown))
   }
 
   failure ({ code, name, message, stack, fields }) {
-    return new Failure(code, unicode(name), unicode(message), stack === undefined ? undefined : unicode(cleanStack(stack)), this.sendable(fields))
+    return new Failure(code, unicode(name), unicode(message), stack === undefined ? undefined : unicode(this.shownStack(stack)), this.sendable(fields))
   }
 
   // Fields that cannot be sent are left out: the error itself matters more.

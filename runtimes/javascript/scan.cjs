@@ -113,18 +113,34 @@ function beforeBrackets (text) {
   return ''
 }
 
+const startsAt = (pattern, text, at) => {
+  pattern.lastIndex = at
+  return pattern.test(text)
+}
+
+// Whether the expression that begins there is a function, not one that is called at once; it may stand in parentheses.
+function isFunctionAt (top, masked, at) {
+  if (startsAt(/(?:async\s+)?(?:function\b|\(\s*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)/y, top, at)) return !startsAt(/(?:async\s+)?function\b[^()]*\(\s*\)\s*\{\s*\}\s*\(/y, top, at)
+  return startsAt(/\(\s*\)\s*(?:[;\n]|$)/y, top, at) && startsAt(/\(\s*(?:async\s+)?(?:function\b|\([^()]*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)/y, masked, at)
+}
+
+function beginsStatement (top, at) {
+  while (at > 0 && (top[at - 1] === ' ' || top[at - 1] === '\t')) at--
+  return at === 0 || /[;}\n]$|\bexport(\s+default)?$/.test(top.slice(Math.max(0, at - 40), at))
+}
+
 // {isModule, functions, bindings, hasReturn, hasAwait, usesExports} of a program.
 function scan (source) {
   const masked = mask(source)
   const top = topLevel(masked)
   const outside = outsideFunctions(masked)
   const functions = [...top.matchAll(/(?<![\w$.])(?:async\s+)?function\s*\*?\s*([A-Za-z_$][\w$]*)\s*\(/g)]
-    .filter((m) => /(^|[;}\n]|\bexport\s+(default\s+)?)\s*$/.test(top.slice(0, m.index))).map((m) => m[1])
-  const bindings = [...top.matchAll(/(?:^|[;}\n])\s*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*((?:async\s+)?(?:function\b|\(|[A-Za-z_$][\w$]*\s*=>))?/gm)]
+    .filter((m) => beginsStatement(top, m.index)).map((m) => m[1])
+  const bindings = [...top.matchAll(/(?:^|[;}\n])[^\S\n]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=(?![=>])\s*/gm)]
   return {
     // import(…) and import.meta are expressions, and export is never one.
-    isModule: /(^|[;}\n])\s*(import\s*(?![(.])|export\b)/m.test(top),
-    functions: [...new Set([...functions, ...bindings.filter((m) => m[2]).map((m) => m[1])])],
+    isModule: /(^|[;}\n])[^\S\n]*(import\s*(?![(.])|export\b)/m.test(top),
+    functions: [...new Set([...functions, ...bindings.filter((m) => isFunctionAt(top, masked, m.index + m[0].length)).map((m) => m[1])])],
     bindings: bindings.map((m) => m[1]),
     hasReturn: /(?<![\w$.])return(?![\w$])/.test(outside),
     hasAwait: /(?<![\w$.])await(?![\w$])/.test(outside),
@@ -151,13 +167,14 @@ function splitTop (text, masked, separator) {
 
 function parameter ([, masked]) {
   const [head, ...rest] = splitTop(masked, masked, '=')
+  const isMarked = head[1].includes('\v') // what was optional in TypeScript (language.cjs there)
   const name = head[1].trim()
   const fallback = rest.length ? rest.map(([t]) => t).join('=').trim() : undefined
   if (name.startsWith('...')) return { name: name.slice(3).trim(), rest: true }
   const pattern = name.startsWith('{') ? 'object' : name.startsWith('[') ? 'array' : undefined
   return {
     name: pattern ? undefined : name,
-    optional: fallback !== undefined,
+    optional: isMarked || fallback !== undefined,
     isOptions: pattern === 'object' || /^\{/.test(fallback ?? '') || /^(options|opts|config)$/.test(name)
   }
 }
@@ -180,4 +197,4 @@ function parameters (text) {
   return undefined
 }
 
-return { scan: Object.assign(scan, { parameters }) }
+return { scan: Object.assign(scan, { mask, parameters }) }

@@ -156,13 +156,21 @@ class Template {
   // a set-up ran in this process: nothing is rehearsed that could meet it.
   async refresh ({ call }) {
     for (const [code, name, args] of PLAIN_CALLS) if (this.library.isAsked() === 0) await call(code, name, args)
+    v8.setFlagsFromString('--no-opt')
   }
 
   // undefined, or what stands in the way.
   freeze () {
     this.gc()
     this.gc()
+    v8.setFlagsFromString('--no-opt')
     return hindrance() ?? this.library.freeze(3)
+  }
+
+  // Between the fork and the user's code nothing is optimized: it would be done on the main thread, in each child again, and takes
+  // longer than the whole call.
+  userCodeBegins () {
+    v8.setFlagsFromString('--opt')
   }
 
   // Returns in a child only: whether it is to be a template too.

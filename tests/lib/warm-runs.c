@@ -160,10 +160,12 @@ int main(int argc, char **argv)
 
         if (argc < 3)
                 return 2;
-        is_bare = strcmp(argv[1], "bare") == 0;
+        is_bare = strncmp(argv[1], "bare", 4) == 0; /* or bare-LANGUAGE */
         if (is_bare)
-                argv[1] = (char *)"javascript";
+                argv[1] = argv[1][4] == '-' ? argv[1] + 5 : (char *)"javascript";
         setup.bare = is_bare;
+        if (strcmp(argv[1], "c") == 0 || strcmp(argv[1], "cpp") == 0)
+                setup.globals = setup.imports = NULL; /* they have no way to the host */
         setup.language = argv[1];
         setup.code = argv[2];
         options.spares = argc > 3 ? (atoi(argv[3]) ? (unsigned)atoi(argv[3]) : CLOCHE_NO_SPARES) : 0;

@@ -4,7 +4,7 @@ import os
 import subprocess
 import textwrap
 
-from cloche import BUILD, SOURCE, Finished, Result
+from cloche import BUILD, Finished, Result
 
 PROGRAM = os.path.join(BUILD, "tests", "warm-runs")
 
@@ -24,7 +24,7 @@ class Warm:
         command = [PROGRAM, language, textwrap.dedent(setup), str(spares), str(runs_max)]
         print("+", command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
-            **os.environ, "CLOCHE_LIBEXEC": BUILD, "CLOCHE_RUNTIMES": os.path.join(SOURCE, "runtimes"), **(env or {})})
+            **os.environ, "CLOCHE_LIBEXEC": BUILD, "CLOCHE_RUNTIMES": os.path.join(BUILD, "runtimes"), **(env or {})})
 
     def __enter__(self):
         return self

@@ -1,7 +1,7 @@
 // An agent at the other end of a socket pair, spoken to as the engine does (spec/agent.md).
 import { spawn } from 'node:child_process'
 
-const agent = new URL('../../../runtimes/javascript/agent.cjs', import.meta.url).pathname
+const javascript = new URL('../../../runtimes/javascript/agent.cjs', import.meta.url).pathname
 const fake = new URL('./fake-library.cjs', import.meta.url).pathname
 
 function frame (message, attachments = []) {
@@ -14,7 +14,8 @@ function frame (message, attachments = []) {
 }
 
 // `bridge(params, attachments)`: what the host answers, {value} and maybe attachments, or throws {name, message, fields}.
-export function startAgent ({ bridge = ({ args }) => ({ value: args }), asTemplate = false } = {}) {
+// `agent`: the file of a runtime that shares this one's.
+export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ value: args }), asTemplate = false } = {}) {
   const flags = ['--experimental-vm-modules', '--no-warnings', ...asTemplate ? ['--single-threaded', '--v8-pool-size=0', '-r', fake] : []]
   const child = spawn(process.execPath, [...flags, agent], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], cwd: '/tmp' })
   const channel = child.stdio[3]
@@ -65,7 +66,7 @@ export function startAgent ({ bridge = ({ args }) => ({ value: args }), asTempla
     return found
   }
   const withDefaults = (code, more) => ({
-    code, filename: 'main.js', function: null, args: [], kwargs: {}, schema: null, resultBytes: 1 << 24, globals: {}, imports: {}, ...more
+    code, filename: 'main.js', function: null, args: [], holes: [], kwargs: {}, order: null, resultBytes: 1 << 24, globals: {}, imports: {}, ...more
   })
   return {
     ask, result, told, asked, output,

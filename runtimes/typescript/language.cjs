@@ -1,0 +1,364 @@
+// TypeScript to JavaScript, by amaro. A function of `host`, run in the agent's own realm. Types become blanks, so that what is left
+// stands where it stood. Only code with an enum, a namespace or the like is printed anew, and its places are mapped back.
+'use strict'
+const { scan } = host
+const { apply } = Reflect
+const PROGRAM = { head: '', tail: '' }
+const BODY = { head: 'async function _() {', tail: '\n}' } // where `return` may stand
+const OPTIONAL = '\v' // blank to JavaScript; scan.cjs looks for it behind a parameter's name
+const TRANSFORM = { nativeClassProperties: true, noEmptyExport: true }
+
+// -- the library
+
+const { decode } = host.TextDecoder.prototype
+const { encodeInto } = host.TextEncoder.prototype
+
+class TextDecoder {
+  #own = new host.TextDecoder('utf-8', { ignoreBOM: true })
+  decode (bytes) { return bytes === undefined ? '' : apply(decode, this.#own, [bytes]) }
+}
+
+class TextEncoder {
+  #own = new host.TextEncoder()
+  encodeInto (text, bytes) { return apply(encodeInto, this.#own, [text, bytes]) }
+}
+
+let library
+let stacks
+function load () {
+  const modules = { __proto__: null, util: { TextDecoder, TextEncoder }, 'node:buffer': {}, 'WebAssembly bytes': host.readFile('amaro.wasm') }
+  const module = { exports: {} }
+  // Before code that may break what they use.
+  stacks = host.require('./stacks.cjs')
+  host.program.useFiles(host.require('./files.cjs').makeFiles({ translate, scan, program: host.program }))
+  const compile = host.compile('amaro.cjs', ['exports', 'require', 'module'])
+  // Validating all of the library would double what a cold call pays for it; what the user compiles is validated as ever.
+  host.require('node:v8').setFlagsFromString('--wasm-lazy-validation')
+  compile(module.exports, (name) => modules[name], module)
+  host.require('node:v8').setFlagsFromString('--no-wasm-lazy-validation')
+  return module.exports
+}
+
+function run (code, mode, more) {
+  library ??= load()
+  try {
+    return library.transformSync(code, { mode, ...more })
+  } catch (failure) {
+    if (typeof failure?.code === 'string') throw failure
+    library = undefined // it ran out of stack or memory, and is not to be trusted any more
+    throw { code: 'Overflow', message: `the code is too large or nested too deeply: ${failure.message}`, startLine: 1, startColumn: 0 } // eslint-disable-line no-throw-literal
+  }
+}
+
+// -- the easy way: types become blanks
+
+const isBlank = (c) => c === ' ' || c === '\n' || c === '\r' || c === '\t'
+
+// The `?` of an optional parameter is gone with its type: a blank of another kind stays in its place.
+function markOptional (source, stripped) {
+  if (source.length !== stripped.length) return stripped
+  let out = ''
+  let from = 0
+  for (let at = source.indexOf('?'); at >= 0; at = source.indexOf('?', at + 1)) {
+    if (stripped[at] !== ' ') continue
+    let before = at - 1
+    while (before >= 0 && isBlank(source[before])) before--
+    if (before < 0 || isBlank(stripped[before])) continue
+    out += stripped.slice(from, at) + OPTIONAL
+    from = at + 1
+  }
+  return out + stripped.slice(from)
+}
+
+// Imports that nothing uses are gone, as in TypeScript: what they name may be a type. A name in a template's `${…}` is in use, and
+// whether one is, is not looked at closely.
+const IMPORT = /^([ \t]*import\s+)([^'"();=]*?)(\s*\bfrom\b\s*)(?:_|'[^'\n]*'|"[^"\n]*")[^\n;]*;?/gm
+const blank = (text) => text.replace(/[^\r\n]/g, ' ')
+const localName = (text) => /([\p{ID_Start}$_][\p{ID_Continue}$]*)\s*$/u.exec(text)?.[1]
+
+function withoutUnused (code) {
+  if (!/\bimport\b[^'"();=]*\bfrom\b/.test(code)) return code
+  const masked = scan.mask(code)
+  const imports = [...masked.matchAll(IMPORT)]
+  const rest = imports.reduce((text, { 0: all, index }) => text.slice(0, index) + blank(all) + text.slice(index + all.length), masked)
+  const templates = code.indexOf('${') < 0 ? '' : code.slice(code.indexOf('${'))
+  const words = new Set(`${rest}\n${templates}`.match(/[\p{ID_Start}$_][\p{ID_Continue}$]*/gu))
+  const isUsed = (specifier) => localName(specifier) === undefined || words.has(localName(specifier))
+  let out = code
+  for (const { 0: all, 1: word, 2: clause, index } of imports) {
+    const kept = clause.replace(/[^{},]+,?/g, (specifier) => isUsed(specifier.replace(/,$/, '')) ? specifier : blank(specifier)).replace(/,(\s*)$/, ' $1')
+    if (kept === clause) continue
+    const isEmpty = localName(kept.replace(/[{},]/g, ' ')) === undefined
+    const at = index + word.length
+    out = isEmpty ? out.slice(0, index) + blank(all) + out.slice(index + all.length) : out.slice(0, at) + kept + out.slice(at + kept.length)
+  }
+  return out
+}
+
+function strip (code, { head, tail }) {
+  const stripped = run(head + code + tail, 'strip-only').code
+  const translated = stripped.slice(head.length, stripped.length - tail.length)
+  return withoutUnused(markOptional(code, translated))
+}
+
+// -- the other way: printed anew, with a map
+
+const maps = new Map() // by file name: for each line [column, line, column of the source][]
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+function decodeSegment (text) {
+  const numbers = []
+  let value = 0
+  let shift = 0
+  for (const c of text) {
+    const digit = DIGITS.indexOf(c)
+    value |= (digit & 31) << shift
+    shift += 5
+    if (digit & 32) continue
+    numbers.push(value & 1 ? -(value >> 1) : value >> 1)
+    value = shift = 0
+  }
+  return numbers
+}
+
+function decodeMap (mappings) {
+  let line = 0
+  let column = 0
+  return mappings.split(';').map((text) => {
+    let at = 0
+    const segments = []
+    for (const segment of text === '' ? [] : text.split(',')) {
+      const [move, , lines, columns] = decodeSegment(segment)
+      at += move
+      if (lines === undefined) continue
+      line += lines
+      column += columns
+      segments.push([at, line, column])
+    }
+    return segments
+  })
+}
+
+const NAME = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/uy
+const OPTIONAL_NAME = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*\s*\?\s*[:,)=]/uy
+const matchAt = (pattern, text, at) => {
+  pattern.lastIndex = at
+  return pattern.exec(text)?.[0]
+}
+
+// As in markOptional; what stands behind a mark moves, and the map with it.
+function markOptionalIn (text, segments, sourceLines) {
+  let moved = 0
+  for (const segment of segments) {
+    segment[0] += moved
+    const name = matchAt(NAME, text, segment[0])
+    if (name === undefined || !matchAt(OPTIONAL_NAME, sourceLines[segment[1]] ?? '', segment[2])?.startsWith(name)) continue
+    const end = segment[0] + name.length
+    if (!/^(\s|\/\*.*?\*\/)*[,)=]/.test(text.slice(end))) continue
+    text = text.slice(0, end) + OPTIONAL + text.slice(end)
+    moved++
+  }
+  return text
+}
+
+function print (code, { head, tail }, filename, more) {
+  const { code: printed, map } = run(head + code + tail, 'transform', { sourceMap: true, transform: { ...TRANSFORM, ...more } })
+  const lines = printed.split('\n')
+  const mapped = decodeMap(JSON.parse(map).mappings)
+  const sourceLines = (head + code).split(/\r\n|[\n\r\u2028\u2029]/)
+  const marked = lines.map((line, i) => markOptionalIn(line, mapped[i] ?? [], sourceLines))
+  if (head) {
+    marked[0] = marked[0].slice(head.length)
+    mapped.forEach((segments) => segments.forEach((segment) => { if (segment[1] === 0) segment[2] = Math.max(0, segment[2] - head.length) }))
+    while (marked.length > 1 && marked.pop().trim() !== '}');
+  }
+  maps.set(filename, mapped)
+  return marked.join('\n')
+}
+
+// `import x = require(…)` in a module needs a require of its own.
+function transform (code, wrap, filename) {
+  const printed = print(code, wrap, filename)
+  if (!/\bimport\s+[\w$]+\s*=/.test(code) || !scan(printed).isModule) return printed
+  return print(code, wrap, filename, { importExportAssignConfig: 'NodeNext' })
+}
+
+// -- what cannot be run
+
+const places = (code) => code.split(/\r\n|[\n\r\u2028\u2029]/)
+
+// The line and a caret, as V8 shows them.
+function excerpt (filename, code, line, column) {
+  const text = places(code)[line - 1] ?? ''
+  return `${filename}:${line}:${column}\n${text}\n${text.slice(0, column - 1).replace(/[^\t]/g, ' ')}^\n\n`
+}
+
+function syntaxError (message, filename, code, line, column) {
+  const error = new host.SyntaxError(`${message} (${filename}:${line}:${column})`)
+  const value = `${excerpt(filename, code, line, column)}SyntaxError: ${error.message}`
+  Object.defineProperty(error, 'stack', { value, writable: true, configurable: true })
+  return error
+}
+
+// Columns of the library count a tab as four, and wide characters as two or three: those of the same text without them do not.
+function columnOf (failure, code, wrap) {
+  let { startColumn } = failure
+  if (failure.code !== 'Overflow' && /[^ -~\r\n]/.test(code)) {
+    try {
+      run(wrap.head + code.replace(/\t/g, ' ').replace(/[^ -~\r\n]/g, 'x') + wrap.tail, 'strip-only')
+    } catch (plain) {
+      if (plain?.startLine === failure.startLine && plain.message === failure.message) startColumn = plain.startColumn
+    }
+  }
+  return Math.max(0, startColumn - (failure.startLine === 1 ? wrap.head.length : 0)) + 1
+}
+
+const JSX = /<\/[A-Za-z][\w.:-]*\s*>|<\/?>|<[A-Za-z][^<>]*\/>/
+
+function refuse (failure, code, wrap, filename) {
+  const line = failure.startLine
+  const lines = places(code)
+  const isJSX = failure.code === 'InvalidSyntax' && (/\.[jt]sx$/.test(filename) || JSX.test(lines[line - 1] ?? '') || JSX.test(lines[line - 2] ?? ''))
+  const message = isJSX ? `JSX is not supported: ${failure.message}` : failure.message.replace(/ in strip-only mode$/, '')
+  throw syntaxError(message, filename, code, Math.min(line, lines.length), columnOf(failure, code, wrap))
+}
+
+function refuseDecorators (code, translated, filename) {
+  if (!code.includes('@')) return
+  const masked = scan.mask(translated)
+  const at = masked.indexOf('@')
+  if (at < 0) return
+  const [name] = /^@\s*[\w$.]*/.exec(masked.slice(at))
+  const before = places(masked.slice(0, at))
+  const [ranLine, ranColumn] = [before.length, before[before.length - 1].length + 1]
+  const { line, column } = find(filename, ranLine, ranColumn) ?? { line: ranLine, column: ranColumn }
+  throw syntaxError(`decorators are not supported: ${name}`, filename, code, line, column)
+}
+
+// -- what the agent asks for
+
+function attempt (code, wrap, filename) {
+  try {
+    maps.delete(filename)
+    return strip(code, wrap)
+  } catch (failure) {
+    if (failure.code !== 'UnsupportedSyntax') throw failure
+    return transform(code, wrap, filename)
+  }
+}
+
+const isReturn = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith('Return statement')
+const isImport = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith("'import', and 'export'")
+
+function translateBody (code, filename, otherwise) {
+  try {
+    return attempt(code, BODY, filename)
+  } catch (failure) {
+    return isImport(failure) ? otherwise() : refuse(failure, code, BODY, filename)
+  }
+}
+
+function translateProgram (code, filename, whenReturning) {
+  try {
+    return attempt(code, PROGRAM, filename)
+  } catch (failure) {
+    const refused = () => refuse(failure, code, PROGRAM, filename)
+    return isReturn(failure) ? whenReturning(refused) : refused()
+  }
+}
+
+// What looks like a body is read as one first: a failed reading costs as much as a good one.
+function translateAny (code, filename) {
+  if (/^return\b/m.test(code)) return translateBody(code, filename, () => translateProgram(code, filename, (refused) => refused()))
+  return translateProgram(code, filename, (refused) => translateBody(code, filename, refused))
+}
+
+const known = new Map() // by file name, what was translated last
+// isBare: for the bare realm, which must not meet a function of the main one; its stacks go through `place`.
+function translate (given, filename, isBare) {
+  const code = given.replace(/^\ufeff/, '')
+  const translated = translateAny(code, filename)
+  refuseDecorators(code, translated, filename)
+  known.set(filename, { code, translated })
+  if (maps.has(filename) && !isBare) stacks.follow(find)
+  return translated
+}
+
+// The place in the user's file of a place in what runs: {line, column}, from 1, or undefined.
+function find (filename, line, column) {
+  const lines = maps.get(filename) ?? []
+  let found
+  for (let at = line - 1; at >= 0 && found === undefined; at--) {
+    const segments = lines[at] ?? []
+    found = segments.filter((segment) => at < line - 1 || segment[0] < column).pop() ?? segments[0]
+  }
+  return found && { line: found[1] + 1, column: found[2] + 1 }
+}
+
+// A stack's text in the user's places.
+function place (stack) {
+  for (const filename of maps.keys()) {
+    stack = stack.split(`${filename}:`).map((part, i) => i === 0 ? part : placePart(filename, part)).join('')
+  }
+  return stack
+}
+
+function placePart (filename, part) {
+  const at = /^(\d+):(\d+)/.exec(part)
+  const found = at && find(filename, Number(at[1]), Number(at[2]))
+  return found ? `${filename}:${found.line}:${found.column}${part.slice(at[0].length)}` : `${filename}:${part}`
+}
+
+const EXCERPT = /^(.+):(\d+)\n(.*)\n([ \t]*)\^+\n\n/
+
+// The place of the excerpt of what ran, in the user's: {filename, line, column}. It may show what the agent put before the line.
+function placeOfExcerpt ([, filename, line, text, before]) {
+  const own = known.has(filename) ? places(known.get(filename).translated)[line - 1] : undefined
+  if (own === undefined || !text.endsWith(own)) return undefined
+  const column = Math.max(0, before.length - (text.length - own.length)) + 1
+  return { filename, ...find(filename, Number(line), column) ?? { line: Number(line), column } }
+}
+
+// V8 does not say where a module does not compile.
+function placeInModule (message) {
+  for (const [filename, { translated }] of known) {
+    const found = /^:(\d+):(\d+)$/.exec(host.require('./realm-locate.cjs').locate(translated, message, filename))
+    if (found === null) continue
+    const [line, column] = [Number(found[1]), Number(found[2])]
+    return { filename, ...find(filename, line, column) ?? { line, column } }
+  }
+}
+
+// What was thrown, told with the user's lines; what did not compile with its place, as what the library refuses is.
+function explain ({ type, message, stack }) {
+  const shown = EXCERPT.exec(stack)
+  const isCompiled = type !== 'SyntaxError' || /\n {4}at /.test(stack) || / \(.+:\d+:\d+\)$/.test(message)
+  const place = shown !== null ? placeOfExcerpt(shown) : isCompiled ? undefined : placeInModule(message)
+  if (place === undefined) return { type, message, stack }
+  const { filename, line, column } = place
+  const { code } = known.get(filename)
+  if (isCompiled) return { type, message, stack: excerpt(filename, code, line, column) + stack.slice(shown[0].length) }
+  const error = syntaxError(message, filename, code, line, column)
+  return { type, message: error.message, stack: error.stack }
+}
+
+const REHEARSALS = 12
+const PRINTED = '\nenum E { A, B = "b" }\nclass P { constructor(private readonly a: E, public b?: number) {} }\nnamespace N { export const c: number = 1 }\n'
+const BODIES = ['const x: number = args[0]\nreturn x satisfies number', 'enum E { A }\nreturn E.A as number', 'let y: = 3', 'return <b>no</b>']
+
+// What has run is compiled, and is fast in a template's children.
+function rehearse () {
+  const text = host.readFile('rehearsal.ts').toString()
+  for (let i = 0; i < REHEARSALS; i++) {
+    for (const code of [text, text + PRINTED, ...BODIES]) {
+      try {
+        scan(translate(code, 'main.ts', true))
+        place('    at f (main.ts:1:1)')
+      } catch {}
+    }
+  }
+  maps.clear()
+  known.clear()
+}
+
+return { translate, place, explain, rehearse }
