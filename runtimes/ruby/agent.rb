@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+# Cloche's Ruby agent: answers requests on descriptor 3 (spec/agent.md).
+#
+# This file only loads its parts. They live in one module whose name is taken back as soon as they are loaded: the user's
+# code meets no constant of ours, and ours refer to each other by where they stand. No local variable may be left here: this is
+# the top level that the user's code runs on.
+module ClocheAgent
+  Agent = self
+  FOLDER = __dir__
+  # Ruby's own classes, whatever the user's code makes of their names.
+  Object.constants.each { |name| const_set(name, Object.const_get(name)) unless Object.autoload?(name) || name == :ClocheAgent }
+  ISEQ = RubyVM::InstructionSequence
+
+  # Ruby's functions (raise, loop, eval) as they are now: a user's `def format` at the top level is a method of every object.
+  module Own
+    Kernel.private_instance_methods(false).each do |name|
+      define_method(name, Kernel.instance_method(name))
+      private name
+    end
+  end
+
+  # Each part is read now, and run when first asked for: by then the user may have used up all descriptors.
+  PARTS = %w[pristine channel json_text values rare signature code hooks errors serve bridge template].to_h do |name|
+    path = "#{FOLDER}/#{name}.rb"
+    [name, [path, File.read(path), File.exist?("#{path}.iseq") ? File.binread("#{path}.iseq") : nil]]
+  end
+
+  class << self
+    include Own
+
+    def part(name)
+      files = PARTS.delete(name) or return
+      Object.const_set(:ClocheAgent, self)
+      compiled(*files).eval
+    ensure
+      Object.__send__(:remove_const, :ClocheAgent) if files
+    end
+
+    # What precompile.rb wrote fits when this very Ruby made it, of this very text: compiling takes as long as Ruby's own start.
+    def compiled(path, text, binary)
+      if binary && ISEQ.load_from_binary_extra_data(binary) == RUBY_DESCRIPTION.b + text.b
+        ISEQ.load_from_binary(binary)
+      else
+        ISEQ.compile(text, path, path, 1)
+      end
+    end
+  end
+
+  Object.__send__(:remove_const, :ClocheAgent)
+  %w[pristine channel json_text values signature code hooks serve].each { |name| part(name) }
+  Serve.main
+end

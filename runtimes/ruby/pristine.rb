@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+module ClocheAgent
+  # The methods of Ruby's own classes that an answer is made with, as they were before the user's code ran. Programs change
+  # Integer#+ or String#==, by intent or not; while the agent works, what they changed is put back.
+  module Pristine
+    extend Own
+
+    NAMES = {
+      Integer => %i[+ - * / % & << ** < > <= >= == <=> === to_s to_i times zero? coerce],
+      Float => %i[to_s nan? infinite? == < > <= >= <=> /],
+      Comparable => %i[between? clamp],
+      Symbol => %i[name to_s to_proc == === start_with? end_with? =~],
+      String => %i[+ * % == === =~ <=> << [] b bytesize byteslice chomp dup eql? hash empty? encode encoding end_with? force_encoding
+                   freeze gsub hex include? index inspect length lines match match? rindex scrub size split start_with? sub to_f
+                   to_i to_s to_str to_sym unpack unpack1 upcase valid_encoding?],
+      Array => %i[+ - * & << [] []= all? any? compact concat drop each each_index each_with_index empty? find first flat_map include?
+                  inject join last map none? pack pop product push reject reverse rindex select size sort sort_by sum take to_a to_h
+                  uniq unshift values_at zip],
+      Hash => %i[[] []= any? clear compare_by_identity delete each each_key each_pair each_value empty? fetch key? keys map merge merge!
+                 select size to_a to_h to_proc values values_at find],
+      Range => %i[cover? === each map to_h begin end], Regexp => %i[=== =~ match match? source options],
+      Proc => %i[call === parameters lambda?], Method => %i[call owner arity parameters unbind], MatchData => %i[[] captures],
+      UnboundMethod => %i[bind_call owner source_location ==], Module => %i[=== < <= const_defined? const_get const_set name],
+      Class => %i[new allocate superclass], Exception => %i[backtrace cause set_backtrace], NilClass => %i[== nil? & to_s to_a],
+      IO => %i[close fileno flush stat syswrite sysread], Thread::Mutex => %i[lock synchronize unlock], Struct => %i[== to_a],
+      Time => %i[year nsec utc_offset strftime getutc zone], Kernel => %i[=== class instance_of? is_a? public_send respond_to?]
+    }.freeze
+    METHOD = Module.instance_method(:instance_method)
+    DEFINE = Module.instance_method(:define_method)
+    REMOVE, UNDEFINE = Module.instance_method(:remove_method), Module.instance_method(:undef_method)
+
+    # Lists are linked here: to walk an array takes Integer#+ and Array#[], which may be what was changed.
+    Known = Struct.new(:owner, :name, :method, :rest)
+    KNOWN = NAMES.inject(nil) do |rest, (owner, names)|
+      names.select { |name| owner.method_defined?(name) || owner.private_method_defined?(name) }
+        .inject(rest) { |list, name| Known.new(owner, name, owner.instance_method(name), list) }
+    end
+
+    # Tells when the class is changed; until one is there is nothing to look for. No method is called that could be what changed.
+    def self.watch(owner)
+      layer = Module.new
+      %i[method_added method_removed method_undefined].each do |event|
+        layer.define_method(event) do |*args|
+          Pristine.touched if equal?(owner)
+          super(*args)
+        end
+        layer.__send__(:private, event)
+      end
+      owner.extend(layer)
+    end
+
+    class << self
+      # Everything of ours is done between these two.
+      def restore
+        changed = nil
+        known = @is_touched ? KNOWN : nil
+        while known
+          now = current(known.owner, known.name)
+          changed = put_back(known, now, changed) unless now == known.method
+          known = known.rest
+        end
+        @changed = changed
+      end
+
+      # The user's changes are there again.
+      def reapply
+        changed, @changed = @changed, nil
+        while changed
+          changed.method ? define(changed.owner, changed.name, changed.method) : UNDEFINE.bind_call(changed.owner, changed.name)
+          changed = changed.rest
+        end
+      end
+
+      # For what is ours in the middle of the user's.
+      def during
+        restore
+        yield
+      ensure
+        reapply
+      end
+
+      def touched
+        @is_touched = true
+      end
+
+      # What has been changed up to here is ours, or a library's that can be trusted with it.
+      def trust
+        @is_touched = false
+      end
+
+      private
+
+      def current(owner, name)
+        METHOD.bind_call(owner, name)
+      rescue NameError
+        nil
+      end
+
+      # A method may be redefined, undefined, or hidden by one of a module that was prepended.
+      def put_back(known, now, changed)
+        owner = now ? now.owner : known.method.owner
+        changed = Known.new(owner, known.name, now, changed)
+        if owner.equal?(known.method.owner)
+          define(owner, known.name, known.method)
+          return changed
+        end
+        REMOVE.bind_call(owner, known.name)
+        now = current(known.owner, known.name)
+        now == known.method ? changed : put_back(known, now, changed)
+      end
+
+      def define(owner, name, method)
+        verbose, $VERBOSE = $VERBOSE, nil
+        DEFINE.bind_call(owner, name, method)
+      ensure
+        $VERBOSE = verbose
+      end
+    end
+
+    # What is prepended to one of them hides its methods.
+    module WatchLayers
+      private
+
+      def prepend_features(owner)
+        Pristine.touched
+        super
+      end
+    end
+
+    NAMES.each_key { |owner| watch(owner) }
+    Module.prepend(WatchLayers)
+  end
+end

@@ -1,0 +1,286 @@
+# frozen_string_literal: true
+
+module ClocheAgent
+  # Reads requests until the engine closes the channel, and answers them (spec/agent.md).
+  module Serve
+    extend Own
+
+    PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32_700, -32_600, -32_601, -32_602, -32_603
+    THREW, CANNOT_FORK = -32_000, -32_001
+    LIBRARY = "#{FOLDER}/libcloche-guest.so" # there when the process is to be a template
+    CALL = {"code" => String, "filename" => String, "function" => [String, NilClass], "args" => Array, "holes" => Array,
+            "kwargs" => Hash, "order" => [Array, NilClass], "resultBytes" => Integer, "globals" => Hash, "imports" => Hash}.freeze
+    PREPARE = {"code" => String, "filename" => String, "globals" => Hash, "imports" => Hash}.freeze
+    RUN = {"code" => String, "filename" => String, "argv" => Array, "globals" => Hash, "imports" => Hash}.freeze
+    DEFAULTS = {"filename" => "main.rb", "function" => nil, "args" => [].freeze, "holes" => [].freeze, "kwargs" => {}.freeze,
+                "order" => nil, "argv" => [].freeze, "resultBytes" => 0, "globals" => {}.freeze, "imports" => {}.freeze}.freeze
+    TAGGED = %w[args kwargs globals imports].freeze
+    METHODS = {"call" => :answer_call, "run" => :answer_run, "prepare" => :answer_prepare, "freeze" => :answer_freeze}.freeze
+    STREAMS = [$stdout, $stderr].freeze
+
+    # Params that are not what spec/agent.md says.
+    class Invalid < StandardError; end
+
+    # The process is to end with this status, its at_exit blocks run.
+    class Leave < Exception
+      attr_reader :status
+
+      def initialize(status)
+        super("leave")
+        @status = status
+      end
+    end
+
+    class << self
+      attr_reader :channel
+
+      def main
+        @channel = Channel.new(3)
+        # A killed run must not lose the lines it printed, nor a fork print them twice.
+        STREAMS.each { |stream| stream.sync = true }
+        Hooks.install
+        Pristine.trust
+        status = Thread.handle_interrupt(Object => :never) { work }
+        is_good = status == 0
+        Hooks.unmute
+        Pristine.reapply
+        exit(status) unless is_good
+      end
+
+      # In a child that the user's code forked.
+      def forked
+        @channel&.drop
+      end
+
+      # The frame to send, as [text, attachments], or nil for what needs no answer.
+      def respond(frame)
+        request = read_request(frame[0])
+        return request unless Hash === request
+        number, method = request["id"], request["method"]
+        return nil if method.nil? || number.nil?
+        is_id = String === number || Integer === number
+        return failure(nil, INVALID_REQUEST, "the id is neither string nor integer") unless is_id
+        return failure(number, NO_METHOD, "unknown method #{method[0, 80].inspect}") unless METHODS.key?(method)
+        __send__(METHODS[method], number, request["params"], frame[1])
+      end
+
+      # What is the user's own runs here: open to interrupts, with what was changed of Ruby left as it is.
+      def for_user
+        Hooks.unmute
+        Pristine.reapply
+        Thread.handle_interrupt(Object => :immediate) { yield }
+      ensure
+        settle_down
+      end
+
+      private
+
+      def work
+        begin_template if File.exist?(LIBRARY)
+        loop do
+          serve
+          break unless @frozen
+          @frozen = false
+          is_template = @template.children(@channel)
+          @channel = Channel.new(3)
+          @template.get_ready unless is_template || @channel.input?
+        end
+        0
+      rescue Leave => leave
+        leave.status
+      rescue BadFrame => error
+        @channel.send(failure(nil, PARSE_ERROR, error.message)[0])
+        1
+      rescue SystemCallError, IOError
+        1
+      end
+
+      def begin_template
+        Agent.part("template")
+        @template = Template.new
+        @template.warm_up
+      end
+
+      def serve
+        until @frozen
+          frame = @channel.read or return
+          answer = respond_in_any_case(frame)
+          raise Leave, 0 unless @channel.mine?
+          @channel.send(*answer) if answer
+        end
+      end
+
+      def respond_in_any_case(frame)
+        respond(frame)
+      rescue Leave
+        raise
+      rescue Exception => late
+        # A handler of the user's that fired between the lines.
+        settle_down
+        failure(nil, INTERNAL, "the answer was interrupted by #{Agent.class_name(late)}")
+      end
+
+      def read_request(text)
+        request = JsonText.parse(text)
+        return request if Hash === request && request["jsonrpc"] == "2.0" && String === request.fetch("method", "")
+        failure(nil, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
+      rescue JsonText::Invalid => error
+        failure(nil, PARSE_ERROR, "not JSON: #{error.message}")
+      end
+
+      # ---- methods ----
+
+      def answer_call(number, params, attachments)
+        answer_code(number, params, attachments, CALL) do |request|
+          value, source = Code.call(request) { |work| for_user(&work) }
+          [value, %("signatureSource":"#{source}",)]
+        end
+      end
+
+      def answer_prepare(number, params, attachments)
+        answer_code(number, params, attachments, PREPARE) do |request|
+          Code.prepare(request["code"], request["filename"]) { |work| for_user(&work) }
+          [nil, ""]
+        end
+      end
+
+      def answer_freeze(number, _params, _attachments)
+        return failure(number, CANNOT_FORK, "this process was not started as a template") unless @template
+        hindrance = @template.freeze(@channel)
+        return failure(number, CANNOT_FORK, hindrance) if hindrance
+        @frozen = true
+        success(number, nil, "", 0)
+      end
+
+      # A script: its streams and its exit code are the answer.
+      def answer_run(number, params, attachments)
+        request = read_params(params, attachments, RUN)
+        raise Leave, run_script(request)
+      rescue Invalid, Refused => error
+        failure(number, INVALID_PARAMS, error.message)
+      end
+
+      def run_script(request)
+        offer_host(request)
+        Code.run(request["code"], request["filename"], request["argv"].map(&:to_s)) { |work| for_user(&work) }
+        0
+      rescue SystemExit => error
+        error.status
+      rescue Exception => error
+        tell_on_stderr(error, request["filename"])
+        1
+      end
+
+      # The block: from the request to a value and what stands before it in the result's JSON.
+      def answer_code(number, params, attachments, shapes)
+        request = read_params(params, attachments, shapes)
+        begin
+          offer_host(request)
+          value, head = yield request
+          answer = success(number, value, head, request["resultBytes"])
+        rescue Exception => error
+          settle_down
+          answer = threw(number, error, request)
+        end
+        flush
+        answer
+      rescue Invalid, Refused => error
+        failure(number, INVALID_PARAMS, error.message, "type" => "TypeError", "message" => error.message, "stack" => "")
+      end
+
+      # What the host declared: at the top level of the code, and for require. A prefix's stays, on the new channel.
+      def offer_host(request)
+        return if @bridge.nil? && request["globals"].empty? && request["imports"].empty?
+        Agent.part("rare")
+        Agent.part("bridge")
+        @bridge ||= Bridge.new
+        @bridge.connect(@channel)
+        @bridge.declare(request["globals"], request["imports"])
+      end
+
+      def read_params(params, attachments, shapes)
+        raise Invalid, "params must be an object" unless Hash === params
+        request = DEFAULTS.merge(params)
+        decoder = Decoder.new(attachments)
+        TAGGED.each do |name|
+          request[name] = decoder.decode(request[name])
+        rescue Refused => refusal
+          raise refusal.at(name)
+        end
+        decoder.finish
+        shapes.each do |name, kinds|
+          raise Invalid, "params.#{name} is missing or of the wrong type" unless Array(kinds).any? { |kind| kind === request[name] }
+        end
+        request
+      end
+
+      # What user code may have left armed would otherwise run inside the agent.
+      def settle_down
+        Pristine.restore
+        set_trace_func(nil)
+        Hooks.mute
+      rescue Exception
+        retry
+      end
+
+      # ---- answers ----
+
+      def success(number, value, head, limit)
+        encoder = Encoder.new(limit)
+        text = encoder.encode(value)
+        [%({"jsonrpc":"2.0","id":#{id(number)},"result":{#{head}"value":) + text + "}}", encoder.parts]
+      rescue Refused => refusal
+        raise TypeError, refusal.message, cause: nil
+      rescue TooLarge => error
+        raise RangeError, error.message, cause: nil
+      end
+
+      def id(number)
+        String === number ? Encoder.quote(number) : number.to_s
+      end
+
+      def failure(number, code, message, data = nil)
+        error = {"code" => code, "message" => String.new(message, encoding: Encoding::UTF_8).scrub}
+        error["data"] = data if data
+        ['{"jsonrpc":"2.0","id":' + (number ? id(number) : "null") + ',"error":' + Encoder.new(0).encode(error) + "}"]
+      end
+
+      def threw(number, error, request)
+        raise error if Leave === error
+        child_failed(error, request["filename"]) unless @channel.mine?
+        data = describe(error, request["filename"])
+        failure(number, THREW, data["message"], data)
+      end
+
+      def describe(error, filename)
+        Agent.part("errors")
+        Errors.describe(error, filename)
+      rescue Exception
+        # Out of memory or stack, or an exception that fights its own description.
+        {"type" => Agent.class_name(error), "message" => "", "stack" => ""}
+      end
+
+      # As in a plain interpreter: a forked child that throws says so on stderr, or ends with the status of its exit.
+      def child_failed(error, filename)
+        raise Leave, error.status if SystemExit === error
+        tell_on_stderr(error, filename)
+        raise Leave, 1
+      end
+
+      def tell_on_stderr(error, filename)
+        Agent.part("errors")
+        STREAMS[1].write(Errors.stack_of(error, filename))
+      rescue IOError, SystemCallError
+        nil
+      end
+
+      def flush
+        [$stdout, *STREAMS].each do |stream|
+          stream.flush
+        rescue Exception
+          next
+        end
+      end
+    end
+  end
+end

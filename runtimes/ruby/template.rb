@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+require "fiddle"
+
+module ClocheAgent
+  # Being a template: warm, frozen, forked into boxes (src/guest/guest.h). Loaded only in a process that is to be one.
+  class Template
+    include Own
+
+    WARM = %w[rubygems json set date time stringio strscan securerandom digest digest/sha2 tempfile tmpdir fileutils pathname
+              bigdecimal ostruct erb uri optparse shellwords timeout benchmark csv yaml forwardable delegate singleton observer
+              open3 logger pp prettyprint English monitor etc io/console io/wait zlib base64 matrix prime tsort].freeze
+    TEXT_SIZE = 1024
+    # From here on a template has huge pages of its own, which cost a prefix memory and save each run time.
+    FORKS_OF_A_BUSY_ONE = 32
+    REHEARSALS = 20
+    IDLE_SECONDS, PAUSE = 4, 0.05
+    # Free places for objects: a child that has them copies no page to make more, and needs no collection soon.
+    ROOM, KEPT_MAX = 100_000, 200_000
+    # What malloc is asked for until it has no gap of that size left, and how often at most.
+    BLOCKS, BLOCKS_MAX = (24..1032).step(16).to_a.reverse.freeze, 20_000
+    REHEARSED = [
+      ["args", nil, [1, "two", 3.5, nil, [true], {"key" => "value"}]],
+      ["def f_(a, b = 2, *rest, **more)\n  {a: a, b: [b, rest], more: more, n: 1.5, t: [:t, \"x\\n\"]}\nend\n", "f_", [1, "x"]],
+      ["require 'json'\nclass ClocheRehearsal_\n  def initialize(x) = @x = x\n  def g = [@x.to_s, JSON.generate(@x)]\nend\n" \
+       "def g_(x) = ClocheRehearsal_.new(x).g\n", "g_", [{"k" => [1, 2]}]],
+      ["def h_\n  raise ArgumentError, 'no'\nend\n", "h_", []],
+      ["(1..10).map { |i| i * i }.sum", nil, []]
+    ].freeze
+
+    def initialize
+      @library = Fiddle.dlopen(Serve::LIBRARY)
+      @wait, @child, @start = %w[wait child start].map { |name| function(name, []) }
+      @parent = function("parent", [Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
+      @freeze = function("freeze", [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T])
+      @collapse = function("collapse", [Fiddle::TYPE_INT], Fiddle::TYPE_LONG)
+      started = @start.call
+      @threads = Dir.children("/proc/self/task").size
+      raise SystemCallError.new("cannot become a template", -started) unless started == 1
+    end
+
+    # What most code requires is there before it asks; so are the agent's own rarely used parts.
+    def warm_up
+      WARM.each do |name|
+        Code::MAIN.__send__(:require, name) # RubyGems' own, from the first one on
+      rescue LoadError
+        next # an image may have been stripped of it
+      end
+      %w[rare errors bridge].each { |name| Agent.part(name) }
+      Pristine.trust
+      rehearse(REHEARSALS, REHEARSED)
+    end
+
+    # nil, or what stands in the way of forking.
+    def freeze(channel)
+      [$stdout, $stderr].each { |stream| stream.flush rescue nil }
+      text = "\0" * TEXT_SIZE
+      settle_heap
+      await_idle_threads
+      return text.unpack1("Z*") if @freeze.call(channel.number, text, TEXT_SIZE) != 0
+      @collapse.call(0)
+      nil
+    end
+
+    # Returns in a child only, with whether it is itself to be a template.
+    def children(channel)
+      channel.rest
+      forks = 0
+      while @wait.call == 1
+        pid = fork_child
+        if pid == 0
+          is_template = @child.call == 1
+          renew
+          return is_template
+        end
+        @parent.call(pid)
+        forks += 1
+        @collapse.call(1) if forks == FORKS_OF_A_BUSY_ONE
+      end
+      Process.exit!(0)
+    end
+
+    # Nobody waits yet: what the first call will touch is copied from the template now.
+    def get_ready
+      rehearse(1, REHEARSED[0, 1])
+    end
+
+    private
+
+    def function(name, takes, gives = Fiddle::TYPE_INT)
+      Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, need_gvl: true)
+    end
+
+    def fork_child
+      Process.fork || 0
+    rescue SystemCallError => error
+      -error.errno
+    end
+
+    # Code that has run has its caches filled, and each page that is written after a fork is copied.
+    def rehearse(times, codes)
+      name, verbose = $PROGRAM_NAME, $VERBOSE
+      $VERBOSE = nil # the same methods again and again
+      times.times { codes.each { |code, function, args| rehearse_call(code, function, args) } }
+    ensure
+      $PROGRAM_NAME, $VERBOSE = name, verbose
+      Object.__send__(:remove_const, :ClocheRehearsal_) if Object.const_defined?(:ClocheRehearsal_, false)
+      %i[f_ g_ h_].each { |method| Object.__send__(:remove_method, method) if Object.private_method_defined?(method, false) }
+    end
+
+    def rehearse_call(code, function, args)
+      params = {"code" => code, "filename" => "main.rb", "function" => function, "args" => args, "resultBytes" => 1 << 20}
+      text = Encoder.new(0).encode("jsonrpc" => "2.0", "id" => 1, "method" => "call", "params" => params)
+      Serve.respond([+text, "".b])
+    end
+
+    # Ruby keeps the system's thread of a thread that has ended for three seconds, for the next one.
+    def await_idle_threads
+      IDLE_SECONDS.fdiv(PAUSE).ceil.times do
+        break if Thread.list.size > 1 || Dir.children("/proc/self/task").size <= @threads
+        sleep PAUSE
+      end
+    end
+
+    # A forked child copies each page that it writes to. What it allocates shall lie together: on pages of the object heap and in
+    # pieces of malloc's that are wholly free, not in the gaps that starting and setting up have left.
+    def settle_heap
+      Process.respond_to?(:warmup) ? Process.warmup : 3.times { GC.start }
+      (@kept ||= []) << Array.new([GC.stat(:heap_free_slots), KEPT_MAX].min) { Object.new }
+      Array.new(ROOM) { Object.new }
+      GC.start
+      fill_gaps
+    end
+
+    def fill_gaps
+      top = Fiddle.malloc(BLOCKS.last << 8)
+      BLOCKS.each do |size|
+        BLOCKS_MAX.times { break if Fiddle.malloc(size) > top }
+      end
+    end
+
+    # What siblings must not share. Ruby itself gives Kernel#rand a new seed after a fork.
+    def renew
+      if defined?(Dir::Tmpname::RANDOM) && Random === Dir::Tmpname::RANDOM
+        Dir::Tmpname::RANDOM.__send__(:initialize, Random.new_seed)
+      end
+      OpenSSL::Random.seed(Random.urandom(32)) if Object.const_defined?(:OpenSSL, false)
+    end
+  end
+end

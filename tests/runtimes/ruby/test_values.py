@@ -1,0 +1,245 @@
+"""The shared vectors of tests/vectors, and what only Ruby's own types show."""
+import json
+import unittest
+
+from harness import VECTORS, AgentCase, python_tests
+
+shared = python_tests("test_values")
+outward, inward, exact = shared.outward, shared.inward, shared.exact
+
+ECHO = "def f(x) = x"
+LONG = 70000  # over what the agent reads with its own parser: Ruby's json takes it from there
+# Ruby has what Python refuses (a set of objects, say), and refuses what is here.
+REFUSED = {"error"}
+OTHERWISE = {"regexp": {"$": "regexp", "source": "^a.$", "flags": "ims"}}
+SAME_AS_SENT = ("typed array u8c", "empty typed array u8c", "array u8c")
+
+
+NO_RUBY = {"set in itself", "map in itself, as key", "open array as a key", "key of an array in itself",
+           "key that holds one array twice",
+           "200 arrays, the innermost in itself",  # and args around them
+           "regexp JavaScript does not have",
+           "regexp nobody has"}
+
+
+def shifted(tree):
+    """As the first item of args, which is a container itself."""
+    if isinstance(tree, list):
+        return [shifted(item) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("$") == "ref" and isinstance(tree.get("n"), int) and tree["n"] >= 0:
+        return {**tree, "n": tree["n"] + 1}
+    return {key: shifted(item) for key, item in tree.items()}
+
+
+def wanted(vector):
+    name = vector["name"]
+    if name in OTHERWISE:
+        return OTHERWISE[name]
+    return vector["value"] if name in SAME_AS_SENT else vector.get("ruby", vector.get("python", vector["value"]))
+
+
+class Vectors(AgentCase):
+    def echo(self, value, attachments=b"", pad=0):
+        self.agent.ids += 1
+        message = {"jsonrpc": "2.0", "id": self.agent.ids, "method": "call", "params": {
+            "code": ECHO, "filename": "main.rb", "args": [value], "resultBytes": 1 << 26}}
+        self.agent.send_raw(json.dumps(message).encode() + b" " * pad, attachments)
+        return self.agent.receive()
+
+    def valid(self, pad):
+        for vector in json.loads((VECTORS / "values.json").read_text()):
+            with self.subTest(vector["name"]):
+                attachments = bytearray()
+                answer, attached = self.echo(outward(vector["value"], attachments), bytes(attachments), pad)
+                if vector["name"] in REFUSED:
+                    self.assertIn("error", answer)
+                    continue
+                self.assertIn("result", answer, answer)
+                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(wanted(vector)))
+
+    def test_valid(self):
+        self.valid(0)
+
+    def test_valid_in_long_text(self):
+        self.valid(LONG)
+
+    def test_invalid(self):
+        for name in ("invalid.json", "invalid-rich.json"):
+            for vector in json.loads((VECTORS / name).read_text()):
+                for pad in (0, LONG):
+                    with self.subTest(vector["name"], pad=pad):
+                        answer, _ = self.echo(shifted(vector["value"]), pad=pad)
+                        self.assertIn("error", answer)
+                        self.assertIn(answer["error"]["code"], (-32602, -32700), answer)
+        self.assertAlive()
+
+    def test_references_are_decoded(self):
+        """As far as Ruby can hold them: a container that is open is no key. They are sent back without references."""
+        code = "def f(x) = x.class.name.nil?"
+        for vector in json.loads((VECTORS / "rich.json").read_text()):
+            with self.subTest(vector["name"]):
+                attachments = bytearray()
+                value = outward(shifted(vector["value"]), attachments)
+                answer, _ = self.agent.request(bytes(attachments), code=code, filename="main.rb", args=[value])
+                if vector["name"] in NO_RUBY:
+                    self.assertEqual(answer["error"]["code"], -32602, answer)
+                else:
+                    self.assertEqual(answer.get("result", answer).get("value"), False)
+
+    def test_identity_of_references(self):
+        ref = {"$": "ref", "n": 1}
+        self.assertEqual(self.call("def f(x) = [x[0].equal?(x), x[1].equal?(x[2])]", [ref, [1], {"$": "ref", "n": 2}]), [True, True])
+        self.assertEqual(self.call("def f(x) = [x['me'].equal?(x), x['s'].first.equal?(x['t'])]",
+                                   {"me": ref, "s": {"$": "set", "v": [{"$": "map", "v": []}]}, "t": {"$": "ref", "n": 3}}), [True, True])
+        self.assertEqual(self.error(ECHO, [ref])["message"], "$[0]: cycle cannot be sent")
+
+
+class OwnTypes(AgentCase):
+    def sent(self, code, want, attachment=None):
+        answer, attached = self.request(code=code)
+        self.assertIn("result", answer, answer)
+        self.assertEqual(exact(answer["result"]["value"]), exact(want))
+        if attachment is not None:
+            self.assertEqual(attached, attachment)
+
+    def refused(self, code, message):
+        error = self.error(code)
+        self.assertEqual((error["type"], error["message"]), ("TypeError", message))
+
+    def test_containers(self):
+        self.sent("[[1, [2], {a: [3], 'b' => :c}], {}, []]", [[1, [2], {"a": [3], "b": "c"}], {}, []])
+        self.sent("{1 => 'a', 'b' => 2, c: 3}", {"$": "map", "v": [[1, "a"], ["b", 2], ["c", 3]]})
+        self.sent("{[1, 2] => 3}", {"$": "map", "v": [[[1, 2], 3]]})
+        self.sent("{'$' => 1, x: 2}", {"$": "object", "v": [["$", 1], ["x", 2]]})
+        self.sent("{\"a\\0\" => 1}", {"$": "object", "v": [["a\0", 1]]})
+        self.sent("require 'set'; [Set[1, :a], SortedSet = 1][0, 1]", [{"$": "set", "v": [1, "a"]}])
+        self.refused("{a: 1, 'a' => 2}", "$: the key \"a\" is there twice, as String and Symbol")
+
+    def test_numbers(self):
+        self.sent("[1, 1.0, true, -0.0, 2**53 - 1, 2**53, -2**53, 1e20, 1e-7]", [
+            1, 1.0, True, {"$": "number", "v": "-0"}, 9007199254740991,
+            {"$": "bigint", "v": "9007199254740992"}, {"$": "bigint", "v": "-9007199254740992"}, 1e20, 1e-7])
+        self.sent("[0.0 / 0, 1 / 0.0, -1 / 0.0]", [{"$": "number", "v": name} for name in ("NaN", "Infinity", "-Infinity")])
+
+    def test_strings(self):
+        self.sent("['é', 'e'.encode('UTF-16LE'), \"\\u00e9\".encode('ISO-8859-1'), 'a'.force_encoding('US-ASCII'), \"\\0\\x01\\\"\\\\\"]",
+                  ["é", "e", "é", "a", "\0\x01\"\\"])
+        self.sent("['ab'.b, \"\\xff\".b, ''.b]", [{"$": "bytes", "at": 0, "n": 2}, {"$": "bytes", "at": 2, "n": 1},
+                                                 {"$": "bytes", "at": 3, "n": 0}], b"ab\xff")
+        self.refused("{a: [\"\\xff\"]}", "$.a[0]: String that is no valid UTF-8 cannot be sent")
+        self.refused("{\"\\xff\" => 1}", "$[\"\ufffd\"]: String that is no valid UTF-8 cannot be sent")
+
+    def test_typed_arrays_arrive_as_arrays_and_go_back(self):
+        typed = {"$": "array", "t": "i16", "b64": "//8CAA=="}
+        self.assertEqual(self.call("def f(x) = [x.is_a?(Array), x.map { |i| i + 1 }]", typed), [True, [0, 3]])
+        answer, data = self.request(code="def f(x)\n x << 3\n x\nend", args=[typed])
+        self.assertEqual((answer["result"]["value"], data), ({"$": "array", "t": "i16", "at": 0, "n": 6}, b"\xff\xff\2\0\3\0"))
+        self.assertEqual(self.error("def f(x)\n x << 1.5\nend", typed)["message"],
+                         "$[2]: Float that is no i16 cannot be sent in a typed array")
+
+    def test_dates(self):
+        code = ("require 'date'\n[Time.utc(2026, 11, 21, 10, 20, 30.5r), Time.new(2026, 1, 2, 3, 4, 5, '-03:30'), Date.new(2026, 11, 21),"
+                " DateTime.new(2026, 1, 2, 3, 4, 5, '+01:00'), Time.at(0, 1, :nsec).utc, Time.new(2026, 1, 2, 0, 0, 0, '+00:00:30')]")
+        dates = ["2026-11-21T10:20:30.500000Z", "2026-01-02T03:04:05-03:30", "2026-11-21", "2026-01-02T03:04:05+01:00",
+                 "1970-01-01T00:00:00.000000001Z", "2026-01-01T23:59:30Z"]
+        self.sent(code, [{"$": "date", "v": text} for text in dates])
+        self.refused("Time.utc(12026)", "$: a date in the year 12026 cannot be sent")
+
+    def test_dates_arrive_as_dates(self):
+        code = "def f(x) = [x.class.name, x.respond_to?(:hour) ? [x.hour, x.nsec, x.utc_offset] : x.yday]"
+        cases = {"2026-02-01": ["Date", 32], "2026-11-21T10:20:30.5+01:30": ["Time", [10, 500000000, 5400]],
+                 "2026-11-21T10:20:30": ["Time", [10, 0, 0]]}
+        for text, want in cases.items():
+            self.assertEqual(self.call(code, {"$": "date", "v": text}), want)
+        self.assertEqual(self.call("def f(x) = x + 60", {"$": "date", "v": "2026-11-21T10:20:30"}), {"$": "date", "v": "2026-11-21T10:21:30"})
+
+    def test_objects_with_a_to_h(self):
+        self.sent("[Struct.new(:x, :y).new(1, [2]), Struct.new(:k, keyword_init: true).new(k: nil)]", [{"x": 1, "y": [2]}, {"k": None}])
+        self.sent("require 'ostruct'\nOpenStruct.new(a: 1, 'b' => 2)", {"a": 1, "b": 2})
+        self.sent("class P\n def to_h = {a: self.class.name}\nend\nP.new.freeze", {"a": "P"})
+        self.sent("o = Object.new\ndef o.to_h = {one: 1}\no", {"one": 1})
+        self.assertEqual(self.error("class Q\n def to_h = raise(IOError, 'mine')\nend\nQ.new")["type"], "IOError")
+
+    def test_subclasses_go_as_their_base(self):
+        code = ("class S < String\n def to_s = 'no'\n def encoding = Encoding::BINARY\nend\nclass A < Array\n def each = yield('no')\nend\n"
+                "class H < Hash\n def each = yield('no', 1)\n def each_pair = yield('no', 1)\nend\n[S.new('s'), A.new([1]), H.new.merge!('a' => 2)]")
+        self.sent(code, ["s", [1], {"a": 2}])
+
+    def test_refusals_name_the_path(self):
+        self.refused("{rows: [0, 1, 2, {handler: ->() { 1 }}]}", "$.rows[3].handler: Proc cannot be sent")
+        self.refused("[Kernel]", "$[0]: Module cannot be sent")
+        self.refused("{'a b' => Rational(1, 2)}", "$[\"a b\"]: Rational cannot be sent")
+        self.refused("{1 => 1i}", "$[1]: Complex cannot be sent")
+        self.refused("require 'bigdecimal'\nBigDecimal('1')", "$: BigDecimal cannot be sent")
+        for code, name in {"1..2": "Range", "Object.new": "Object", "$stdout": "IO", "Thread.current": "Thread", "RuntimeError.new": "RuntimeError",
+                           "Class.new.new": "Object", "/x/x.match('x')": "MatchData", "BasicObject.new": "BasicObject",
+                           "[[1].each]": "Enumerator"}.items():
+            self.assertIn("%s cannot be sent" % name, self.error(code)["message"])
+
+    def test_patterns(self):
+        self.sent("[/a.b/i, /^x$/m]", [{"$": "regexp", "source": "a.b", "flags": "im"}, {"$": "regexp", "source": "^x$", "flags": "ms"}])
+        self.refused("/a b/x", "$: Regexp of bytes or with flag x cannot be sent")
+        self.assertEqual(self.call("def f(r) = [r.source, r.options]", {"$": "regexp", "source": "a(?<n>b)", "flags": "gs"}), ["a(?<n>b)", 4])
+
+    def test_errors_arrive_as_exceptions(self):
+        code = "def f(e) = [e.class.name, e.message, e.is_a?(StandardError), e.fields, e.code, (e.name if e.respond_to?(:name))]"
+        told = {"name": "KeyError", "message": "no", "fields": {"code": 7}}
+        self.assertEqual(self.call(code, {"$": "error", "v": told}), ["KeyError", "no", True, {"code": 7}, 7, None])
+        answer = self.call(code, {"$": "error", "v": {**told, "name": "HttpError"}})
+        self.assertEqual(answer[1:], ["no", True, {"code": 7}, 7, "HttpError"])
+
+    def test_cycles_and_depth(self):
+        self.refused("a = {}\na[:x] = [a]\na", "$.x[0]: cycle cannot be sent")
+        self.sent("a = [1]\n[a, a]", [[1], [1]])
+        code = "x = 1\n%d.times { x = [x] }\nx"
+        self.assertIn("result", self.answer(code % 200))
+        self.assertIn("nested deeper than 200", self.error(code % 201)["message"])
+
+    def test_limit(self):
+        for code in ("'x' * 2000", "['x'] * 2000", "{a: 'x'.b * 2000}", "1.step", "(1..).lazy.map { |i| [i] }",
+                     "Enumerator.new { |y| loop { begin; y << 'x'; rescue Exception; end } }"):
+            error = self.error(code, resultBytes=1000)
+            self.assertEqual(error["type"], "RangeError", code)
+            self.assertIn("over the limit of 1000 (resultBytes)", error["message"])
+        self.assertEqual(self.call("'x' * 998", resultBytes=1000), "x" * 998)
+
+    def test_enumerators_are_collected(self):
+        self.assertEqual(self.call("def f\n return to_enum(:f) unless block_given?\n yield 1\n yield 2, 3\nend"), [1, [2, 3]])
+        self.assertEqual(self.call("(1..).lazy.select(&:even?).map { |x| x * x }.first(3)"), [4, 16, 36])
+        self.assertEqual(self.error("Enumerator.new { |y| y << 1; raise KeyError, 'late' }")["type"], "KeyError")
+        self.assertEqual(self.error("[1, Object].each")["message"], "$[1]: Class cannot be sent")
+
+
+class Incoming(AgentCase):
+    def refusal(self, value, attachments=b""):
+        answer, _ = self.agent.request(attachments, code=ECHO, filename="main.rb", args=[value])
+        self.assertEqual(answer["error"]["code"], -32602, answer)
+        return answer["error"]["message"]
+
+    def test_refused_with_the_path(self):
+        self.assertEqual(self.refusal({"a": [{"$": "nope"}]}), "$.args[0].a[0]: unknown kind \"nope\"")
+        self.assertEqual(self.refusal({"$": "date", "v": "2026-01-01T00:00:00.0000000001Z"}), "$.args[0]: date finer than a nanosecond")
+
+    def test_attachment_ranges(self):
+        whole = {"$": "bytes", "at": 0, "n": 4}
+        self.assertIn("overlap", self.refusal([whole, {"$": "bytes", "at": 3, "n": 1}], b"abcd"))
+        self.assertIn("outside", self.refusal({"$": "bytes", "at": 3, "n": 2}, b"abcd"))
+        for at, size in ((-1, 1), (0, -1), (True, 1), ("0", 1), (0.0, 1)):
+            self.assertIn("range", self.refusal({"$": "bytes", "at": at, "n": size}, b"abcd"))
+
+    def test_what_ruby_holds_for_equal_is_not_merged(self):
+        self.assertIn("twice", self.refusal({"$": "set", "v": [0.0, {"$": "number", "v": "-0"}]}))
+        self.assertIn("twice", self.refusal({"$": "map", "v": [[[1], 1], [[1], 2]]}))
+
+    def test_depth(self):
+        value = 1
+        for _ in range(199):
+            value = [value]
+        self.assertEqual(self.call(ECHO, value), value)
+        self.assertIn("deeper", self.refusal([[value]]))
+
+
+if __name__ == "__main__":
+    unittest.main()
