@@ -1,0 +1,33 @@
+<?php
+/* Cloche's PHP agent: answers requests on descriptor 3 (spec/agent.md). The user's code is included from here and from nowhere
+ * else, for only at the top of a file is the scope of an include the global one. So there is no variable here but the one that
+ * holds what was thrown, and that one is gone before other code runs. */
+namespace Cloche\Agent;
+
+require __DIR__ . '/types.php';
+require __DIR__ . '/source.php';
+require __DIR__ . '/channel.php';
+require __DIR__ . '/encode.php';
+require __DIR__ . '/decode.php';
+require __DIR__ . '/call.php';
+require __DIR__ . '/signature.php';
+require __DIR__ . '/errors.php';
+require __DIR__ . '/serve.php';
+
+Server::start();
+while (!Server::$isOver) {
+    try {
+        Server::next() && Server::ran(include Source::PATH);
+    } catch (\Throwable $thrown) {
+        try {
+            Server::settle();
+        } catch (\Throwable) {
+        }
+        try {
+            Server::settle(); // the first may have been interrupted as it began
+        } catch (\Throwable) {
+        }
+        Server::threw($thrown);
+        unset($thrown);
+    }
+}

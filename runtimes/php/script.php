@@ -1,0 +1,13 @@
+<?php
+/* Comes before a script (auto_prepend_file): one without an opening tag would be printed, not run. */
+namespace Cloche\Agent;
+
+use function file_get_contents;
+
+require __DIR__ . '/source.php';
+
+if (Source::lacksTag((string) file_get_contents($_SERVER['SCRIPT_FILENAME']))) {
+    Source::offer(Source::tagged(file_get_contents($_SERVER['SCRIPT_FILENAME'])), $_SERVER['SCRIPT_FILENAME']);
+    include Source::PATH;
+    exit;
+}

@@ -1,0 +1,388 @@
+<?php
+namespace Cloche\Agent;
+
+use function array_is_list, array_map, array_shift, count, error_get_last, extension_loaded, flush, implode, is_array,
+    is_file, is_int, is_string, json_decode, json_encode, json_last_error, json_last_error_msg, ob_end_flush, ob_get_level,
+    register_shutdown_function, restore_error_handler, set_error_handler, set_time_limit, str_contains, substr;
+
+/** Params that are not what spec/agent.md says. */
+final class Invalid extends \Exception
+{
+}
+
+final class LastWord
+{
+    public function __destruct()
+    {
+        Server::sendEnd();
+    }
+}
+
+/** Reads requests until the engine closes the channel, and answers them. What is to be included waits in `jobs` for agent.php. */
+final class Server
+{
+    private const PARSE_ERROR = -32700;
+    private const INVALID_REQUEST = -32600;
+    private const NO_METHOD = -32601;
+    private const INVALID_PARAMS = -32602;
+    private const THREW = -32000;
+    private const CANNOT_FORK = -32001;
+    private const JSON_DEPTH = 4096;
+    private const RESULT_BYTES = 1024;
+    private const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
+    private const METHODS = ['call' => 'beginCall', 'run' => 'beginRun', 'prepare' => 'beginPrepare', 'freeze' => 'freeze'];
+    private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // there when the process is to be a template
+    private const DEFAULTS = ['filename' => 'main.php', 'function' => null, 'args' => [], 'holes' => [], 'kwargs' => [],
+        'order' => null, 'resultBytes' => 0, 'globals' => [], 'imports' => [], 'argv' => []];
+    private const SHAPES = ['code' => 'is_string', 'filename' => 'is_string', 'args' => 'is_array', 'holes' => 'is_array',
+        'kwargs' => 'is_array', 'resultBytes' => 'is_int', 'globals' => 'is_array', 'imports' => 'is_array', 'argv' => 'is_array'];
+
+    private static Channel $channel;
+    private static LastWord $lastWord;
+    private static ?Template $template = null;
+    public static bool $isOver = false;
+    private static bool $isFrozen = false;
+    /** Whether the user's signal handlers are to run by themselves, in code of the user's. */
+    private static bool $hasSignals = false;
+    /** pcntl_async_signals, or what stands in for it where there is none. */
+    private static string $setSignals = 'boolval';
+    /** The request that is not answered yet, or null. */
+    private static ?array $request = null;
+    /** @var array<array{string, string, \Closure}> text, file name, what is to be done with what it returns */
+    private static array $jobs = [];
+
+    public static function start(): void
+    {
+        self::$channel = new Channel();
+        if (extension_loaded('pcntl')) {
+            self::$setSignals = 'pcntl_async_signals';
+        }
+        register_shutdown_function(self::ended(...));
+        self::$lastWord = new LastWord();
+        if (is_file(self::LIBRARY)) {
+            require __DIR__ . '/template.php';
+            self::$template = new Template(self::LIBRARY);
+            self::$template->warmUp();
+        }
+    }
+
+    // ---- the loop ----
+
+    /** True when there is something to include. False: nobody asks any more. */
+    public static function next(): bool
+    {
+        while (!self::$jobs) {
+            if (self::$isFrozen) {
+                self::fork();
+            }
+            try {
+                $frame = self::$channel->read();
+            } catch (BadFrame $bad) {
+                self::fail(null, self::PARSE_ERROR, $bad->getMessage());
+                exit(1);
+            }
+            if ($frame === null) {
+                self::$template === null || register_shutdown_function(self::$template->leave(...)); // behind the user's
+                self::$isOver = true;
+                return false;
+            }
+            self::take(...$frame);
+        }
+        [$text, $filename] = self::$jobs[0];
+        Source::offer($text, $filename);
+        self::$hasSignals && (self::$setSignals)(true);
+        return true;
+    }
+
+    /** In the template this ends when nobody wants children any more; the children go on. */
+    private static function fork(): void
+    {
+        self::$isFrozen = false;
+        $isTemplate = self::$template->children();
+        self::$channel = new Channel();
+        if (!$isTemplate && !self::$channel->hasInput()) {
+            self::$template->rehearse();
+        }
+    }
+
+    /** What was included returned this. */
+    public static function ran(mixed $value): void
+    {
+        [, , $done] = array_shift(self::$jobs);
+        $done($value);
+    }
+
+    public static function threw(\Throwable $error): void
+    {
+        self::$jobs = [];
+        $filename = self::$request['filename'] ?? 'main.php';
+        if (self::$request === null || self::$request['method'] === 'run' || !self::$channel->isMine()) {
+            self::$request = null;
+            Errors::hideAgent($error, $filename);
+            throw $error; // PHP's own handling, or the user's exception handler
+        }
+        self::flush();
+        $data = Errors::describe($error, $filename);
+        self::answerError(self::THREW, $data['message'], $data);
+    }
+
+    /** The first of the shutdown functions: exit() and fatal errors come here. Those of the user may still print after an exit();
+     * after a fatal error nothing is sure to run. */
+    public static function ended(): void
+    {
+        if (Errors::isFatal(error_get_last())) {
+            self::sendEnd();
+        } else {
+            register_shutdown_function(self::sendEnd(...));
+        }
+    }
+
+    /** Called by the destructor of LastWord too, for a shutdown function that exits is the last. */
+    public static function sendEnd(): void
+    {
+        if (self::$request === null || self::$request['method'] === 'run' || !self::$channel->isMine()) {
+            return;
+        }
+        self::flush();
+        $data = Errors::describeEnd(error_get_last(), self::$request['method'] === 'prepare' ? 'set-up' : 'function');
+        self::answerError(self::THREW, $data['message'], $data);
+    }
+
+    // ---- requests ----
+
+    private static function take(string $json, string $attachments): void
+    {
+        $message = json_decode($json, false, self::JSON_DEPTH);
+        if (json_last_error() !== JSON_ERROR_NONE) {
+            self::fail(null, self::PARSE_ERROR, 'not JSON: ' . json_last_error_msg());
+            return;
+        }
+        if (!$message instanceof \stdClass || ($message->jsonrpc ?? null) !== '2.0' || !is_string($message->method ?? '')) {
+            self::fail(null, self::INVALID_REQUEST, 'not a JSON-RPC 2.0 message');
+            return;
+        }
+        $id = $message->id ?? null;
+        if ($id === null || !isset($message->method)) {
+            return;
+        }
+        if (!is_string($id) && !is_int($id)) {
+            self::fail(null, self::INVALID_REQUEST, 'the id is neither string nor integer');
+        } elseif (!isset(self::METHODS[$message->method])) {
+            self::fail($id, self::NO_METHOD, "unknown method '" . substr($message->method, 0, 80) . "'");
+        } else {
+            self::begin($id, $message->method, $message->params ?? null, new Decoder($attachments, str_contains($json, '"ref"')));
+        }
+    }
+
+    private static function begin(int|string $id, string $method, mixed $params, Decoder $decoder): void
+    {
+        self::$request = ['id' => $id, 'method' => $method];
+        try {
+            $request = self::params($method, $params, $decoder);
+        } catch (Invalid | Refused $error) {
+            $message = $error->getMessage();
+            self::answerError(self::INVALID_PARAMS, $message, ['type' => 'TypeError', 'message' => $message, 'stack' => '']);
+            return;
+        }
+        self::$request += $request;
+        try {
+            self::{self::METHODS[$method]}(self::$request);
+        } catch (\Throwable $error) {
+            self::threw($error);
+        }
+    }
+
+    private static function params(string $method, mixed $params, Decoder $decoder): array
+    {
+        if (!$params instanceof \stdClass) {
+            throw new Invalid('params must be an object');
+        }
+        $request = (array) $params + self::DEFAULTS + ($method === 'freeze' ? ['code' => ''] : []);
+        foreach (['args', 'kwargs', 'globals', 'imports'] as $name) {
+            try {
+                $request[$name] = $decoder->decode($request[$name]);
+            } catch (Refused $refused) {
+                throw $refused->within($name);
+            }
+            if ($request[$name] instanceof \ArrayObject && $name !== 'args') { // {}
+                $request[$name] = $request[$name]->getArrayCopy();
+            }
+        }
+        $decoder->finish();
+        $request['args'] = is_array($request['args']) && array_is_list($request['args']) ? $request['args'] : null;
+        foreach (self::SHAPES as $name => $isRight) {
+            if (!$isRight($request[$name] ?? null)) {
+                throw new Invalid("params.$name is missing or of the wrong type");
+            }
+        }
+        if (!is_string($request['function'] ?? '') || $request['function'] === '' || !is_array($request['order'] ?? [])) {
+            throw new Invalid('params.function or params.order is of the wrong type');
+        }
+        return $request;
+    }
+
+    private static function include(string $text, string $filename, \Closure $done): void
+    {
+        self::$jobs[] = [$text, $filename, $done];
+    }
+
+    /** What scripts look at. */
+    private static function introduce(array $request): void
+    {
+        $words = [$request['filename'], ...array_map('strval', $request['argv'])];
+        $GLOBALS['argv'] = $_SERVER['argv'] = $words;
+        $GLOBALS['argc'] = $_SERVER['argc'] = count($words);
+        foreach (['PHP_SELF', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'PATH_TRANSLATED'] as $name) {
+            $_SERVER[$name] = $request['filename'];
+        }
+        if ($request['globals'] || $request['imports']) {
+            require_once __DIR__ . '/bridge.php';
+            Bridge::declare($request['globals'], $request['imports'], self::include(...));
+        }
+    }
+
+    private static function beginCall(array $request): void
+    {
+        self::introduce($request);
+        $text = Source::tagged($request['code']);
+        $name = $request['function'];
+        if ($name === null) {
+            [$text, $functions] = Source::scanned($text);
+            if (count($functions) > 1) {
+                $names = implode(', ', $functions);
+                throw Errors::at(new \Error("the code defines several public functions ($names): name one"), $request['filename']);
+            }
+            $name = $functions[0] ?? null;
+        }
+        if ($name === null) {
+            $GLOBALS['args'] = $request['args'];
+            $GLOBALS['kwargs'] = $request['kwargs'];
+        }
+        $done = $name === null ? fn ($value) => self::sendResult($value, 'convention') : fn () => self::call($name, $request);
+        self::include($text, $request['filename'], $done);
+    }
+
+    private static function call(string $name, array $request): void
+    {
+        $target = Target::named($name, $request['filename']);
+        self::sendResult($target->call($request['args'], $request['holes'], $request['kwargs'], $request['order']), 'inferred');
+    }
+
+    private static function beginRun(array $request): void
+    {
+        self::introduce($request);
+        self::include(Source::tagged($request['code']), $request['filename'], static function () {
+            self::$request = null;
+            exit(0);
+        });
+    }
+
+    private static function beginPrepare(array $request): void
+    {
+        self::introduce($request);
+        self::include(Source::tagged($request['code']), $request['filename'], static function () {
+            self::flush();
+            self::answer(['result' => new \stdClass()]);
+        });
+    }
+
+    private static function freeze(): void
+    {
+        $hindrance = self::$template ? self::$template->freeze(self::$channel) : 'this process was not started as a template';
+        if ($hindrance !== null) {
+            self::answerError(self::CANNOT_FORK, $hindrance);
+            return;
+        }
+        self::$isFrozen = true;
+        self::answer(['result' => new \stdClass()]);
+    }
+
+    // ---- calls of the host ----
+
+    /** @return array{\stdClass, Decoder}: the message that answers */
+    public static function ask(int $id, string $params, array $attachments): array
+    {
+        if ((self::$request['method'] ?? '') === 'prepare') {
+            throw new \Error('the host cannot be called while the set-up runs');
+        }
+        self::$channel->send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"method\":\"bridge\",\"params\":$params}", $attachments);
+        do {
+            [$json, $attached] = self::$channel->read() ?? exit(1);
+            $message = json_decode($json, false, self::JSON_DEPTH);
+        } while (($message->id ?? null) !== $id);
+        return [$message, new Decoder($attached, str_contains($json, '"ref"'))];
+    }
+
+    // ---- answers ----
+
+    private static function sendResult(mixed $value, string $source): void
+    {
+        $encoder = new Encoder(self::$request['resultBytes'] ?: self::RESULT_BYTES);
+        $text = $encoder->encode($value);
+        if (isset(self::$request['order'])) {
+            $source = 'schema';
+        }
+        self::flush();
+        if (!self::$channel->isMine()) {
+            self::$request = null;
+            exit(0);
+        }
+        $id = json_encode(self::$request['id']);
+        $result = "{\"signatureSource\":\"$source\",\"value\":$text}";
+        self::send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}", $encoder->parts);
+    }
+
+    private static function answerError(int $code, string $message, ?array $data = null): void
+    {
+        self::answer(['error' => ['code' => $code, 'message' => $message] + ($data === null ? [] : ['data' => $data])]);
+    }
+
+    private static function answer(array $what): void
+    {
+        self::send(json_encode(['jsonrpc' => '2.0', 'id' => self::$request['id'], ...$what], self::JSON_FLAGS));
+    }
+
+    /** To a message that is no request of ours. */
+    private static function fail(int|string|null $id, int $code, string $message): void
+    {
+        self::$request = ['id' => $id];
+        self::answerError($code, $message);
+    }
+
+    /** What the user may have armed would otherwise go off between two bytes of a frame. */
+    private static function send(string $json, array $attachments = []): void
+    {
+        set_time_limit(0);
+        for ($i = 0; $i < 2; $i++) {
+            try {
+                self::settle();
+            } catch (\Throwable) {
+            }
+        }
+        self::$request = null;
+        self::$channel->send($json, $attachments);
+    }
+
+    /** Handlers of the user's for signals would throw in our code from here on. One that is already due throws here: PHP looks for
+     * them when a function is entered. */
+    public static function settle(): void
+    {
+        $hadSignals = (self::$setSignals)(false);
+        self::$hasSignals = self::$hasSignals || $hadSignals;
+        (static function () {
+        })();
+    }
+
+    /** What is printed is out before the answer is. */
+    private static function flush(): void
+    {
+        set_error_handler(null); // a buffer that cannot be removed is no affair of the user's handler
+        try {
+            while (ob_get_level() > 0 && @ob_end_flush()) {
+            }
+            flush();
+        } finally {
+            restore_error_handler();
+        }
+    }
+}
