@@ -1,0 +1,407 @@
+#include "agent-internal.h"
+
+#include "base/err.h"
+#include "guest/guest.h"
+#include "wire/rpc.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ERROR_PARSE (-32700)
+#define ERROR_NO_METHOD (-32601)
+#define ERROR_INVALID_PARAMS (-32602)
+#define ERROR_CANNOT_FREEZE (-32001)
+#define CONTINUE (-1) /* no exit status */
+#define BRIDGE_METHOD "bridge"
+
+struct agent {
+        const struct agent_language *language;
+        void *data;
+        struct channel channel;
+        const json_t *id; /* of the request under way */
+        int is_template, is_frozen, is_preparing, is_rehearsing;
+};
+
+static struct agent agent; /* one in a process: it has the process's descriptor 3 */
+
+void *agent_data(const struct agent *a)
+{
+        return a->data;
+}
+
+int agent_is_template(const struct agent *a)
+{
+        return a->is_template;
+}
+
+int agent_is_preparing(const struct agent *a)
+{
+        return a->is_preparing;
+}
+
+int agent_is_rehearsing(const struct agent *a)
+{
+        return a->is_rehearsing;
+}
+
+/* -- answering ------------------------------------------------------------------------------------------------ */
+
+/* A forked process of the code's has no business answering. */
+static int send_frame(struct agent *a, const struct buf *frame)
+{
+        if (a->is_rehearsing)
+                return 0;
+        if (getpid() != a->channel.pid)
+                _exit(0);
+        return channel_write(&a->channel, frame->data, frame->size);
+}
+
+static int send_error(struct agent *a, const json_t *id, int code, const char *message, json_t *data)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *text = agent_text(message, strlen(message));
+        struct cloche_err e;
+        int r = rpc_error(json_incref((json_t *)id), code, json_string_value(text), data, &out, &e);
+
+        json_decref(text);
+        return r < 0 ? -1 : send_frame(a, &out);
+}
+
+static int refuse_params(struct agent *a, const json_t *id, const struct cloche_err *e)
+{
+        const char *type = a->language->refused ? a->language->refused : "TypeError";
+        json_t *message = agent_text(e->msg, strlen(e->msg));
+        json_t *data = json_pack("{s:s, s:o, s:s}", "type", type, "message", message, "stack", "");
+
+        return send_error(a, id, ERROR_INVALID_PARAMS, e->msg, data);
+}
+
+typedef int (*handler)(struct agent *a, const struct agent_request *request, struct agent_reply *reply);
+
+static int answer(struct agent *a, const json_t *id, const struct agent_request *request, handler handle)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        struct agent_reply reply = {.result_bytes = request->result_bytes, .attachments = BUF_INIT(request->result_bytes),
+                                    .is_build = handle == a->language->build};
+        int r;
+
+        a->id = id;
+        if (handle(a, request, &reply) < 0 && !reply.error)
+                agent_throw(&reply, "Error", NULL, "the code could not be run");
+        r = reply_build(id, &reply, a->language, &out);
+        reply_done(&reply);
+        return r < 0 ? -1 : send_frame(a, &out);
+}
+
+void agent_fail_now(struct agent *a, const char *type, const char *message)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        struct agent_reply reply = {0};
+
+        agent_throw(&reply, type, NULL, "%s", message);
+        if (reply_build(a->id, &reply, a->language, &out) == 0)
+                send_frame(a, &out);
+        _exit(1);
+}
+
+static int answer_call(struct agent *a, const json_t *id, struct agent_request *request)
+{
+        return answer(a, id, request, a->language->call) < 0 ? 1 : CONTINUE;
+}
+
+static int answer_prepare(struct agent *a, const json_t *id, struct agent_request *request)
+{
+        int r;
+
+        request->result_bytes = 1024;
+        a->is_preparing = 1;
+        r = answer(a, id, request, a->language->prepare);
+        a->is_preparing = 0;
+        return r < 0 ? 1 : CONTINUE;
+}
+
+static int answer_build(struct agent *a, const json_t *id, struct agent_request *request)
+{
+        request->result_bytes = FRAME_BYTES_MAX / 2;
+        return answer(a, id, request, a->language->build) < 0 ? 1 : CONTINUE;
+}
+
+static int answer_freeze(struct agent *a, const json_t *id)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(4096);
+        const char *hindrance = NULL;
+        struct cloche_err e;
+        char text[1024];
+
+        fflush(NULL);
+        if (!a->is_template)
+                hindrance = "this process was not started as a template";
+        else if (a->language->hinder)
+                hindrance = a->language->hinder(a);
+        if (!hindrance && cloche_guest_freeze(a->channel.fd, text, sizeof(text)) < 0)
+                hindrance = text;
+        if (hindrance)
+                return send_error(a, id, ERROR_CANNOT_FREEZE, hindrance, NULL) < 0 ? 1 : CONTINUE;
+        cloche_guest_collapse(0);
+        a->is_frozen = 1;
+        if (rpc_result(json_incref((json_t *)id), json_object(), NULL, 0, &out, &e) < 0)
+                return 1;
+        return send_frame(a, &out) < 0 ? 1 : CONTINUE;
+}
+
+static const struct {
+        const char *name;
+        enum method method;
+} methods[] = {{"call", METHOD_CALL}, {"prepare", METHOD_PREPARE}, {"run", METHOD_RUN}, {"freeze", METHOD_FREEZE},
+               {"build", METHOD_BUILD}};
+
+static int find_method(const struct agent_language *language, const char *name)
+{
+        const int handled[] = {
+                [METHOD_CALL] = language->call != NULL, [METHOD_PREPARE] = language->prepare != NULL,
+                [METHOD_RUN] = language->run != NULL,   [METHOD_FREEZE] = 1,
+                [METHOD_BUILD] = language->build != NULL,
+        };
+
+        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (strcmp(name, methods[i].name) == 0 && handled[i])
+                        return (int)methods[i].method;
+        return -1;
+}
+
+static int handle_request(struct agent *a, enum method method, const struct rpc_message *message, const struct frame *frame)
+{
+        struct held_request held;
+        struct cloche_err e;
+        int r;
+
+        if (request_read(method, message->params, frame, &held, &e) < 0)
+                r = refuse_params(a, message->id, &e) < 0 ? 1 : CONTINUE;
+        else if (method == METHOD_RUN)
+                r = a->language->run(a, &held.request);
+        else if (method == METHOD_PREPARE)
+                r = answer_prepare(a, message->id, &held.request);
+        else if (method == METHOD_BUILD)
+                r = answer_build(a, message->id, &held.request);
+        else
+                r = answer_call(a, message->id, &held.request);
+        request_done(&held);
+        return r;
+}
+
+/* CONTINUE, or the exit status of the process. */
+static int handle(struct agent *a, const struct frame *frame)
+{
+        struct rpc_message message;
+        struct cloche_err e;
+        char text[128];
+        int method, r;
+
+        if (rpc_parse(frame, &message, &e) < 0)
+                return send_error(a, NULL, ERROR_PARSE, e.msg, NULL) < 0 ? 1 : CONTINUE;
+        if (message.kind != RPC_REQUEST) {
+                rpc_message_done(&message);
+                return CONTINUE;
+        }
+        method = find_method(a->language, message.method);
+        if (method < 0) {
+                snprintf(text, sizeof(text), "unknown method '%.60s'", message.method);
+                r = send_error(a, message.id, ERROR_NO_METHOD, text, NULL) < 0 ? 1 : CONTINUE;
+        } else if (method == METHOD_FREEZE) {
+                r = answer_freeze(a, message.id);
+        } else {
+                r = handle_request(a, (enum method)method, &message, frame);
+        }
+        rpc_message_done(&message);
+        return r;
+}
+
+void agent_rehearse(struct agent *a, const char *method, json_t *params)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        struct frame_reader reader;
+        struct frame frame;
+        struct cloche_err e;
+        size_t room;
+        char *at;
+
+        if (rpc_request(json_integer(0), method, params, NULL, 0, &out, &e) < 0)
+                return;
+        a->is_rehearsing = 1;
+        frame_reader_init(&reader, FRAME_BYTES_MAX);
+        at = frame_reader_room(&reader, &room);
+        if (at && out.size <= room) {
+                memcpy(at, out.data, out.size);
+                frame_reader_filled(&reader, out.size);
+                if (frame_reader_next(&reader, &frame, &e) == 1)
+                        handle(a, &frame);
+        }
+        frame_reader_done(&reader);
+        a->is_rehearsing = 0;
+}
+
+/* -- the life of the process ---------------------------------------------------------------------------------- */
+
+static void lose_channel(void)
+{
+        channel_close(&agent.channel);
+}
+
+/* Until the process is to end, or to become a template: then CONTINUE. */
+static int serve(struct agent *a)
+{
+        struct cloche_err e;
+        struct frame frame;
+
+        while (!a->is_frozen) {
+                int r = channel_read(&a->channel, &frame, &e);
+
+                if (r == 0)
+                        return 0;
+                if (r < 0) {
+                        send_error(a, NULL, ERROR_PARSE, e.msg, NULL);
+                        return 1;
+                }
+                r = handle(a, &frame);
+                if (r != CONTINUE)
+                        return r;
+        }
+        return CONTINUE;
+}
+
+static int open_channel(struct agent *a)
+{
+        return channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
+}
+
+/* Back in a forked child, with a channel of its own. */
+static int go_on_in_child(struct agent *a)
+{
+        int is_template;
+
+        channel_forget(&a->channel); /* the library writes to it from here on, and children close it */
+        is_template = template_fork_children();
+        a->is_template = is_template;
+        a->is_frozen = 0;
+        if (open_channel(a) < 0)
+                return -1;
+        if (a->language->renew)
+                a->language->renew(a);
+        if (!is_template && a->language->get_ready && !channel_has_input(&a->channel))
+                a->language->get_ready(a);
+        return 0;
+}
+
+/* The library is there when the process may become a template; a cold box has none, and nothing is tried. */
+static int start(struct agent *a)
+{
+        int r = cloche_guest_start();
+
+        if (r < 0)
+                return r;
+        a->is_template = r;
+        if (r && a->language->warm_up)
+                a->language->warm_up(a);
+        return 0;
+}
+
+int agent_serve(const struct agent_language *language, void *data)
+{
+        int r;
+
+        agent = (struct agent){.language = language, .data = data};
+        if (open_channel(&agent) < 0 || (!language->forks_ask && pthread_atfork(NULL, NULL, lose_channel) != 0))
+                return 1;
+        if (start(&agent) < 0)
+                return 1;
+        do
+                r = serve(&agent);
+        while (r == CONTINUE && go_on_in_child(&agent) == 0);
+        return r == CONTINUE ? 1 : r;
+}
+
+/* -- asking the host --------------------------------------------------------------------------------------------- */
+
+/* Until the answer to this id; those of processes that were killed while they waited are dropped. 1, or 0 at the end. */
+static int await_answer(struct agent *a, uint64_t id, struct rpc_message *ret, struct frame *ret_frame)
+{
+        struct cloche_err e;
+
+        while (channel_read(&a->channel, ret_frame, &e) == 1) {
+                if (rpc_parse(ret_frame, ret, &e) < 0)
+                        return 0;
+                if ((ret->kind == RPC_RESULT || ret->kind == RPC_ERROR) && json_integer_value(ret->id) == (json_int_t)id)
+                        return 1;
+                rpc_message_done(ret);
+        }
+        return 0;
+}
+
+static int keep_answer(const struct rpc_message *message, const struct frame *frame, struct agent_answer *ret)
+{
+        struct cloche_err e = {0};
+
+        *ret = (struct agent_answer){0};
+        ret->held = malloc(frame->attachments_size + 1);
+        if (!ret->held)
+                return -1;
+        memcpy(ret->held, frame->attachments, frame->attachments_size);
+        ret->origin.attachments = ret->held;
+        ret->origin.attachments_size = frame->attachments_size;
+        if (message->kind == RPC_ERROR) {
+                json_t *data = json_object_get(message->error, "data");
+
+                ret->error = json_is_object(data) ? json_incref(data)
+                                                  : json_pack("{s:s, s:s}", "name", "Error", "message", message->error_message);
+        } else if (request_value(json_object_get(message->result, "value"), frame->attachments_size, &ret->value, &e) < 0) {
+                ret->error = json_pack("{s:s, s:s}", "name", "TypeError", "message", e.msg);
+        }
+        return ret->value || ret->error ? 0 : -1;
+}
+
+void agent_answer_done(struct agent_answer *answer)
+{
+        json_decref(answer->value);
+        json_decref(answer->error);
+        free(answer->held);
+        *answer = (struct agent_answer){0};
+}
+
+static int ask(struct agent *a, json_t *params, const void *attachments, size_t attachments_size, struct agent_answer *ret)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        uint64_t id = channel_begin_question(&a->channel);
+        struct rpc_message message;
+        struct cloche_err e;
+        struct frame frame;
+        int r = -1;
+
+        if (rpc_request(json_integer((json_int_t)id), BRIDGE_METHOD, params, attachments, attachments_size, &out, &e) == 0 &&
+            channel_write(&a->channel, out.data, out.size) == 0 && await_answer(a, id, &message, &frame)) {
+                r = keep_answer(&message, &frame, ret);
+                rpc_message_done(&message);
+        }
+        channel_end_question(&a->channel);
+        return r;
+}
+
+int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments, size_t attachments_size,
+                 struct agent_answer *ret)
+{
+        json_t *params;
+
+        if (a->is_preparing || a->is_rehearsing) {
+                json_decref(target);
+                json_decref(args);
+                json_decref(kwargs);
+                *ret = (struct agent_answer){.error = json_pack("{s:s, s:s}", "name", "Error", "message",
+                                                                "the host cannot be asked while set-up code runs")};
+                return ret->error ? 0 : -1;
+        }
+        params = json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
+        return params ? ask(a, params, attachments, attachments_size, ret) : -1;
+}
