@@ -1,0 +1,84 @@
+/* The parts of cloche-bash.so: a loadable builtin, with which a live bash is itself the agent. One thread but for capture.c's. */
+#ifndef CLOCHE_BASH_AGENT_H
+#define CLOCHE_BASH_AGENT_H
+
+#include "agent/agent.h"
+
+#include <config.h>
+
+#include <shell.h>
+#include <builtins.h>
+#include <builtins/common.h>
+
+/* -- evaluate.c: running code in this shell -------------------------------------------------------------------- */
+
+enum ending {
+        ENDED,             /* normally, or by `return` */
+        ENDED_BY_SYNTAX,   /* the code could not be read to its end */
+        ENDED_BY_EXIT,     /* the builtin `exit` */
+        ENDED_BY_ERREXIT,  /* a command failed under `set -e` */
+        ENDED_BY_SHELL,    /* an unset variable under `set -u`, a division by zero: the shell gave up, and said why */
+};
+
+struct outcome {
+        enum ending ending;
+        int status;
+        char message[1024]; /* the shell's own, "" when it said nothing */
+        char stack[2048];   /* where the shell gave up, innermost first */
+};
+
+/* The code's file is at the bottom of BASH_SOURCE from here to leave_file(), as that of a script is. */
+void enter_file(const char *filename);
+void leave_file(void);
+
+void evaluate_code(const char *code, const char *filename, struct outcome *ret);
+/* words: the function's name and its arguments; they are disposed of. */
+void evaluate_function(SHELL_VAR *function, WORD_LIST *words, struct outcome *ret);
+/* The trap on EXIT, once. */
+void evaluate_exit_trap(void);
+
+/* -- messages.c: what the shell itself says on stderr ---------------------------------------------------------- */
+
+void messages_start(void);
+void messages_forget(void);
+/* Neither shown nor remembered from here on, until not held. */
+void messages_hold(int is_held);
+/* The last message, "" when there is none. After a syntax error the one that says what it is. */
+const char *messages_last(void);
+
+/* -- capture.c: stdout of the function ------------------------------------------------------------------------- */
+
+/* 0, or -1 with the reason. The request fails when more than limit bytes are printed. */
+int capture_begin(struct agent *a, size_t limit, const char **ret_why);
+/* What was printed, borrowed until capture_begin. Writers that live on find nobody reading. */
+void capture_end(const char **ret_text, size_t *ret_size);
+/* The thread of the last capture is gone: a template must have none. */
+void capture_settle(void);
+
+/* -- arguments.c: values to words and variables ---------------------------------------------------------------- */
+
+struct arguments {
+        WORD_LIST *words;      /* positional */
+        HASH_TABLE *variables; /* keywords; NULL when there are none */
+};
+
+/* 0, or -1 after agent_throw. */
+int arguments_read(const struct agent_request *request, struct agent_reply *reply, struct arguments *ret);
+/* A value as a word; NULL with the reason. Owned by the caller, from the shell's allocator. */
+char *value_word(const struct agent_request *request, const json_t *value, const char **ret_why);
+/* A variable that is not of any scope yet. */
+SHELL_VAR *new_variable(HASH_TABLE *table, const char *name, char *value);
+
+/* -- result.c: text to values ---------------------------------------------------------------------------------- */
+
+/* 0, or -1 after agent_throw. */
+int result_from_text(struct agent_reply *reply, const char *text, size_t size);
+/* The value, in text form, when text is JSON from its beginning to its end; else NULL. */
+json_t *json_of(const char *text, size_t size);
+
+/* -- host.c: host functions as commands ------------------------------------------------------------------------ */
+
+/* 0, or -1 after agent_throw. */
+int host_declare(struct agent *a, const struct agent_request *request, struct agent_reply *reply);
+
+#endif
