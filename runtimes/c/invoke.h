@@ -1,0 +1,36 @@
+/* Calling a function whose types are known only now. */
+#ifndef CLOCHE_NATIVE_INVOKE_H
+#define CLOCHE_NATIVE_INVOKE_H
+
+#include "agent/agent.h"
+#include "convert.h"
+#include "types.h"
+
+/* What left a C++ function (catch.cc fills it). */
+struct native_caught {
+        char type[256];
+        char message[2048];
+};
+
+/* Runs work(data); 1 when an exception came out. NULL: the code cannot throw. */
+typedef int native_catch(void (*work)(void *data), void *data, struct native_caught *ret);
+
+struct invocation {
+        const struct agent_request *request;
+        struct agent_reply *reply;
+        const struct native_library *library;
+        native_catch *catch;
+        void (*begin)(void *data), (*end)(void *data); /* around the user's code; of what it printed too */
+        void *data;
+};
+
+/* Fits the arguments to f, calls it, and sets the reply. 0, or -1 with the error in the reply. */
+int invoke(const struct invocation *v, const struct function *f);
+
+/* How many arguments, given by position or by name, f takes at least and at most. */
+void invoke_arity(const struct function *f, size_t *ret_least, size_t *ret_most);
+
+/* main(argc, argv) and what is made like it: the arguments as text. */
+int invoke_main(const struct invocation *v, const struct function *f, const char *name);
+
+#endif

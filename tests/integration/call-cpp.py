@@ -1,0 +1,55 @@
+"""C++ through the command line: the library's classes, exceptions, compile errors, scripts."""
+from cloche import call, equal, run, value_of
+
+COUNT = """
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+std::map<std::string, int> count(const std::vector<std::string> &words, std::optional<int> least)
+{
+        std::map<std::string, int> found;
+        if (words.empty())
+                throw std::out_of_range("no words");
+        for (auto &word : words)
+                found[word]++;
+        std::erase_if(found, [&](auto &row) { return row.second < least.value_or(1); });
+        return found;
+}
+"""
+BUILD = '{"standard": "c++20"}'
+
+
+def test_library_classes():
+    for _ in range(2):  # the second one from what was kept
+        equal(value_of("cpp", COUNT, args=[["a", "b", "a"], None], build=BUILD), {"a": 2, "b": 1})
+    equal(value_of("c++", COUNT, args=[["a", "b", "a"]], kwargs={"least": 2}, build=BUILD), {"a": 2})
+
+
+def test_exception():
+    result = call("cpp", COUNT, args=[[], None], build=BUILD)
+    equal((result.status, result.error["type"], result.error["message"]), ("error", "std::out_of_range", "no words"), result)
+
+
+def test_mistyped_argument():
+    result = call("cpp", COUNT, args=[["a", 5], None], build=BUILD)
+    equal((result.error["type"], result.error["message"]), ("TypeError", "argument 'words[1]': 5 is not a string (std::string)"), result)
+
+
+def test_compile_error():
+    result = call("cpp", COUNT, args=[[], None], build='{"standard": "c++17"}')
+    equal(result.error["type"], "CompileError", result)
+    assert result.error["message"].startswith("main.cpp:14:14: error: "), result
+
+
+def test_crash():
+    result = call("cpp", "#include <cstdlib>\nint f() noexcept { throw 1; }")
+    equal((result.status, "SIGABRT" in result.error["message"]), ("crash", True), result)
+    assert "terminate called" in result.stderr, result
+
+
+def test_body_and_script():
+    equal(value_of("cpp", "#include <string>\nreturn std::string(\"a\") + argv[1];", args=["b"]), "ab")
+    finished = run("cpp", "#include <iostream>\nint main(int argc, char **argv) { std::cout << argv[1] << argc; return 4; }", "x")
+    equal((finished.code, finished.stdout), (4, b"x2"), finished)

@@ -1,0 +1,243 @@
+"""Functions of C++: classes of its library both ways, how objects are passed, overloads, exceptions."""
+import unittest
+
+from native_agent import AgentCase
+
+HEAD = """
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <iostream>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+using namespace std;
+"""
+
+
+class Library(AgentCase):
+    """Each function changes what it got, so that what was made here is used, grown and freed by the library's own code."""
+    language = "cpp"
+    CODE = HEAD + """
+string joined(string a, const string &b, string_view c) { a += b; a += c; return a; }
+vector<int> grown(vector<int> v) { for (int i = 0; i < 100; i++) v.push_back(i); v.resize(v.size() - 99); return v; }
+vector<vector<double>> nested(vector<vector<double>> v) { v.push_back({1, 2}); v[0].push_back(3); return v; }
+vector<string> sorted(vector<string> v) { sort(v.begin(), v.end()); return v; }
+vector<bool> flipped(vector<bool> v) { v.push_back(true); v.flip(); return v; }
+vector<unsigned char> more(vector<unsigned char> v) { v.push_back(0); return v; }
+array<int, 3> turned(array<int, 3> a) { reverse(a.begin(), a.end()); return a; }
+list<string> front(list<string> l) { l.push_front("x"); l.sort(); return l; }
+deque<long> last(deque<long> d) { for (long i = 0; i < 300; i++) { d.push_front(i); d.push_back(i); } while (d.size() > 3) d.pop_front(); return d; }
+map<string, int> counted(map<string, int> m, const string &k) { m[k] += 5; m.erase("gone"); for (int i = 0; i < 99; i++) m["n" + to_string(i)] = i; for (int i = 0; i < 99; i++) m.erase("n" + to_string(i)); return m; }
+map<int, double, greater<int>> falling(map<int, double, greater<int>> m) { m[2] = 0.5; return m; }
+unordered_map<string, double> hashed(unordered_map<string, double> m) { m["sum"] = m.at("a") + m.at("b"); for (int i = 0; i < 99; i++) m[to_string(i)] = i; for (int i = 0; i < 99; i++) m.erase(to_string(i)); return m; }
+unordered_map<int, string> numbered(unordered_map<int, string> m) { m.erase(1); for (int i = 9; i < 99; i++) m[i] = "x"; for (int i = 9; i < 99; i++) m.erase(i); return m; }
+unordered_map<double, int> by_real(unordered_map<double, int> m) { return m.at(1.5) == 1 && m.at(-0.0) == 2 ? m : unordered_map<double, int>(); }
+set<int> inserted(set<int> s) { s.insert(3); s.erase(1); return s; }
+unordered_set<string> known(unordered_set<string> s) { s.insert("n"); s.erase("a"); return s; }
+struct by_length { bool operator()(const string &a, const string &b) const { return a.size() < b.size(); } };
+set<string, by_length> own_order(set<string, by_length> s) { return s; }
+set<string, by_length> make_own_order() { return {"ccc", "a", "bb"}; }
+map<vector<int>, int> odd_key(map<vector<int>, int> m) { return m; }
+optional<int> next(optional<int> x) { return x ? optional<int>(*x + 1) : nullopt; }
+optional<string> shout(const optional<string> &x) { return x ? optional<string>(*x + "!") : nullopt; }
+pair<int, int> swapped(pair<int, int> p) { return {p.second, p.first}; }
+tuple<int, string, double> about(tuple<double, string, int> t) { return {get<2>(t), get<1>(t), get<0>(t)}; }
+tuple<char, long> small(tuple<long, char> t) { return {get<1>(t), get<0>(t)}; }
+variant<int, string, vector<int>, monostate> other(variant<int, string, vector<int>, monostate> v) { switch (v.index()) { case 0: return to_string(get<0>(v)); case 1: return vector<int>{1, (int)get<1>(v).size()}; case 2: return monostate{}; default: return 5; } }
+unique_ptr<string> owned(unique_ptr<string> p) { if (p) *p += "x"; return p; }
+shared_ptr<int> shared(shared_ptr<int> p) { auto q = p; return make_shared<int>(*q + 1); }
+void push(vector<int> &v) { v.push_back(4); }
+void fill(map<string, int> &m, string &s) { m["a"] = 1; s += "end"; }
+string bad() { return "\\xff"; }
+string zero(string s) { s += '\\0'; return s; }
+map<string, int> dollar() { return {{"$", 1}}; }
+struct person { string name; int age; vector<string> tags; optional<double> size; };
+person older(person p) { p.age++; p.tags.push_back("older"); return p; }
+struct base { int a; }; struct derived : base { short b; };
+derived both(derived d) { d.a++; d.b--; return d; }
+enum class color : unsigned char { red, green };
+color changed(color c) { return c == color::red ? color::green : color::red; }
+map<color, int> palette(map<color, int> m) { m[color::green] = 2; return m; }
+struct keeper { int x; keeper(const keeper &o) : x(o.x + 100) {} };
+int kept(keeper k) { return k.x; }
+struct closed { closed(); private: int x; };
+int shut(const closed &c) { return 1; }
+struct virtually { virtual ~virtually() {} int x; };
+int virtual_one(const virtually &v) { return v.x; }
+int later(const map<string, int> *m = nullptr) { return m ? 1 : 0; }
+"""
+
+    def same(self, function, *args):
+        expected = args[-1]
+        self.assertEqual(self.call(function, *args[:-1]), expected)
+
+    def test_text(self):
+        self.same("joined", "a", "b" * 40, "cc", "a" + "b" * 40 + "cc")
+        self.same("joined", "", "", "", "")
+        self.same("zero", "a\0b", "a\0b\0")
+        answer, attachments = self.answer_and_attachments("bad")
+        self.assertEqual(attachments, b"\xff")
+        self.refuses("argument 'a': 5 is not a string (std::string)", "joined", 5, "", "")
+
+    def test_sequences(self):
+        self.same("grown", [7], [7, 0])
+        self.same("nested", [[1.5], []], [[1.5, 3.0], [], [1.0, 2.0]])
+        self.same("sorted", ["b" * 30, "a", "c" * 20], ["a", "b" * 30, "c" * 20])
+        self.same("flipped", [True, False] * 40, [False, True] * 40 + [False])
+        self.same("turned", [1, 2, 3], [3, 2, 1])
+        self.same("front", ["z" * 30, "b"], ["b", "x", "z" * 30])
+        self.same("last", list(range(1000)), [297, 298, 299])
+        self.same("last", [], [297, 298, 299])
+        answer, attachments = self.answer_and_attachments("more", {"$": "bytes", "at": 0, "n": 2}, attachments=b"ab")
+        self.assertEqual(attachments, b"ab\0")
+        self.refuses("argument 'v[1][0]': \"a\" is not a number", "nested", [[1], ["a"]])
+        self.refuses("argument 'v': 5 is not an array", "grown", 5)
+        self.refuses("4 elements do not fit", "turned", [1, 2, 3, 4])
+
+    def test_maps_and_sets(self):
+        self.same("counted", {"z": 1, "gone": 2, "b": 3, "k" * 30: 4}, "b", {"b": 8, "k" * 30: 4, "z": 1})
+        self.same("falling", {"1": 1, "3": 3}, {"$": "map", "v": [[3, 3.0], [2, 0.5], [1, 1.0]]})
+        self.same("hashed", {"a": 1.5, "b": 2}, {"a": 1.5, "b": 2.0, "sum": 3.5})
+        self.same("numbered", {"1": "a", "-2": "b"}, {"$": "map", "v": [[-2, "b"]]})
+        value = self.call("by_real", {"$": "map", "v": [[1.5, 1], [0.0, 2]]})["v"]
+        self.assertEqual(sorted(value), [[0.0, 2], [1.5, 1]])
+        self.same("inserted", [5, 1, 9], {"$": "set", "v": [3, 5, 9]})
+        self.assertEqual(sorted(self.call("known", {"$": "set", "v": ["a", "b" * 30]})["v"]), ["b" * 30, "n"])
+        self.same("dollar", {"$": "object", "v": [["$", 1]]})
+        self.same("palette", {"red": 1}, {"red": 1, "green": 2})
+        self.same("make_own_order", {"$": "set", "v": ["a", "bb", "ccc"]})
+        self.refuses("a key is there twice", "inserted", [1, 1])
+        self.refuses("a key is there twice", "numbered", {"$": "map", "v": [[1, "a"], [True, "b"]]})
+        self.refuses("has an order or a hash of its own", "own_order", ["a"])
+        self.refuses("keys of the type", "odd_key", {"$": "map", "v": [[[1], 1]]})
+        self.refuses("is not an object or a map", "counted", [1], "a")
+
+    def test_optional_pair_tuple_variant(self):
+        self.same("next", 4, 5)
+        self.same("next", None, None)
+        self.same("shout", "a", "a!")
+        self.same("shout", None, None)
+        self.same("swapped", [1, 2], [2, 1])
+        self.same("about", [1.5, "x" * 20, 9], [9, "x" * 20, 1.5])
+        self.same("small", [1 << 40, "c"], ["c", 1 << 40])
+        self.same("other", 7, "7")
+        self.same("other", "abc", [1, 3])
+        self.same("other", [1], None)
+        self.same("other", None, 5)
+        self.refuses("is not an array of 2", "swapped", [1])
+        self.refuses("is none of the alternatives", "other", {"a": 1})
+
+    def test_pointers_and_references(self):
+        self.same("owned", "a", "ax")
+        self.same("owned", None, None)
+        self.same("shared", 4, 5)
+        self.same("push", [1], [1, 4])
+        self.same("push", [4])
+        self.assertEqual(self.call("fill", {"b": 2}, "the "), {"m": {"a": 1, "b": 2}, "s": "the end"})
+        self.assertEqual(self.call("fill"), {"m": {"a": 1}, "s": "end"})
+
+    def test_classes(self):
+        person = {"name": "Ada", "age": 36, "tags": ["x" * 30], "size": 1.7}
+        self.assertEqual(self.call("older", person), {**person, "age": 37, "tags": ["x" * 30, "older"]})
+        self.same("both", {"a": 1, "b": 2}, {"a": 2, "b": 1})
+        self.same("changed", "color::red", "green")
+        self.same("kept", {"x": 1}, 1)
+        self.refuses("a class with members that are not public", "shut", {"x": 1})
+        self.refuses("virtual functions", "virtual_one", {"x": 1})
+        self.refuses("std::vector", "older", {**person, "tags": 5})
+
+
+class Programs(AgentCase):
+    language = "cpp"
+
+    def test_names_and_overloads(self):
+        code = ("#include <string>\nnamespace geo { int area(int w, int h) { return w * h; } }\nstruct M { static int twice(int x); int plain(int x); };\n"
+                "int M::twice(int x) { return 2 * x; }\nint M::plain(int x) { return x; }\n"
+                "int f(int a) { return a; }\nint f(int a, int b) { return a + b; }\nint g(int a) { return a; }\nint g(const std::string &a) { return 1; }\n"
+                "template <class T> T t(T x) { return x; }\nint uses(int x) { return t(x); }\nnamespace { int hidden() { return 1; } }\nint uses_too() { return hidden(); }\n")
+        for function, args, value in [("geo::area", [3, 4], 12), ("area", [3, 4], 12), ("M::twice", [4], 8), ("f", [3], 3), ("f", [3, 4], 7)]:
+            self.assertEqual(self.call(code, *args, function=function), value)
+        self.refuses("several of the functions called 'g' can be called with 1 argument: ", code, 3, function="g")
+        self.refuses("int g(const std::string &a)", code, 3, function="g")
+        self.refuses("none of the functions called 'f' can be called with 3 arguments", code, 1, 2, 3, function="f")
+        self.refuses("a member function needs an object", code, 3, function="M::plain")
+        self.fails("NameError", "no function 'h'", code, 3, function="h")
+        self.fails("NameError", "several functions, name one of them: ", code, 3)
+
+    def test_overloads_alone_are_one_name(self):
+        self.assertEqual(self.call("int f(int a) { return a; } int f(int a, int b) { return a + b; }", 3, 4), 7)
+
+    def test_template_that_is_not_there(self):
+        self.fails("NameError", "no function", "template <class T> T t(T x) { return x; }", 1)
+
+    def test_default_arguments(self):
+        code = ("#include <iostream>\n#include <string>\n#include <vector>\nstruct S { S() { std::cout << 'c'; } } once;\n"
+                "namespace geo { std::string join(const std::vector<std::string> &parts, std::string with = \", \", int times = 1) noexcept {\n"
+                "  std::string s; for (int i = 0; i < times; i++) for (auto &p : parts) s += s.empty() ? p : with + p; return s; } }\n")
+        for args, kwargs, value in [([["a", "b"]], {}, "a, b"), ([["a", "b"], "-"], {}, "a-b"), ([["a"], "-", 2], {}, "a-a"),
+                                    ([], {"with": "+", "parts": ["a", "b"]}, "a+b")]:
+            self.assertEqual(self.call(code, *args, kwargs=kwargs), value)
+            self.assertEqual(self.output[1], "c")
+        self.refuses("argument 'parts' is missing: ", code)
+        self.refuses("argument 'with' is missing: ", code, ["a"], kwargs={"times": 2})
+        self.refuses("argument 'b' is missing: int f(int a, int b)", "int f(int a, int b) { return a + b; }", 1)
+        self.assertEqual(self.call("int f(int a = 40, int b = 2) { return a + b; }"), 42)
+        self.refuses("argument 'a': \"x\" is not an integer", "int f(int a, int b = 2) { return a + b; }", "x")
+
+    def test_exceptions(self):
+        for thrown, kind, message in [("std::out_of_range(\"far\")", "std::out_of_range", "far"), ("Odd(\"three\")", "Odd", "three"),
+                                      ("geo::Far{}", "geo::Far", ""), ("42", "int", "42"), ("\"text\"", "char const*", "text"),
+                                      ("std::string(\"s\")", "std::string", "s"), ("2.5", "double", "2.5")]:
+            code = ("#include <stdexcept>\n#include <string>\nstruct Odd : std::runtime_error { using std::runtime_error::runtime_error; };\n"
+                    "namespace geo { struct Far {}; }\nint f(int x) { if (x) throw %s; return 1; }" % thrown)
+            self.fails(kind, message, code, 1)
+
+    def test_exceptions_run_destructors(self):
+        code = "#include <iostream>\nstruct A { ~A() { std::cout << \"gone\"; } };\nint f() { A a; throw 1; }"
+        self.fails("int", "1", code)
+        self.assertEqual(self.output[1], "gone")
+
+    def test_noexcept_is_a_crash(self):
+        self.assertIsNone(self.answer_and_attachments("int f() noexcept { throw 1; }"))
+        self.assertEqual(self.output[0], -6)
+
+    def test_body(self):
+        code = "#include <iostream>\n#include <string>\nstd::ios::sync_with_stdio(false);\nstd::cout << \"hi\";\nreturn std::string(\"body \") + argv[1];"
+        answer = self.answer(code, "arg")["result"]
+        self.assertEqual((answer["value"], answer["signatureSource"]), ("body arg", "convention"))
+        self.assertEqual(self.output[1], "hi")
+        self.assertIsNone(self.call("#include <cstdio>\nif (argc > 5) std::puts(\"x\");"))
+
+    def test_operator_new_of_its_own(self):
+        code = ("#include <cstdlib>\n#include <new>\n#include <string>\nstatic long made, freed;\n"
+                "void *operator new(std::size_t n) { made++; char *p = (char *)std::malloc(n + 16); return p + 16; }\n"
+                "void operator delete(void *p) noexcept { if (p) { freed++; std::free((char *)p - 16); } }\n"
+                "void operator delete(void *p, std::size_t) noexcept { if (p) { freed++; std::free((char *)p - 16); } }\n"
+                "std::string f(std::string a) { a += a; a += std::to_string(made > 0 && freed > 0); return a; }")
+        self.assertEqual(self.call(code, "x" * 50, function="f"), "x" * 100 + "1")
+
+    def test_standard_and_compile_error(self):
+        code = "#include <concepts>\ntemplate <std::integral T> T half(T x) { return x / 2; }\nint f(int x) { return half(x); }"
+        self.assertEqual(self.call(code, 8, function="f", build={"standard": "c++20"}), 4)
+        self.fails("CompileError", "main.cpp:2:", code, 8, function="f", build={"standard": "c++17"})
+        self.fails("BuildError", "'c17' is no standard of C++", code, 8, build={"standard": "c17"})
+
+    def test_sources_of_both_languages(self):
+        build = {"sources": {"c.c": "int c(int x) { return x * 3; }", "p.cc": "#include <string>\nint p(std::string s) { return (int)s.size(); }"}}
+        code = "#include <string>\nextern \"C\" int c(int);\nint p(std::string);\nint f(std::string s) { return c(p(s)); }"
+        self.assertEqual(self.call(code, "abc", function="f", build=build), 9)
+
+
+if __name__ == "__main__":
+    unittest.main()
