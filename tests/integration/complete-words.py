@@ -3,6 +3,8 @@ import os
 import subprocess
 from cloche import CLI, SOURCE, cli, equal
 
+os.environ["XDG_DATA_HOME"] = os.path.abspath("data")
+
 
 def offered(*words):
     finished = cli("__complete", *words)

@@ -286,7 +286,7 @@ class Runner:
         os.unlink(log_path)
 
     def shim(self, test, directory, groups, log_path):
-        environment = dict(os.environ, CLOCHE_BUILD=self.build, CLOCHE_SOURCE=SOURCE, TMPDIR=directory,
+        environment = dict(os.environ, CLOCHE_BUILD=self.build, CLOCHE_SOURCE=SOURCE, TMPDIR=directory, XDG_CACHE_HOME=os.path.join(directory, "cache"),
                            CLOCHE_TEST_GROUPS=":".join(groups))
         command = [sys.executable, os.path.abspath(__file__), "--shim", test.path, test.function, str(test.bound)]
         with open(log_path, "wb") as log:
