@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Run the tests below tests/integration and tests/hostile.
+"""Run the tests below tests/integration, tests/hostile and tests/fs.
 
-    run-tests.py [--build DIR] [--jobs N] [--list] [pattern…]
+    run-tests.py [--build DIR] [--jobs N] [--list] [--skip PATTERN]… [pattern…]
 
 A test is a function `test_*` of a Python file there; the path is its name and nothing registers it. Each runs in
 its own process, directory and control groups, with a wall-clock bound (a file may say TIMEOUT = seconds). It passes
@@ -29,7 +29,7 @@ import traceback
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["integration", "hostile"]
+FOLDERS = ["integration", "hostile", "fs"]
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
 GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves
@@ -401,9 +401,10 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build directory (default: build)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="leave these out; may be repeated")
     parser.add_argument("patterns", nargs="*", help="substring or glob of a test's name")
     options = parser.parse_args()
-    tests = find_tests(options.patterns)
+    tests = [test for test in find_tests(options.patterns) if not any(matches(test.name, pattern) for pattern in options.skip)]
     if options.list:
         print("\n".join(t.name for t in tests))
         return 0
