@@ -127,6 +127,15 @@ static struct template *longest_unused(struct cloche_engine *engine, uint64_t *r
         return found;
 }
 
+void templates_evict(struct cloche_engine *engine)
+{
+        struct template *t;
+        uint64_t bytes;
+
+        while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
+                template_free(t);
+}
+
 /* A program that does not compile is not compiled again for a while. */
 static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 {
@@ -141,7 +150,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 
 void templates_tidy(struct cloche_engine *engine)
 {
-        uint64_t now_ns = clock_now_ns(), bytes;
+        uint64_t now_ns = clock_now_ns();
         struct template *t;
 
         TAILQ_FOREACH(t, &engine->templates, link)
@@ -149,8 +158,7 @@ void templates_tidy(struct cloche_engine *engine)
                         template_drop_seats(t);
                         t->has_spare_limits = 0;
                 }
-        while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
-                template_free(t);
+        templates_evict(engine);
         drop_broken(engine, now_ns);
 }
 

@@ -232,6 +232,9 @@ static void on_ready(struct template *t)
         t->state = TEMPLATE_READY;
         if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
                 t->memory_bytes = usage.memory_peak_bytes;
+        t->users++; /* not this one, whose channel is being read */
+        templates_evict(t->engine);
+        t->users--;
         tell_beneath(t);
         templates_dispatch(t->engine);
 }

@@ -87,7 +87,9 @@ void template_seat_failed(struct template *t, struct seat *seat, const struct cl
 /* Engine-wide: hand free seats out, in turn among the templates, as far as the limit of runs at once permits. */
 void templates_dispatch(struct cloche_engine *engine);
 void templates_refill(struct cloche_engine *engine);
-/* Now and then: spares nobody took for a while go, and unused templates over the memory budget, the longest unused first. */
+/* Unused templates over the memory budget go, the longest unused first. */
+void templates_evict(struct cloche_engine *engine);
+/* Now and then: the same, and spares nobody took for a while, and what could not be brought up. */
 void templates_tidy(struct cloche_engine *engine);
 
 #endif

@@ -1,6 +1,7 @@
 /* The library's warm runs: the bridge, the queue, turns among prefixes. Needs root, for real boxes. */
 #include <cloche/cloche.h>
 
+#include "engine/engine.h"
 #include "tap.h"
 
 #include <poll.h>
@@ -63,17 +64,22 @@ static void on_call(void *data, cloche_bridge_call *call)
 
 /* -- engines and runs ----------------------------------------------------------------------------------------- */
 
-static cloche_engine *engine_of(unsigned runs_max, unsigned queue_max)
+static cloche_engine *engine_with(struct cloche_engine_options options)
 {
-        struct cloche_engine_options options = {.libexec_dir = libexec, .runs_max = runs_max, .queue_max = queue_max};
         cloche_engine *engine = NULL;
 
+        options.libexec_dir = libexec;
         host = (struct host){0};
         if (cloche_engine_new(&options, &engine, &e) < 0) {
                 CHECK(0, "start an engine: %s", e.msg);
                 exit(1);
         }
         return engine;
+}
+
+static cloche_engine *engine_of(unsigned runs_max, unsigned queue_max)
+{
+        return engine_with((struct cloche_engine_options){.runs_max = runs_max, .queue_max = queue_max});
 }
 
 static cloche_prefix *prefix_of(cloche_engine *engine, const char *code)
@@ -370,6 +376,41 @@ static void find_libexec(void)
                         *slash = '\0';
 }
 
+static unsigned templates_alive(cloche_engine *engine)
+{
+        const struct template *t;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(t, &engine->templates, link)
+                count += t->state == TEMPLATE_READY;
+        return count;
+}
+
+/* Set-ups nobody holds any more are kept as far as the budget goes; one that is held is. */
+static void test_eviction(void)
+{
+        cloche_engine *engine = engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES, .templates_bytes = 1});
+        cloche_prefix *held = prefix_of(engine, "held = 1"), *other;
+        char code[32];
+
+        for (int i = 0; i < 4; i++) {
+                snprintf(code, sizeof(code), "other = %d", i);
+                other = prefix_of(engine, code);
+                cloche_prefix_free(other);
+        }
+        CHECK(templates_alive(engine) == 3, "of a small budget: base, held one, last one: %u", templates_alive(engine));
+        cloche_prefix_free(held);
+        cloche_engine_free(engine);
+        engine = engine_with((struct cloche_engine_options){.spares = CLOCHE_NO_SPARES});
+        for (int i = 0; i < 3; i++) {
+                snprintf(code, sizeof(code), "other = %d", i);
+                other = prefix_of(engine, code);
+                cloche_prefix_free(other);
+        }
+        CHECK(templates_alive(engine) == 4, "of the default budget: all: %u", templates_alive(engine));
+        cloche_engine_free(engine);
+}
+
 int main(void)
 {
         if (geteuid() != 0) {
@@ -384,5 +425,6 @@ int main(void)
         test_runs_max();
         test_turns();
         test_prefixes();
+        test_eviction();
         return tap_done();
 }
