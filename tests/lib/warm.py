@@ -60,6 +60,7 @@ class Warm:
         return result.value
 
     def runs(self, code, times, **options):
-        """That many, started at once."""
+        """That many, started at once; the driver holds 64."""
+        assert times <= 64, times
         self.ask(code=textwrap.dedent(code), times=times, **options)
         return [self.answer() for _ in range(times)]
