@@ -32,10 +32,10 @@ step 'A JavaScript function with keyword arguments' 0 \
 step 'A C function with a structure, compiled in the box' 0 \
         call c -c 'struct rectangle { double width, height; };
 double area(struct rectangle r) { return r.width * r.height; }' --args '[{"width": 6, "height": 7}]'
-step 'The same words in Ruby, PHP and Bash' 0 \
+step 'A Ruby function with a keyword' 0 \
         call ruby -c 'def shout(text, times: 1) = text.upcase * times' --args '["ada "]' --kwargs '{"times": 2}'
-step '' 0 call php -c 'function shout(string $text, int $times = 1) { return str_repeat(strtoupper($text), $times); }' --args '["ada ", 2]'
-step '' 0 call bash -c 'shout() { printf "%s" "${1^^}${1^^}"; }' --args '["ada "]'
+step 'The same in PHP' 0 call php -c 'function shout(string $text, int $times = 1) { return str_repeat(strtoupper($text), $times); }' --args '["ada ", 2]'
+step 'And in Bash' 0 call bash -c 'shout() { printf "%s" "${1^^}${1^^}"; }' --args '["ada "]'
 step 'An exception with its type and line' 1 \
         call python ratio -c 'def ratio(a, b):
     return a / b' --args '[1, 0]'
