@@ -2,9 +2,9 @@
 import json
 import unittest
 
-from bash_agent import ROOT, VECTORS, Agent, AgentCase, load
+from bash_agent import Agent, AgentCase  # in front: it finds the next
+from agent_process import exact, inward, outward, vectors
 
-forms = load(ROOT / "tests" / "runtimes" / "python" / "test_values.py")
 ECHO = "f() { printf '%s' \"$1\"; }"
 
 
@@ -21,26 +21,26 @@ class Vectors(unittest.TestCase):
 
     def echo(self, value):
         attachments = bytearray()
-        argument = forms.outward(value, attachments)
+        argument = outward(value, attachments)
         return self.agent.request(bytes(attachments), code=ECHO, args=[argument])
 
     def test_valid(self):
-        for vector in json.loads((VECTORS / "values.json").read_text()):
+        for vector in vectors("values"):
             value = vector["value"]
             with self.subTest(vector["name"]):
                 sent = value if isinstance(value, (list, dict)) and "$" not in value else [value]
                 answer, attached = self.echo(sent)
                 self.assertIn("result", answer, answer)
-                self.assertEqual(forms.exact(forms.inward(answer["result"]["value"], attached)), forms.exact(sent))
+                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(sent))
 
     def test_invalid(self):
-        for vector in json.loads((VECTORS / "invalid.json").read_text()):
+        for vector in vectors("invalid"):
             with self.subTest(vector["name"]):
                 answer, _ = self.agent.request(code=ECHO, args=[vector["value"]])
                 self.assertIn("error", answer)
 
     def test_printed_tags_that_are_none_are_refused(self):
-        for vector in json.loads((VECTORS / "invalid-text.json").read_text()):
+        for vector in vectors("invalid-text"):
             value = vector["value"]
             if not isinstance(value, (list, dict)):
                 continue
@@ -50,14 +50,14 @@ class Vectors(unittest.TestCase):
 
     def test_rich(self):
         """References stand twice; what holds itself is refused."""
-        for vector in json.loads((VECTORS / "rich.json").read_text()):
+        for vector in vectors("rich"):
             with self.subTest(vector["name"]):
                 answer, _ = self.echo([vector["value"]])
                 self.assertTrue("result" in answer or answer["error"]["code"] == -32602, answer)
                 self.assertNotIn('"$": "ref"', json.dumps(answer.get("result", {})))
 
     def test_invalid_rich(self):
-        for vector in json.loads((VECTORS / "invalid-rich.json").read_text()):
+        for vector in vectors("invalid-rich"):
             with self.subTest(vector["name"]):
                 answer, _ = self.agent.request(code=ECHO, args=[vector["value"]])
                 self.assertIn("error", answer)

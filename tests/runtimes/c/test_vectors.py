@@ -1,10 +1,9 @@
 """The shared vectors of tests/vectors: what a type of C or C++ can hold comes back as it was; what it cannot is refused by name."""
-import json
 import unittest
 
-from native_agent import ROOT, VECTORS, AgentCase, load
+from native_agent import AgentCase  # in front: it finds the next
+from agent_process import exact, inward, outward, vectors
 
-forms = load(ROOT / "tests" / "runtimes" / "python" / "test_values.py")
 KINDS = ["nothing", "truth", "integer", "real", "text", "bytes", "integers", "reals", "texts", "set_of_integers", "object", "pairs"]
 
 
@@ -55,10 +54,10 @@ std::map<long, std::string> pairs(std::map<long, std::string> x) { return x; }
 
     def test_valid(self):
         held = 0
-        for vector in json.loads((VECTORS / "values.json").read_text()):
+        for vector in vectors("values"):
             attachments = bytearray()
             value = vector["value"]
-            argument = forms.outward(value, attachments)
+            argument = outward(value, attachments)
             kind = self.kind_of(value)
             with self.subTest(vector["name"], kind=kind):
                 for name in [kind] if kind else KINDS:
@@ -69,7 +68,7 @@ std::map<long, std::string> pairs(std::map<long, std::string> x) { return x; }
                         self.assertIn("result", answer, answer)
                         if kind == "object":  # a map is sorted
                             expected = dict(sorted(value.items()))
-                        self.assertEqual(forms.exact(forms.inward(answer["result"]["value"], back)), forms.exact(expected))
+                        self.assertEqual(exact(inward(answer["result"]["value"], back)), exact(expected))
                     elif "error" in answer:
                         self.assertTrue(answer["error"]["message"].startswith("argument 'x"), answer)
         self.assertGreater(held, 40)
@@ -83,7 +82,7 @@ std::map<long, std::string> pairs(std::map<long, std::string> x) { return x; }
                 self.refuses("argument 'x", kind, value)
 
     def test_invalid(self):
-        for vector in json.loads((VECTORS / "invalid.json").read_text()):
+        for vector in vectors("invalid"):
             with self.subTest(vector["name"]):
                 self.assertIn("error", self.answer("text", vector["value"]))
 

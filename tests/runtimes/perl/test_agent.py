@@ -1,80 +1,40 @@
 """The Perl agent over a socketpair at descriptor 3, without a box. Each call has a process of its own, as each has a box."""
-import base64
-import contextlib
 import json
 import pathlib
 import re
-import socket
-import subprocess
 import sys
-import tempfile
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-import harness
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import agent_process
 
-RUNTIME = harness.ROOT / "runtimes" / "perl"
-MANIFEST = json.loads((RUNTIME / "manifest.json").read_text())
+RUNTIME = agent_process.ROOT / "runtimes" / "perl"
+MANIFEST = agent_process.manifest_of("perl")
 NO_FORM = {"array", "buffer", "class", "date", "error", "map", "ref", "regexp", "set"}
 ECHO = "sub echo { return $_[0] }"
 
 
-class Agent(harness.Agent):
+class Agent(agent_process.Agent):
     def __init__(self):
-        command = [word.replace("/run/cloche", str(RUNTIME)) for word in MANIFEST["agent"]]
-        self.workdir, self.ids = tempfile.mkdtemp(), 0
-        self.socket, theirs = socket.socketpair()
-        self.socket.settimeout(20)
-        self.process = subprocess.Popen(
-            command, cwd=self.workdir, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, close_fds=False, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: harness.only_descriptor_3(theirs.fileno()))
-        theirs.close()
-
-    def ask(self, method, attachments=b"", **params):
-        self.ids += 1
-        self.send_raw(json.dumps({"jsonrpc": "2.0", "id": self.ids, "method": method, "params": {
-            "filename": "main.pl", "function": None, "args": [], "holes": [], "kwargs": {}, "order": None, "build": None,
-            "resultBytes": 1 << 26, "globals": {}, "imports": {}, **params}}).encode(), attachments)
-        return self.receive()
+        super().__init__(agent_process.command_of(MANIFEST, RUNTIME), ".pl", {"LANG": "C.UTF-8"})
 
 
-@contextlib.contextmanager
-def agent():
-    one = Agent()
-    try:
-        yield one
-    finally:
-        if one.process.returncode is None:
-            one.end()
-
-
-class Case(unittest.TestCase):
+class Case(agent_process.AgentCase):
     maxDiff = 2000
+    start = Agent
 
-    def answer(self, code, *args, attachments=b"", **params):
-        """(message, attachments); what was printed is in self.out and self.err."""
-        with agent() as one:
-            answer = one.ask("call", attachments, code=code, args=list(args), **params)
-            self.status, self.out, self.err = one.end()
+    def answer_and_attachments(self, code, *args, **params):
+        answer = super().answer_and_attachments(code, *args, **params)
+        self.status, self.out, self.err = self.output
         return answer
 
-    def call(self, code, *args, **params):
-        message, _ = self.answer(code, *args, **params)
-        self.assertIn("result", message, message)
-        self.source = message["result"]["signatureSource"]
-        return message["result"]["value"]
-
-    def error(self, code, *args, **params):
-        message, _ = self.answer(code, *args, **params)
-        self.assertIn("error", message, message)
-        self.assertEqual(message["error"]["code"], -32000)
-        self.assertEqual(message["error"]["message"], message["error"]["data"]["message"])
-        return message["error"]["data"]
+    def answer(self, code, *args, **params):
+        message = super().answer(code, *args, **params)
+        self.source = message.get("result", {}).get("signatureSource")
+        return message
 
     def assertThrows(self, kind, text, code, *args, **params):
-        error = self.error(code, *args, **params)
-        self.assertEqual((error["type"], error["message"]), (kind, text))
-        return error
+        return self.fails(code, kind, text, *args, **params)
 
 
 class Page(unittest.TestCase):
@@ -88,46 +48,20 @@ class Page(unittest.TestCase):
         self.assertLessEqual(max(map(len, lines)), 110)
 
     def test_its_pieces_are_there(self):
-        page = (harness.ROOT / "docs" / "adding-a-language.md").read_text()
+        page = (agent_process.ROOT / "docs" / "adding-a-language.md").read_text()
         pieces = re.findall(r"^```(json|perl)\n(.*?)^```$", page, re.M | re.S)
         self.assertGreater(len(pieces), 3)
         for kind, piece in pieces:
             self.assertIn(piece, (RUNTIME / {"json": "manifest.json", "perl": "agent.pl"}[kind]).read_text())
 
     def test_it_names_every_key_of_the_manifests(self):
-        page = (harness.ROOT / "docs" / "adding-a-language.md").read_text()
+        page = (agent_process.ROOT / "docs" / "adding-a-language.md").read_text()
         for manifest in RUNTIME.parent.glob("*/manifest.json"):
             for key in json.loads(manifest.read_text()):
                 self.assertRegex(page, r"(?m)^\|[^|]*`%s`[^|]*\|" % key)
 
 
 # ---- values ---------------------------------------------------------------------------------------------------
-
-def outward(tree, attachments):
-    """The text form as the framed form: bytes move into the attachments."""
-    if isinstance(tree, list):
-        return [outward(item, attachments) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "$" in tree and isinstance(tree.get("b64"), str):
-        data = base64.b64decode(tree["b64"])
-        rest = {key: item for key, item in tree.items() if key != "b64"}
-        rest.update(at=len(attachments), n=len(data))
-        attachments += data
-        return rest
-    return {key: outward(item, attachments) for key, item in tree.items()}
-
-
-def inward(tree, attachments):
-    """The framed form as the text form."""
-    if isinstance(tree, list):
-        return [inward(item, attachments) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "$" in tree and "at" in tree:
-        return {"$": tree["$"], "b64": base64.b64encode(attachments[tree["at"]:tree["at"] + tree["n"]]).decode()}
-    return {key: inward(item, attachments) for key, item in tree.items()}
-
 
 def kinds(tree):
     if isinstance(tree, list):
@@ -162,18 +96,18 @@ def expected(tree):
 class Values(Case):
     def test_every_vector_round_trips_or_is_refused_by_name(self):
         seen = set()
-        for vector in json.loads((harness.VECTORS / "values.json").read_text()):
+        for vector in agent_process.vectors("values"):
             with self.subTest(vector["name"]):
                 attachments = bytearray()
-                argument = outward(vector["value"], attachments)
-                message, attached = self.answer(ECHO, argument, attachments=bytes(attachments))
+                argument = agent_process.outward(vector["value"], attachments)
+                message, attached = self.answer_and_attachments(ECHO, argument, attachments=bytes(attachments))
                 refused = kinds(vector["value"]) & NO_FORM
                 seen |= refused
                 if refused:
                     self.assertRegex(message["error"]["message"], r"^args\[0\].*: a value of the kind '(%s)' has no form in Perl$"
                                      % "|".join(refused))
                 else:
-                    got = json.dumps(inward(message["result"]["value"], attached), sort_keys=True)
+                    got = json.dumps(agent_process.inward(message["result"]["value"], attached), sort_keys=True)
                     self.assertEqual(got, json.dumps(expected(vector["value"]), sort_keys=True))
         self.assertEqual(seen, NO_FORM - {"ref"})
 
@@ -208,13 +142,13 @@ class Values(Case):
         self.assertEqual(self.call("sub f { my $s = shift; return [length $s, ucfirst $s, 'é', \"\\x{e9}\"] }", "ünï"), [3, "Ünï", "é", "é"])
 
     def test_bytes(self):
-        message, attached = self.answer("sub f { return [length $_[0], Cloche::Bytes->new(\"<$_[0]>\"), $_[0] eq \"\\xff\\0\"] }",
+        message, attached = self.answer_and_attachments("sub f { return [length $_[0], Cloche::Bytes->new(\"<$_[0]>\"), $_[0] eq \"\\xff\\0\"] }",
                                         {"$": "bytes", "at": 0, "n": 2}, attachments=b"\xff\0")
-        self.assertEqual(inward(message["result"]["value"], attached), [2, {"$": "bytes", "b64": "PP8APg=="}, True])
+        self.assertEqual(agent_process.inward(message["result"]["value"], attached), [2, {"$": "bytes", "b64": "PP8APg=="}, True])
         self.assertThrows("TypeError", "$: bytes with characters over 255 cannot be sent", "Cloche::Bytes->new('日')")
 
     def test_keys_are_sorted(self):
-        message, _ = self.answer("return {map { $_ => 1 } 'a' .. 'z'}")
+        message, _ = self.answer_and_attachments("return {map { $_ => 1 } 'a' .. 'z'}")
         self.assertEqual(list(message["result"]["value"]), [chr(97 + i) for i in range(26)])
 
     def test_what_cannot_be_sent_is_named(self):
@@ -241,8 +175,8 @@ class Values(Case):
     def test_result_bytes(self):
         for code, size in [("'x' x 98", 100), ("[1, 22, 333]", 10), ("Cloche::Bytes->new('x' x 60)", 60 + 27)]:
             with self.subTest(code):
-                self.answer("return " + code)
-                self.assertIn("result", self.answer("return " + code, resultBytes=size)[0])
+                self.answer_and_attachments("return " + code)
+                self.assertIn("result", self.answer_and_attachments("return " + code, resultBytes=size)[0])
                 self.assertThrows("ValueError", "result over resultBytes", "return " + code, resultBytes=size - 1)
 
     def test_large_values(self):
@@ -319,10 +253,10 @@ class Calls(Case):
         self.assertThrows("TypeError", "Perl takes no globals or imports", "1", imports={"m": {"source": ""}})
 
     def test_other_methods(self):
-        with agent() as one:
+        with Agent() as one:
             for method in ("prepare", "freeze", "run", "evaluate"):
-                self.assertEqual(one.ask(method, code="1")[0]["error"], {"code": -32601, "message": f"no method '{method}'"})
-            self.assertEqual(one.ask("call", code="42")[0]["result"]["value"], 42)
+                self.assertEqual(one.ask(method, **one.call_params(code="1"))[0]["error"], {"code": -32601, "message": f"no method '{method}'"})
+            self.assertEqual(one.request(code="42")[0]["result"]["value"], 42)
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------
@@ -374,9 +308,9 @@ class Errors(Case):
         self.assertEqual(self.error("BEGIN { exit 4 }")["type"], "SyntaxError")
 
     def test_hard_exit_closes_the_channel(self):
-        self.assertIsNone(self.answer("require POSIX; POSIX::_exit(7)"))
+        self.assertIsNone(self.answer_and_attachments("require POSIX; POSIX::_exit(7)"))
         self.assertEqual(self.status, 7)
-        self.assertIsNone(self.answer("kill 'KILL', $$; sleep 9"))
+        self.assertIsNone(self.answer_and_attachments("kill 'KILL', $$; sleep 9"))
 
     def test_warnings_go_to_stderr(self):
         self.assertEqual(self.call("use warnings; my $x; my $y = \"$x\"; warn \"mind\\n\"; 1"), 1)
@@ -392,8 +326,8 @@ class Hostile(Case):
         self.assertEqual((self.out, self.err), ("no newline, ü\x08\0\0\0null", "x"))
 
     def test_output_is_flushed_before_the_answer(self):
-        with agent() as one:
-            one.ask("call", code="$| = 0; print 'kept'; open my $o, '>', 'other'; select $o; 1")
+        with Agent() as one:
+            one.request(code="$| = 0; print 'kept'; open my $o, '>', 'other'; select $o; 1")
             self.assertEqual(one.process.stdout.read(4), b"kept")
 
     def test_changed_variables(self):
@@ -413,9 +347,9 @@ class Hostile(Case):
         self.assertEqual(self.call("my $n = `ls /proc/self/fd | wc -l`; return 0 + $n"), 4)
 
     def test_channel_closed_or_replaced(self):
-        self.assertIsNone(self.answer("require POSIX; POSIX::close($_) for 3 .. 1100; 1"))
-        with agent() as one:
-            self.assertIsNone(one.ask("call", code=(
+        self.assertIsNone(self.answer_and_attachments("require POSIX; POSIX::close($_) for 3 .. 1100; 1"))
+        with Agent() as one:
+            self.assertIsNone(one.request(code=(
                 "require POSIX; open my $v, '+>', 'victim'; POSIX::dup2(fileno $v, $_) for 3 .. 20; 1")))
             self.assertEqual((pathlib.Path(one.workdir) / "victim").read_bytes(), b"")
 

@@ -1,27 +1,13 @@
 """Code that, meaning to or not, gets in the way of the agent."""
 import unittest
 
-from php_agent import Agent, AgentCase
+from php_agent import OneAgentCase
 
 LIBC = "$c = FFI::cdef('int close(int); int dup2(int, int); int open(const char *, int, ...);'); "
 
 
-class Hostile(AgentCase):
+class Hostile(OneAgentCase):
     """Calls of one test share an agent, to see that it lives on."""
-
-    def setUp(self):
-        self.agent = Agent()
-        self.ended = None
-        self.addCleanup(self.end)
-
-    def end(self):
-        self.ended = self.ended or self.agent.end()
-        return self.ended
-
-    def answer_and_attachments(self, code, *args, attachments=b"", **params):
-        params.setdefault("args", list(args))
-        self.output = None
-        return self.agent.request(attachments, code=code, **params)
 
     def assertAlive(self):
         self.assertEqual(self.call("return $args[0] + 1;", 41), 42)

@@ -3,9 +3,9 @@ import json
 import sys
 import unittest
 
-from php_agent import PYTHON_TESTS, VECTORS, Agent, AgentCase, load
+from php_agent import Agent, AgentCase  # in front: it finds the next
+from agent_process import exact, inward, outward, shifted, vectors, wanted
 
-forms = load(PYTHON_TESTS / "test_values.py")
 ECHO = "return $args[0];"
 # What PHP sends otherwise than it came, and as Python does.
 AS_PYTHON = {"undefined", "undefined in containers", "undefined in an array", "map with undefined as key", "sparse array's holes",
@@ -19,17 +19,6 @@ HOLDS_ITSELF = {"array in itself", "object in itself", "cycle of three", "cycle 
                 "key with NUL, and $", "what looks like an index"}
 TOO_DEEP_IN_ARGS = {"200 arrays, the innermost in itself"}
 REFUSED_BACK = {"set in itself", "map in itself, as key", "map in itself, as value", "error in itself"}
-
-
-def shifted(tree):
-    """The value as the only item of `args`, which is the first container."""
-    if isinstance(tree, list):
-        return [shifted(item) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if tree.get("$") == "ref" and type(tree.get("n")) is int:
-        return {**tree, "n": tree["n"] + 1}
-    return {key: shifted(item) for key, item in tree.items()}
 
 
 def numbered(tree, found):
@@ -88,25 +77,21 @@ class Vectors(unittest.TestCase):
     def echo(self, value):
         """(value in the text form, None) or (None, error)"""
         attachments = bytearray()
-        argument = forms.outward(value, attachments)
+        argument = outward(value, attachments)
         answer, attached = self.agent.request(bytes(attachments), code=ECHO, args=[argument])
         if "error" in answer:
             return None, answer["error"]
-        return forms.inward(answer["result"]["value"], attached), None
+        return inward(answer["result"]["value"], attached), None
 
     def test_valid(self):
-        for vector in json.loads((VECTORS / "values.json").read_text()):
+        for vector in vectors("values"):
             with self.subTest(vector["name"]):
                 value, error = self.echo(vector["value"])
                 self.assertIsNone(error)
-                self.assertEqual(forms.exact(value), forms.exact(self.wanted(vector)))
-
-    def wanted(self, vector):
-        wanted = vector["python"] if vector["name"] in AS_PYTHON else vector["value"]
-        return vector.get("php", wanted)
+                self.assertEqual(exact(value), exact(wanted(vector, "php", *["python"] * (vector["name"] in AS_PYTHON))))
 
     def test_rich(self):
-        for vector in json.loads((VECTORS / "rich.json").read_text()):
+        for vector in vectors("rich"):
             with self.subTest(vector["name"]):
                 value, error = self.echo(shifted(vector["value"]))
                 if vector["name"] == "regexp nobody has":
@@ -120,27 +105,22 @@ class Vectors(unittest.TestCase):
                 else:
                     self.assertIsNone(error)
                     whole = copied(vector["value"], numbered(vector["value"], []))
-                    wanted = copied(vector["python"], numbered(vector["python"], [])) if vector["name"] in AS_PYTHON else whole
-                    self.assertEqual(forms.exact(value).replace("000Z", "Z"), forms.exact(wanted).replace("000Z", "Z"))
+                    want = copied(vector["python"], numbered(vector["python"], [])) if vector["name"] in AS_PYTHON else whole
+                    self.assertEqual(exact(value).replace("000Z", "Z"), exact(want).replace("000Z", "Z"))
 
     def test_invalid(self):
-        for name in ("invalid.json", "invalid-rich.json", "invalid-text.json"):
-            for vector in json.loads((VECTORS / name).read_text()):
-                with self.subTest(vector["name"]):
-                    answer, _ = self.agent.request(code=ECHO, args=[shifted(vector["value"])])
-                    self.assertIn("error", answer)
+        for vector in vectors("invalid", "invalid-rich", "invalid-text"):
+            with self.subTest(vector["name"]):
+                answer, _ = self.agent.request(code=ECHO, args=[shifted(vector["value"])])
+                self.assertIn("error", answer)
 
 
 class OwnTypesCase(AgentCase):
     def sent(self, expression, want, attachment=None, head=""):
-        answer, attached = self.answer_and_attachments("%s return %s;" % (head, expression))
-        self.assertIn("result", answer, answer)
-        self.assertEqual(forms.exact(answer["result"]["value"]), forms.exact(want))
-        if attachment is not None:
-            self.assertEqual(attached, attachment)
+        super().sent("%s return %s;" % (head, expression), want, attachment)
 
     def refused(self, expression, message, head=""):
-        self.fails("%s return %s;" % (head, expression), "TypeError", message)
+        super().refused("%s return %s;" % (head, expression), message)
 
 
 class Outgoing(OwnTypesCase):

@@ -1,53 +1,17 @@
 """The shared vectors of tests/vectors, and what only Python's own types show."""
-import base64
 import json
 import subprocess
 import unittest
 
-from harness import PYTHON, VECTORS, AgentCase
+from harness import PYTHON, AgentCase  # in front: it finds the next
+from agent_process import exact, inward, outward, vectors, wanted
 
 ECHO = "def f(x): return x"
 
 
-def outward(tree, attachments):
-    """The text form as the framed form: bytes move into the attachments."""
-    if isinstance(tree, list):
-        return [outward(item, attachments) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "$" in tree and isinstance(tree.get("b64"), str):
-        try:
-            data = base64.b64decode(tree["b64"], validate=True)
-        except ValueError:
-            return tree
-        rest = {key: item for key, item in tree.items() if key != "b64"}
-        rest.update(at=len(attachments), n=len(data))
-        attachments += data
-        return rest
-    return {key: outward(item, attachments) for key, item in tree.items()}
-
-
-def inward(tree, attachments):
-    """The framed form as the text form."""
-    if isinstance(tree, list):
-        return [inward(item, attachments) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "$" in tree and "at" in tree:
-        data = attachments[tree["at"]:tree["at"] + tree["n"]]
-        rest = {key: item for key, item in tree.items() if key not in ("at", "n")}
-        return {**rest, "b64": base64.b64encode(data).decode()}
-    return {key: inward(item, attachments) for key, item in tree.items()}
-
-
-def exact(tree):
-    """1 and 1.0 differ here, and the order of keys does not count."""
-    return json.dumps(tree, sort_keys=True)
-
-
 class Vectors(AgentCase):
     def test_valid(self):
-        for vector in json.loads((VECTORS / "values.json").read_text()):
+        for vector in vectors("values"):
             with self.subTest(vector["name"]):
                 attachments = bytearray()
                 argument = outward(vector["value"], attachments)
@@ -56,31 +20,17 @@ class Vectors(AgentCase):
                     self.assertIn("error", answer)
                     continue
                 self.assertIn("result", answer, answer)
-                want = vector["python"] if "python" in vector else vector["value"]
-                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(want))
+                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(wanted(vector, "python")))
 
     def test_invalid(self):
-        for vector in json.loads((VECTORS / "invalid.json").read_text()):
+        for vector in vectors("invalid"):
             with self.subTest(vector["name"]):
                 answer, _ = self.agent.request(code=ECHO, args=[vector["value"]])
                 self.assertIn("error", answer)
         self.assertAlive()
 
 
-class OwnTypesCase(AgentCase):
-    def sent(self, code, want, attachment=None):
-        answer, attached = self.agent.request(code=code)
-        self.assertIn("result", answer, answer)
-        self.assertEqual(exact(answer["result"]["value"]), exact(want))
-        if attachment is not None:
-            self.assertEqual(attached, attachment)
-
-    def refused(self, code, message):
-        error = self.error(code)
-        self.assertEqual((error["type"], error["message"]), ("TypeError", message))
-
-
-class OwnTypes(OwnTypesCase):
+class OwnTypes(AgentCase):
     def test_containers(self):
         self.sent("(1, [2], {'a': (3,)})", [1, [2], {"a": [3]}])
         self.sent("{1: 'a', 'b': 2}", {"$": "map", "v": [[1, "a"], ["b", 2]]})
@@ -172,7 +122,7 @@ class OwnTypes(OwnTypesCase):
 
 
 @unittest.skipIf(subprocess.run([PYTHON, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode, "no numpy")
-class Numpy(OwnTypesCase):
+class Numpy(AgentCase):
     def test_numpy(self):
         head = "import numpy as np\n"
         self.sent(head + "np.arange(3, dtype='>i2')[::-1]", {"$": "array", "t": "i16", "at": 0, "n": 6}, b"\2\0\1\0\0\0")

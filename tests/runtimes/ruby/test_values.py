@@ -2,10 +2,8 @@
 import json
 import unittest
 
-from harness import VECTORS, AgentCase, python_tests
-
-shared = python_tests("test_values")
-outward, inward, exact = shared.outward, shared.inward, shared.exact
+from harness import AgentCase  # in front: it finds the next
+from agent_process import exact, inward, outward, shifted, vectors, wanted
 
 ECHO = "def f(x) = x"
 LONG = 70000  # over what the agent reads with its own parser: Ruby's json takes it from there
@@ -22,22 +20,11 @@ NO_RUBY = {"set in itself", "map in itself, as key", "open array as a key", "key
            "regexp nobody has"}
 
 
-def shifted(tree):
-    """As the first item of args, which is a container itself."""
-    if isinstance(tree, list):
-        return [shifted(item) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if tree.get("$") == "ref" and isinstance(tree.get("n"), int) and tree["n"] >= 0:
-        return {**tree, "n": tree["n"] + 1}
-    return {key: shifted(item) for key, item in tree.items()}
-
-
-def wanted(vector):
+def wanted_of(vector):
     name = vector["name"]
     if name in OTHERWISE:
         return OTHERWISE[name]
-    return vector["value"] if name in SAME_AS_SENT else vector.get("ruby", vector.get("python", vector["value"]))
+    return vector["value"] if name in SAME_AS_SENT else wanted(vector, "ruby", "python")
 
 
 class Vectors(AgentCase):
@@ -49,7 +36,7 @@ class Vectors(AgentCase):
         return self.agent.receive()
 
     def valid(self, pad):
-        for vector in json.loads((VECTORS / "values.json").read_text()):
+        for vector in vectors("values"):
             with self.subTest(vector["name"]):
                 attachments = bytearray()
                 answer, attached = self.echo(outward(vector["value"], attachments), bytes(attachments), pad)
@@ -57,7 +44,7 @@ class Vectors(AgentCase):
                     self.assertIn("error", answer)
                     continue
                 self.assertIn("result", answer, answer)
-                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(wanted(vector)))
+                self.assertEqual(exact(inward(answer["result"]["value"], attached)), exact(wanted_of(vector)))
 
     def test_valid(self):
         self.valid(0)
@@ -66,19 +53,18 @@ class Vectors(AgentCase):
         self.valid(LONG)
 
     def test_invalid(self):
-        for name in ("invalid.json", "invalid-rich.json"):
-            for vector in json.loads((VECTORS / name).read_text()):
-                for pad in (0, LONG):
-                    with self.subTest(vector["name"], pad=pad):
-                        answer, _ = self.echo(shifted(vector["value"]), pad=pad)
-                        self.assertIn("error", answer)
-                        self.assertIn(answer["error"]["code"], (-32602, -32700), answer)
+        for vector in vectors("invalid", "invalid-rich"):
+            for pad in (0, LONG):
+                with self.subTest(vector["name"], pad=pad):
+                    answer, _ = self.echo(shifted(vector["value"]), pad=pad)
+                    self.assertIn("error", answer)
+                    self.assertIn(answer["error"]["code"], (-32602, -32700), answer)
         self.assertAlive()
 
     def test_references_are_decoded(self):
         """As far as Ruby can hold them: a container that is open is no key. They are sent back without references."""
         code = "def f(x) = x.class.name.nil?"
-        for vector in json.loads((VECTORS / "rich.json").read_text()):
+        for vector in vectors("rich"):
             with self.subTest(vector["name"]):
                 attachments = bytearray()
                 value = outward(shifted(vector["value"]), attachments)
@@ -97,17 +83,6 @@ class Vectors(AgentCase):
 
 
 class OwnTypes(AgentCase):
-    def sent(self, code, want, attachment=None):
-        answer, attached = self.request(code=code)
-        self.assertIn("result", answer, answer)
-        self.assertEqual(exact(answer["result"]["value"]), exact(want))
-        if attachment is not None:
-            self.assertEqual(attached, attachment)
-
-    def refused(self, code, message):
-        error = self.error(code)
-        self.assertEqual((error["type"], error["message"]), ("TypeError", message))
-
     def test_containers(self):
         self.sent("[[1, [2], {a: [3], 'b' => :c}], {}, []]", [[1, [2], {"a": [3], "b": "c"}], {}, []])
         self.sent("{1 => 'a', 'b' => 2, c: 3}", {"$": "map", "v": [[1, "a"], ["b", 2], ["c", 3]]})
