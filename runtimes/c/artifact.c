@@ -12,11 +12,12 @@
 #define MAGIC "CLOCHEN1"
 #define ROWS_MAX 20000
 #define PATH_BYTES 4096
+#define DEPENDENCY_BYTES_MAX (64u << 20)
 
 #define MARK_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path · path · u64 mark. Little endian,
- * as everything here runs on what wrote it. */
+/* magic · u32 flags · u32 rows · rows · u64 mark of the object · object; a row: u32 size of path · path · u64 mark. Little
+ * endian, as everything here runs on what wrote it. */
 
 /* FNV-1a: against accidents. Who could write an artifact on purpose could write a good one. */
 static uint64_t mark_bytes(uint64_t mark, const void *data, size_t size)
@@ -33,28 +34,32 @@ static int mark_of(const char *path, uint64_t *ret)
 {
         uint64_t mark = MARK_BEGIN;
         unsigned char block[8192];
+        size_t left = DEPENDENCY_BYTES_MAX;
         struct stat st;
         ssize_t n;
         _cleanup_fd_ int fd = -1;
 
+        /* An artifact may name anything: devices and pipes are not even opened. */
+        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+                return -1;
         if (strncmp(path, "/usr/", 5) == 0) {
                 uint64_t parts[3];
 
-                if (stat(path, &st) < 0)
-                        return -1;
                 parts[0] = (uint64_t)st.st_mtim.tv_sec;
                 parts[1] = (uint64_t)st.st_mtim.tv_nsec;
                 parts[2] = (uint64_t)st.st_size;
                 *ret = mark_bytes(mark, parts, sizeof(parts));
                 return 0;
         }
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0)
                 return -1;
-        while ((n = read(fd, block, sizeof(block))) > 0)
+        while ((n = read(fd, block, sizeof(block))) > 0 && (size_t)n <= left) {
                 mark = mark_bytes(mark, block, (size_t)n);
+                left -= (size_t)n;
+        }
         *ret = mark;
-        return n < 0 ? -1 : 0;
+        return n == 0 ? 0 : -1;
 }
 
 static int append(struct buf *out, const void *data, size_t size)
@@ -100,6 +105,8 @@ int artifact_pack(const char *object, const struct buf *dependencies, unsigned f
         uint32_t kept_flags = flags, rows = 0;
         size_t at = 0, end;
 
+        if (dependencies->size > 0 && dependencies->data[dependencies->size - 1] != '\n')
+                return -1;
         for (size_t i = 0; i < dependencies->size; i++)
                 rows += dependencies->data[i] == '\n';
         if (rows > ROWS_MAX || append(out, MAGIC, 8) || append(out, &kept_flags, 4) || append(out, &rows, 4))

@@ -85,9 +85,11 @@ struct statement {
 
 static void see_word(struct statement *s, const char *word, size_t size)
 {
-        static const char *const control[] = {"if", "for", "while", "switch", "do", "else", "return", "case", "try", "goto", NULL};
+        static const char *const control[] = {"if", "for", "while", "switch", "do", "else", "return", "case", "try", "goto",
+                                              NULL};
         static const char *const scope[] = {"namespace", "extern", NULL};
-        static const char *const not_called[] = {"__attribute__", "alignas", "_Alignas", "__declspec", "decltype", "sizeof", "asm", NULL};
+        static const char *const not_called[] = {"__attribute__", "alignas", "_Alignas", "__declspec", "decltype", "sizeof",
+                                                 "asm", NULL};
 
         s->is_control |= is_any(word, size, control);
         s->is_scope |= is_any(word, size, scope);
@@ -177,7 +179,8 @@ int compile_wrap_body(const struct compile_job *job, const char *name, struct bu
 {
         static const char plain[] = "int main(int argc, char **argv)";
         static const char deduced[] = "auto cloche_body(int argc, char *const *argv)";
-        const char *statement = first_statement(job->code), *head = job->is_cpp && job->target == COMPILE_LIBRARY ? deduced : plain;
+        const char *statement = first_statement(job->code);
+        const char *head = job->is_cpp && job->target == COMPILE_LIBRARY ? deduced : plain;
         char line[200];
         int number = 1, r;
 

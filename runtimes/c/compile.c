@@ -1,4 +1,5 @@
 #include "compile.h"
+#include "dependencies.h"
 
 #include "base/fd.h"
 
@@ -54,9 +55,10 @@ static int is_forbidden(const char *flag)
                                                  "-g0", "-gtoggle", "-ggdb0", NULL};
         static const char *const beginnings[] = {
                 "-o", "-M", "-x", "-B", "-shared", "-static", "-fsyntax-only", "-fplugin", "-wrapper", "-specs", "--", "-print-",
-                "-dump", "-d", "-save-temps", "-std=", "-fdiagnostics-", "-fmessage-length", "-fno-pic", "-fno-PIC", "-fpie", "-fPIE",
-                "-flto", "-gsplit-dwarf", "-gstabs", "-gxcoff", "-gvms", "-Wl,-s", "-Wl,-S", "-Wl,--strip", "-Wl,-o", "-Wl,--output",
-                "-pass-exit-codes", "-no-canonical", "-fdump-", "-fcompare-debug", "-foffload", "-fprofile", "-ftest-coverage", NULL};
+                "-dump", "-d", "-save-temps", "-std=", "-fdiagnostics-", "-fmessage-length", "-fno-pic", "-fno-PIC", "-fpie",
+                "-fPIE", "-flto", "-gsplit-dwarf", "-gstabs", "-gxcoff", "-gvms", "-Wl,-s", "-Wl,-S", "-Wl,--strip", "-Wl,-o",
+                "-Wl,--output", "-pass-exit-codes", "-no-canonical", "-fdump-", "-fcompare-debug", "-foffload", "-fprofile",
+                "-ftest-coverage", NULL};
 
         for (const char *const *at = whole; *at; at++)
                 if (strcmp(flag, *at) == 0)
@@ -79,7 +81,8 @@ static int check_flags(const json_t *flags, struct compile_error *e)
                 if (is_forbidden(flag))
                         return fail(e, "BuildError", "build.flags[%zu]: '%.80s' cannot be used%s", i, flag,
                                     starts(flag, "-std=") ? ": name it as build.standard" :
-                                    flag[0] == '@' || flag[0] == '-' ? "" : ": a flag begins with '-' and holds its value, as -Idir");
+                                    flag[0] == '@' || flag[0] == '-' ? "" :
+                                    ": a flag begins with '-' and holds its value, as -Idir");
         }
         return json_array_size(flags) > WORDS_MAX / 4 ? fail(e, "BuildError", "build.flags: at most %d", WORDS_MAX / 4) : 0;
 }
@@ -356,8 +359,9 @@ static char **environment(const char *directory)
                 count++;
         made = calloc(count + 3, sizeof(*made));
         for (size_t i = 0; made && i < count; i++)
-                if (!starts(environ[i], "LC_") && !starts(environ[i], "LANGUAGE=") && !starts(environ[i], "SUNPRO_DEPENDENCIES=") &&
-                    !starts(environ[i], "DEPENDENCIES_OUTPUT=") && !starts(environ[i], "GCC_"))
+                if (!starts(environ[i], "LC_") && !starts(environ[i], "LANGUAGE=") &&
+                    !starts(environ[i], "SUNPRO_DEPENDENCIES=") && !starts(environ[i], "DEPENDENCIES_OUTPUT=") &&
+                    !starts(environ[i], "GCC_"))
                         made[kept++] = environ[i];
         if (made && asprintf(&made[kept], "SUNPRO_DEPENDENCIES=%s" DEPENDENCIES_NAME " cloche", directory) > 0)
                 made[kept + 1] = strdup("LC_ALL=C.UTF-8");
@@ -487,8 +491,8 @@ static const char *find_in_line(const char *line, const char *what)
 /* The first line that says what is wrong: "main.c:3:5: error: ...", or the linker's own. */
 static void summarize(const char *text, char *ret, size_t size)
 {
-        static const char *const signs[] = {": undefined reference to ", ": multiple definition of ", "ld: cannot find ", ": error: ",
-                                            ": fatal error: ", "error: ", NULL};
+        static const char *const signs[] = {": undefined reference to ", ": multiple definition of ", "ld: cannot find ",
+                                            ": error: ", ": fatal error: ", "error: ", NULL};
 
         for (const char *const *sign = signs; *sign; sign++)
                 for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -533,36 +537,21 @@ static int judge(int status, struct buf *output, struct compiled *to, struct com
 
 /* -- dependencies --------------------------------------------------------------------------------------------- */
 
-/* "cloche: /usr/include/a.h \ ..." as lines of paths; blanks in names are escaped. */
+/* None are known when the compiler's list cannot be read whole. */
 static void note_dependencies(struct compiled *c)
 {
-        char path[96], word[4096];
-        size_t size = 0;
-        FILE *file;
-        int ch, is_target = 1;
+        _cleanup_buf_ struct buf text = BUF_INIT(DEPENDENCIES_BYTES_MAX);
+        char path[96], *room;
+        struct stat st;
+        _cleanup_fd_ int fd = -1;
 
         snprintf(path, sizeof(path), "%s" DEPENDENCIES_NAME, c->directory);
-        file = fopen(path, "re");
-        while (file && (ch = getc(file)) != EOF) {
-                if (ch == '\\') {
-                        ch = getc(file);
-                        if (ch == '\n')
-                                continue;
-                }  else if (ch == ' ' || ch == '\n' || (ch == ':' && is_target)) {
-                        word[size] = '\0';
-                        if (size > 0 && !is_target && !starts(word, c->directory)) {
-                                buf_append(&c->dependencies, word, size);
-                                buf_append(&c->dependencies, "\n", 1);
-                        }
-                        is_target = ch == '\n' || (is_target && ch != ':');
-                        size = 0;
-                        continue;
-                }
-                if (size < sizeof(word) - 1)
-                        word[size++] = (char)ch;
-        }
-        if (file)
-                fclose(file);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return;
+        room = buf_reserve(&text, (size_t)st.st_size);
+        if (room && fd_read_full(fd, room, (size_t)st.st_size) == 0)
+                dependencies_parse(room, (size_t)st.st_size, c->directory, &c->dependencies);
 }
 
 /* Another compiler compiles anew. */
@@ -575,8 +564,7 @@ static void note_compiler(struct compiled *c, const char *name)
                 snprintf(whole, sizeof(whole), "%.*s/%s", (int)strcspn(at, ":"), at, name);
                 if (access(whole, X_OK) < 0)
                         continue;
-                buf_append(&c->dependencies, whole, strlen(whole));
-                buf_append(&c->dependencies, "\n", 1);
+                dependencies_append(&c->dependencies, whole, strlen(whole));
                 return;
         }
 }

@@ -48,27 +48,72 @@ size_t find_given_count(const struct agent_request *q)
         return json_array_size(q->args) - json_array_size(q->holes) + json_object_size(q->kwargs);
 }
 
-/* Among functions of one name the one that takes so many arguments. NULL after an error. */
+struct candidate {
+        struct function *f;
+        unsigned char fit[INVOKE_ARGUMENTS_MAX];
+};
+
+/* As the compiler has it: no argument suits a worse, and one suits it better. */
+static int is_better(const struct candidate *a, const struct candidate *b)
+{
+        int better = 0;
+
+        for (size_t i = 0; i < INVOKE_ARGUMENTS_MAX; i++) {
+                if (a->fit[i] > b->fit[i])
+                        return 0;
+                better |= a->fit[i] < b->fit[i];
+        }
+        return better;
+}
+
+/* The function that is better than each other one; NULL: there is none. */
+static struct function *best_of(const struct candidate *candidates, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                size_t beaten = 0;
+
+                for (size_t j = 0; j < count; j++)
+                        beaten += j != i && is_better(&candidates[i], &candidates[j]);
+                if (beaten + 1 == count)
+                        return candidates[i].f;
+        }
+        return NULL;
+}
+
+/* Among functions of one name the one that takes so many arguments, or else suits them best. NULL after an error. */
 static struct function *choose(struct loaded *l, struct function **found, size_t count, const struct agent_request *q,
                                struct agent_reply *reply)
 {
+        struct candidate candidates[FOUND_MAX];
         struct function *only = NULL;
+        size_t fitting = 0, suiting = 0;
         char list[700] = "";
-        size_t fitting = 0;
 
         for (size_t i = 0; i < count; i++)
                 if (takes(l, found[i], find_given_count(q))) {
                         fitting++;
                         only = found[i];
                 }
+        /* Why a single one cannot be called is told when it is. */
         if (fitting == 1)
+                return only;
+        for (size_t i = 0; fitting > 1 && i < count; i++)
+                if (takes(l, found[i], find_given_count(q)) && invoke_fit(q, found[i], candidates[suiting].fit))
+                        candidates[suiting++].f = found[i];
+        only = best_of(candidates, suiting);
+        if (only)
                 return only;
         for (size_t i = 0; i < count; i++) {
                 program_read_function(l->program, found[i]);
                 append_text(list, sizeof(list), "%s%s", i ? "; " : "", found[i]->prototype);
         }
-        agent_throw(reply, "TypeError", NULL, "%s of the functions called '%s' can be called with %zu argument%s: %s",
-                    fitting ? "several" : "none", q->function, find_given_count(q), find_given_count(q) == 1 ? "" : "s", list);
+        if (fitting > 0 && suiting == 0)
+                agent_throw(reply, "TypeError", NULL, "none of the functions called '%s' takes such arguments: %s", q->function,
+                            list);
+        else
+                agent_throw(reply, "TypeError", NULL, "%s of the functions called '%s' can be called with %zu argument%s: %s",
+                            fitting ? "several" : "none", q->function, find_given_count(q),
+                            find_given_count(q) == 1 ? "" : "s", list);
         return NULL;
 }
 
@@ -150,7 +195,8 @@ struct function *find_function(struct loaded *l, const struct agent_request *q, 
         if (!q->function && count == 0) {
                 found[0] = find_main(l);
                 if (!found[0]) {
-                        agent_throw(reply, "NameError", NULL, "the code has no function that could be called (a template must be used in it)");
+                        agent_throw(reply, "NameError", NULL,
+                                    "the code has no function that could be called (a template must be used in it)");
                         return NULL;
                 }
                 count = 1;

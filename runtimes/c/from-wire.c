@@ -199,7 +199,8 @@ static int read_float(struct incoming *in, const struct type *type, const json_t
         if (isfinite(number) && ((type->size == sizeof(float) && !isfinite(single)) ||
                                  (type->size == sizeof(double) && !isfinite(twice))))
                 return incoming_refuse(in, "%s does not fit in %s", convert_describe(value, text, sizeof(text)), type->name);
-        memcpy(at, type->size == sizeof(float) ? (void *)&single : type->size == sizeof(double) ? (void *)&twice : (void *)&number,
+        memcpy(at,
+               type->size == sizeof(float) ? (void *)&single : type->size == sizeof(double) ? (void *)&twice : (void *)&number,
                type->size == sizeof(long double) ? 10 : type->size);
         return 0;
 }
@@ -230,7 +231,8 @@ static int read_enum(struct incoming *in, const struct type *type, const json_t 
                         return 0;
                 }
                 if (size < sizeof(known))
-                        size += (size_t)snprintf(known + size, sizeof(known) - size, "%s%s", i ? ", " : "", type->enumerators[i].name);
+                        size += (size_t)snprintf(known + size, sizeof(known) - size, "%s%s", i ? ", " : "",
+                                                 type->enumerators[i].name);
         }
         return incoming_refuse(in, "'%.60s' is no %s, expected one of: %s", name, type->name, known);
 }
@@ -347,7 +349,8 @@ static int is_counted(const struct type *type, size_t i)
         return i + 1 < type->member_count && m[1].bit_size == 0 && convert_is_length(m->name, m->type, m[1].name, m[1].type);
 }
 
-static int read_counted(struct incoming *in, const struct type *type, size_t i, const json_t *value, const json_t *count, char *at)
+static int read_counted(struct incoming *in, const struct type *type, size_t i, const json_t *value, const json_t *count,
+                        char *at)
 {
         const struct member *m = &type->members[i];
         size_t given;
@@ -625,7 +628,8 @@ static int read_array(struct incoming *in, const struct type *type, const json_t
 
         if (json_is_string(value) && element->kind == TYPE_CHAR) {
                 if (json_string_length(value) >= type->count || memchr(json_string_value(value), '\0', json_string_length(value)))
-                        return incoming_refuse(in, "a string of %zu bytes does not fit in %s%s", json_string_length(value), type->name,
+                        return incoming_refuse(in, "a string of %zu bytes does not fit in %s%s", json_string_length(value),
+                                               type->name,
                                                json_string_length(value) >= type->count ? "" : ": it has a NUL in it");
                 memcpy(at, json_string_value(value), json_string_length(value));
                 return 0;

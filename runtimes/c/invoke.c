@@ -1,17 +1,17 @@
 #include "invoke.h"
+#include "fit.h"
 #include "passing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGUMENTS_MAX 127
-
 /* One parameter of a call under way. */
 struct slot {
         const char *name; /* never NULL */
         const struct type *type;
         const json_t *given;
+        size_t argument;  /* which it is: by position, then by name */
         int is_length;    /* of the pointer before it */
         int is_out;       /* it was not given, and brings something back */
         int was_list;     /* the pointer got a list of values, not one */
@@ -23,7 +23,7 @@ struct slot {
 struct call {
         const struct invocation *v;
         const struct function *f;
-        struct slot slots[ARGUMENTS_MAX];
+        struct slot slots[INVOKE_ARGUMENTS_MAX];
         size_t fixed, count; /* slots: parameters of the prototype, and with those behind the dots */
         struct slot *result_length; /* says how many elements the result points to */
         void *result;
@@ -69,13 +69,14 @@ static void set_slots(struct call *c)
 {
         const struct function *f = c->f;
 
-        for (size_t i = 0; i < f->parameter_count && i < ARGUMENTS_MAX; i++) {
+        for (size_t i = 0; i < f->parameter_count && i < INVOKE_ARGUMENTS_MAX; i++) {
                 struct slot *slot = &c->slots[i];
 
                 snprintf(slot->own_name, sizeof(slot->own_name), "#%zu", i + 1);
                 slot->name = f->parameters[i].name ? f->parameters[i].name : slot->own_name;
                 slot->type = f->parameters[i].type;
-                slot->is_length = i > 0 && !slot[-1].is_length && convert_is_length(slot[-1].name, slot[-1].type, slot->name, slot->type);
+                slot->is_length = i > 0 && !slot[-1].is_length &&
+                                  convert_is_length(slot[-1].name, slot[-1].type, slot->name, slot->type);
                 if (!c->result_length && is_length_of_result(f, slot))
                         c->result_length = slot;
         }
@@ -98,9 +99,12 @@ void invoke_arity(const struct function *f, size_t *ret_least, size_t *ret_most)
 {
         struct call c = {.f = f};
 
+        *ret_least = *ret_most = f->parameter_count;
+        if (f->parameter_count > INVOKE_ARGUMENTS_MAX) /* refused when it is called */
+                return;
         set_slots(&c);
         *ret_least = 0;
-        *ret_most = f->is_variadic ? ARGUMENTS_MAX : c.fixed;
+        *ret_most = f->is_variadic ? INVOKE_ARGUMENTS_MAX : c.fixed;
         for (size_t i = 0; i < c.fixed; i++)
                 *ret_least += !is_optional(&c, i);
 }
@@ -134,15 +138,17 @@ static int bind_positions(struct call *c, size_t positions)
         for (size_t i = 0; i < json_array_size(q->args); i++) {
                 struct slot *slot = slot_at(c, i, positions);
 
-                if (!slot && c->f->is_variadic && c->count < ARGUMENTS_MAX && !agent_is_hole(q, i)) {
+                if (!slot && c->f->is_variadic && c->count < INVOKE_ARGUMENTS_MAX && !agent_is_hole(q, i)) {
                         slot = &c->slots[c->count++];
                         snprintf(slot->own_name, sizeof(slot->own_name), "#%zu", i + 1);
                         slot->name = slot->own_name;
                 }
                 if (!slot)
-                        return agent_throw(c->v->reply, "TypeError", NULL, "argument %zu is too many: %s", i + 1, c->f->prototype);
+                        return agent_throw(c->v->reply, "TypeError", NULL, "argument %zu is too many: %s", i + 1,
+                                           c->f->prototype);
                 if (!agent_is_hole(q, i))
                         slot->given = json_array_get(q->args, i);
+                slot->argument = i;
         }
         return 0;
 }
@@ -162,6 +168,7 @@ static struct slot *slot_named(struct call *c, const char *name, size_t position
 
 static int bind_names(struct call *c, size_t positions)
 {
+        size_t argument = json_array_size(c->v->request->args);
         const char *name;
         json_t *value;
 
@@ -173,6 +180,7 @@ static int bind_names(struct call *c, size_t positions)
                 if (slot->given)
                         return refuse_argument(c, name, "is given twice");
                 slot->given = value;
+                slot->argument = argument++;
         }
         return 0;
 }
@@ -182,7 +190,7 @@ static int bind(struct call *c)
         const struct agent_request *q = c->v->request;
         size_t positions = json_array_size(q->args), named = json_array_size(q->order);
 
-        if (c->fixed > ARGUMENTS_MAX)
+        if (c->fixed > INVOKE_ARGUMENTS_MAX)
                 return refuse(c, "the function has too many parameters");
         if (positions < named && named <= c->fixed)
                 positions = named;
@@ -196,6 +204,28 @@ static int bind(struct call *c)
                 c->slots[i].is_out = !c->slots[i].is_length;
         }
         return 0;
+}
+
+int invoke_fit(const struct agent_request *q, const struct function *f, unsigned char ret[INVOKE_ARGUMENTS_MAX])
+{
+        struct agent_reply unheard = {.attachments = BUF_INIT(0)};
+        const struct invocation v = {.request = q, .reply = &unheard};
+        struct call c = {.v = &v, .f = f};
+        int takes = !f->needs_object && json_array_size(q->args) + json_object_size(q->kwargs) <= INVOKE_ARGUMENTS_MAX;
+
+        memset(ret, FIT_BEST, INVOKE_ARGUMENTS_MAX);
+        set_slots(&c);
+        takes = takes && bind(&c) == 0;
+        json_decref(unheard.error);
+        for (size_t i = 0; takes && i < c.count; i++) {
+                const struct slot *slot = &c.slots[i];
+
+                if (!slot->given)
+                        continue;
+                ret[slot->argument] = i < c.fixed ? fit_of(slot->given, slot->type) : FIT_FAR; /* behind the dots */
+                takes = ret[slot->argument] != FIT_NEVER;
+        }
+        return takes;
 }
 
 /* -- values in ------------------------------------------------------------------------------------------------ */
@@ -221,8 +251,9 @@ static int make_out(struct incoming *in, struct slot *slot, const struct slot *l
                 return -1;
         if (!length && target->kind != TYPE_POINTER && target->kind >= TYPE_STRING) {
                 /* An object of the library is empty, not zero. */
-                json_t *empty = target->kind == TYPE_STRING ? json_string("") : target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP ?
-                                json_object() : target->kind == TYPE_OPTIONAL ? json_null() : json_array();
+                json_t *empty = target->kind == TYPE_STRING ? json_string("") :
+                                target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP ? json_object() :
+                                target->kind == TYPE_OPTIONAL ? json_null() : json_array();
                 int r = convert_in(in, target, empty, made);
 
                 json_decref(empty);
@@ -340,8 +371,8 @@ static int read_values(struct call *c)
 
 struct prepared {
         ffi_cif cif;
-        ffi_type *types[ARGUMENTS_MAX + 1];
-        void *values[ARGUMENTS_MAX + 1];
+        ffi_type *types[INVOKE_ARGUMENTS_MAX + 1];
+        void *values[INVOKE_ARGUMENTS_MAX + 1];
         void *object; /* where a result that is passed by reference is made */
         void *address;
         void *result;
@@ -485,7 +516,8 @@ static int reply(struct call *c)
         if (c->v->reply->value)
                 return 0;
         if (out.is_too_large)
-                return agent_throw(c->v->reply, "ValueError", NULL, "the result is %zu bytes or more, over the limit of %zu (resultBytes)",
+                return agent_throw(c->v->reply, "ValueError", NULL,
+                                   "the result is %zu bytes or more, over the limit of %zu (resultBytes)",
                                    out.spent, c->v->reply->result_bytes);
         return agent_throw(c->v->reply, "TypeError", NULL, "%s", *out.why ? out.why : "$: no memory for the result");
 }

@@ -6,6 +6,8 @@
 #include "convert.h"
 #include "types.h"
 
+#define INVOKE_ARGUMENTS_MAX 127
+
 /* What left a C++ function (catch.cc fills it). */
 struct native_caught {
         char type[256];
@@ -29,6 +31,10 @@ int invoke(const struct invocation *v, const struct function *f);
 
 /* How many arguments, given by position or by name, f takes at least and at most. */
 void invoke_arity(const struct function *f, size_t *ret_least, size_t *ret_most);
+
+/* How well each argument suits its parameter (an enum fit each): those by position, then those by name. 1, or 0: f does not take
+ * them. */
+int invoke_fit(const struct agent_request *q, const struct function *f, unsigned char ret[INVOKE_ARGUMENTS_MAX]);
 
 /* main(argc, argv) and what is made like it: the arguments as text. */
 int invoke_main(const struct invocation *v, const struct function *f, const char *name);

@@ -389,7 +389,8 @@ static int map_entries(struct incoming *in, const struct type *type, const json_
         size_t i;
 
         if (!json_is_object(value) || (tag && strcmp(tag, "map") != 0 && strcmp(tag, "object") != 0))
-                return incoming_refuse(in, "%s is not an object or a map (%s)", convert_describe(value, text, sizeof(text)), type->name);
+                return incoming_refuse(in, "%s is not an object or a map (%s)", convert_describe(value, text, sizeof(text)),
+                                       type->name);
         e->keys = json_array();
         e->values = json_array();
         if (tag) {
@@ -618,7 +619,8 @@ static int variant_in(struct incoming *in, const struct type *type, const json_t
                                 return 0;
                         }
                 }
-        return incoming_refuse(in, "%s is none of the alternatives of %s", convert_describe(value, text, sizeof(text)), type->name);
+        return incoming_refuse(in, "%s is none of the alternatives of %s", convert_describe(value, text, sizeof(text)),
+                               type->name);
 }
 
 static int owner_in(struct incoming *in, const struct type *type, const json_t *value, void **at)
@@ -801,7 +803,8 @@ static json_t *gathered(struct gathering *g, int r)
         if (g->type->inner_count < 2)
                 return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", "set", "v", g->items));
         if (!g->is_plain)
-                return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", is_text(g->type->inner[0]) ? "object" : "map", "v", g->items));
+                return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", is_text(g->type->inner[0]) ? "object" : "map",
+                                                            "v", g->items));
         made = json_object();
         json_array_foreach(g->items, i, pair)
                 json_object_set(made, json_string_value(json_array_get(pair, 0)), json_array_get(pair, 1));
@@ -868,7 +871,8 @@ static json_t *vector_out(struct outgoing *out, const struct type *type, const s
                 return element->is_byte ? agent_attach(out->reply, "", 0) : outgoing_spend(out, 2, json_array());
         if (element->kind == TYPE_CHAR) /* all of it: no NUL ends a vector */
                 return text_out(out, (struct view){(size_t)(at->finish - at->start), at->start});
-        return convert_elements_out(out, element, at->start, (size_t)(at->finish - at->start) / (element->size ? element->size : 1));
+        return convert_elements_out(out, element, at->start,
+                                    (size_t)(at->finish - at->start) / (element->size ? element->size : 1));
 }
 
 json_t *library_out(struct outgoing *out, const struct type *type, const void *at)
@@ -894,7 +898,8 @@ json_t *library_out(struct outgoing *out, const struct type *type, const void *a
         case TYPE_PAIR:
                 return pair_out(out, type, at);
         case TYPE_OPTIONAL:
-                return ((const char *)at)[type->inner[0]->size] ? convert_out(out, type->inner[0], at) : outgoing_spend(out, 4, json_null());
+                return ((const char *)at)[type->inner[0]->size] ? convert_out(out, type->inner[0], at) :
+                                                                  outgoing_spend(out, 4, json_null());
         case TYPE_VARIANT:
                 return variant_out(out, type, at);
         case TYPE_UNIQUE:

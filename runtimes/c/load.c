@@ -50,9 +50,14 @@ static void tell_loading(const char *path, char *ret_why, size_t why_size)
         snprintf(ret_why, why_size, "%s", text ? text : "cannot be loaded");
 }
 
-int load(const char *path, const char *folder, int is_cpp, enum load_mode mode, struct loaded *ret, char *ret_why, size_t why_size)
+int load(const char *path, const char *folder, int is_cpp, enum load_mode mode, struct loaded *ret, char *ret_why,
+         size_t why_size)
 {
-        static const int flags[] = {[LOAD_LOCAL] = RTLD_LOCAL, [LOAD_GLOBAL] = RTLD_GLOBAL, [LOAD_OWN] = RTLD_LOCAL | RTLD_DEEPBIND};
+        static const int flags[] = {
+                [LOAD_LOCAL] = RTLD_LOCAL,
+                [LOAD_GLOBAL] = RTLD_GLOBAL,
+                [LOAD_OWN] = RTLD_LOCAL | RTLD_DEEPBIND,
+        };
         struct link_map *map;
 
         *ret = (struct loaded){0};

@@ -21,6 +21,7 @@ enum load_mode {
 };
 
 /* Load the object at path. folder: where catch.cc's library lies. 0, or -1 with the reason. */
-int load(const char *path, const char *folder, int is_cpp, enum load_mode mode, struct loaded *ret, char *ret_why, size_t why_size);
+int load(const char *path, const char *folder, int is_cpp, enum load_mode mode, struct loaded *ret, char *ret_why,
+         size_t why_size);
 
 #endif

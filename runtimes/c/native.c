@@ -76,7 +76,8 @@ static int throw_compile(struct agent_reply *reply, struct compile_error *e)
         return -1;
 }
 
-static int compile_unit(const struct native *n, struct unit *u, const struct agent_request *q, int is_body, struct compile_error *e)
+static int compile_unit(const struct native *n, struct unit *u, const struct agent_request *q, int is_body,
+                        struct compile_error *e)
 {
         struct compile_job job = {
                 .is_cpp = n->is_cpp,
@@ -171,7 +172,8 @@ static void on_exit_of_code(int status, void *data)
         agent_fail_now(n->agent, "SystemExit", text);
 }
 
-static int call_function(struct native *n, struct unit *u, const struct function *f, const struct agent_request *q, struct agent_reply *reply)
+static int call_function(struct native *n, struct unit *u, const struct function *f, const struct agent_request *q,
+                         struct agent_reply *reply)
 {
         struct invocation v = {
                 .request = q,
@@ -271,7 +273,8 @@ static struct function *find_caller(struct loaded *l)
 }
 
 /* 1: called, with the answer's r in *ret_r; 0: there are no such defaults. */
-static int call_with_defaults(struct native *n, struct unit *u, const struct agent_request *q, struct agent_reply *reply, int *ret_r)
+static int call_with_defaults(struct native *n, struct unit *u, const struct agent_request *q, struct agent_reply *reply,
+                              int *ret_r)
 {
         struct function *f = n->is_cpp && !u->is_body ? find_short_of(u, q) : NULL, *caller;
         struct agent_request longer = *q;
@@ -401,7 +404,8 @@ static int handle_call(struct agent *a, const struct agent_request *q, struct ag
         if (load_unit(n, u, LOAD_LOCAL, reply) < 0)
                 return -1;
         /* A function of the set-up may be called by its name. */
-        if (u == &own && n->has_prefix && q->function && !find_has(&u->loaded, q->function) && find_has(&n->built.loaded, q->function))
+        if (u == &own && n->has_prefix && q->function && !find_has(&u->loaded, q->function) &&
+            find_has(&n->built.loaded, q->function))
                 u = &n->built;
         return call_unit(n, u, q, reply);
 }
@@ -441,7 +445,8 @@ static int handle_run(struct agent *a, const struct agent_request *q)
         if (compile_unit(n, &u, q, compile_shape(q->code) != SHAPE_PROGRAM, &e) < 0)
                 return show(&e);
         if (load_unit(n, &u, LOAD_LOCAL, &reply) < 0 || !(f = find_main(&u.loaded))) {
-                fprintf(stderr, "%s\n", reply.error ? json_string_value(json_object_get(reply.error, "message")) : "the code has no main");
+                fprintf(stderr, "%s\n",
+                        reply.error ? json_string_value(json_object_get(reply.error, "message")) : "the code has no main");
                 return 1;
         }
         words = words_of(q, &count);

@@ -90,7 +90,12 @@ static ffi_type *aggregate(const struct type *type, ffi_type **elements, size_t 
         ffi_type *made = calloc(1, sizeof(*made));
 
         elements[count] = NULL;
-        *made = (ffi_type){.size = type->size, .alignment = (unsigned short)type->align, .type = FFI_TYPE_STRUCT, .elements = elements};
+        *made = (ffi_type){
+                .size = type->size,
+                .alignment = (unsigned short)type->align,
+                .type = FFI_TYPE_STRUCT,
+                .elements = elements,
+        };
         return made;
 }
 

@@ -267,7 +267,8 @@ static json_t *write_struct(struct outgoing *out, const struct type *type, const
                 }
                 before = outgoing_enter(out, ".%s", m->name);
                 value = write_member(out, type, i, at);
-                if (!value || !outgoing_spend(out, strlen(m->name) + 4, value) || json_object_set_new(object, m->name, value) < 0) {
+                if (!value || !outgoing_spend(out, strlen(m->name) + 4, value) ||
+                    json_object_set_new(object, m->name, value) < 0) {
                         json_decref(object);
                         return NULL;
                 }

@@ -158,25 +158,131 @@ int later(const map<string, int> *m = nullptr) { return m ? 1 : 0; }
         self.refuses("std::vector", "older", {**person, "tags": 5})
 
 
+class Overloads(AgentCase):
+    """Each function says which one it is."""
+    language = "cpp"
+    CODE = HEAD + """
+#define IS(name, text, ...) string name(__VA_ARGS__) { return text; }
+struct point { int x, y; };
+struct sized { const int *items; int items_count; };
+enum class color { red, green };
+
+IS(number, "int", int) IS(number, "double", double) IS(number, "bool", bool) IS(number, "string", const string &)
+IS(real, "float", float) IS(real, "string", string_view)
+IS(whole, "int", int) IS(whole, "string", string)
+IS(text, "char *", const char *) IS(text, "vector", const vector<int> &) IS(text, "char", char)
+IS(texts, "string", string) IS(texts, "char *", const char *)
+IS(many, "ints", vector<int>) IS(many, "strings", vector<string>) IS(many, "map", map<string, int>) IS(many, "point", point)
+IS(nested, "ints", vector<vector<int>>) IS(nested, "doubles", vector<vector<double>>)
+IS(bytes, "bytes", vector<unsigned char>) IS(bytes, "ints", vector<int>) IS(bytes, "doubles", vector<double>)
+IS(lists, "vector", vector<int>) IS(lists, "set", set<int>)
+IS(pairs, "two", pair<int, int>) IS(pairs, "three", tuple<int, int, int>)
+IS(objects, "point", const point &) IS(objects, "map", unordered_map<string, string>) IS(objects, "sized", sized)
+IS(keyed, "by text", map<string, int>) IS(keyed, "by number", map<int, int>)
+IS(maybe, "int", int) IS(maybe, "optional", optional<int>)
+IS(nothing, "pointer", const point *) IS(nothing, "string", string)
+IS(nothings, "pointer", const point *) IS(nothings, "optional", optional<int>)
+IS(pointed, "int", int) IS(pointed, "pointer", const int *)
+IS(named, "color", color) IS(named, "int", int)
+IS(either, "variant", variant<int, string>) IS(either, "double", double)
+IS(two, "int, double", int, double) IS(two, "double, int", double, int)
+IS(mixed, "int, string", int, string) IS(mixed, "string, int", string, int)
+IS(keywords, "width", int width) IS(keywords, "height", long height)
+IS(dots, "dots", int, ...) IS(dots, "two", int, int)
+struct M { static string one(int); string one(const int &) const; };
+string M::one(int) { return "static"; }
+string M::one(const int &) const { return "member"; }
+"""
+    BYTES = {"$": "bytes", "at": 0, "n": 2}
+
+    def chooses(self, function, *cases):
+        for value, expected in cases:
+            self.assertEqual(self.call(function, value), expected, value)
+
+    def test_scalars(self):
+        self.chooses("number", (3, "int"), (-3, "int"), (2.5, "double"),
+                     (3.0, "double"), ({"$": "number", "v": "NaN"}, "double"), (True, "bool"), ("3", "string"))
+        self.chooses("real", (3, "float"), (2.5, "float"), ("a", "string"))
+        self.chooses("named", ("green", "color"), ("color::red", "color"), (1, "int"))
+        self.refuses("none of the functions called 'named' takes such arguments: ", "named", "blue")
+        self.refuses("none of the functions called 'whole' takes such arguments: ", "whole", 3.0)
+        self.refuses("argument '#1': 3000000000 does not fit in int", "number", 3000000000)
+
+    def test_text(self):
+        self.chooses("text", ("abc", "char *"), ("a", "char *"), ([1], "vector"), (65, "char"))
+        self.refuses("several of the functions called 'texts' can be called with 1 argument: ", "texts", "a")
+        self.refuses("std::string texts(const char *)", "texts", "a")
+
+    def test_lists(self):
+        self.chooses("many", ([1], "ints"), (["a"], "strings"), ({"a": 1}, "map"))
+        self.chooses("nested", ([[1]], "ints"), ([[1.5], [1]], "doubles"), ([[1, 2], []], "ints"))
+        self.chooses("pairs", ([1, 2], "two"), ([1, 2, 3], "three"))
+        self.chooses("lists", ({"$": "set", "v": [1]}, "set"))
+        for function, value in (("many", []), ("lists", [1]), ("nested", [[]])):
+            self.refuses("several of the functions called '%s'" % function, function, value)
+        self.refuses("takes such arguments", "nested", [[1], ["a"]])
+
+    def test_bytes_and_typed_arrays(self):
+        for value, expected in ((self.BYTES, "bytes"), ({"$": "array", "t": "f32", "at": 0, "n": 4}, "doubles")):
+            answer, _ = self.answer_and_attachments("bytes", value, attachments=b"\0" * value["n"])
+            self.assertEqual(answer["result"]["value"], expected)
+
+    def test_objects(self):
+        self.chooses("objects", ({"x": 1, "y": 2}, "point"), ({"x": "1", "y": "2"}, "map"), ({"items": [1]}, "sized"), ({}, "map"))
+        self.chooses("keyed", ({"a": 1}, "by text"), ({"1": 1}, "by text"), ({"$": "map", "v": [[1, 1]]}, "by number"))
+        self.refuses("several of the functions called 'many'", "many", {"x": 1, "y": 2})
+
+    def test_null_and_pointers(self):
+        self.chooses("maybe", (3, "int"), (None, "optional"))
+        self.chooses("nothing", (None, "pointer"), ({"x": 1, "y": 2}, "pointer"), ("a", "string"))
+        self.chooses("pointed", (3, "int"), (None, "pointer"), ([3, 4], "pointer"))
+        self.chooses("either", ("a", "variant"), (2.5, "double"))
+        self.refuses("several of the functions called 'nothings'", "nothings", None)
+
+    def test_several_arguments(self):
+        self.assertEqual(self.call("two", 1, 2.5), "int, double")
+        self.assertEqual(self.call("two", 1.5, 2), "double, int")
+        self.refuses("several of the functions called 'two' can be called with 2 arguments: ", "two", 1, 2)
+        self.refuses("takes such arguments", "two", 1.5, 2.5)
+        self.assertEqual(self.call("mixed", "a", 1), "string, int")
+        self.refuses("takes such arguments", "mixed", "a", "b")
+        self.assertEqual(self.call("dots", 1, 2), "two")
+
+    def test_keywords_and_members(self):
+        self.assertEqual(self.call("keywords", kwargs={"height": 1}), "height")
+        self.refuses("several of the functions called 'keywords'", "keywords", 1)
+        self.refuses("takes such arguments", "keywords", kwargs={"depth": 1})
+        self.assertEqual(self.call("M::one", 1), "static")
+
+
 class Programs(AgentCase):
     language = "cpp"
 
     def test_names_and_overloads(self):
         code = ("#include <string>\nnamespace geo { int area(int w, int h) { return w * h; } }\nstruct M { static int twice(int x); int plain(int x); };\n"
                 "int M::twice(int x) { return 2 * x; }\nint M::plain(int x) { return x; }\n"
-                "int f(int a) { return a; }\nint f(int a, int b) { return a + b; }\nint g(int a) { return a; }\nint g(const std::string &a) { return 1; }\n"
+                "int f(int a) { return a; }\nint f(int a, int b) { return a + b; }\nint g(int a) { return a; }\nint g(const long &a) { return 1; }\n"
                 "template <class T> T t(T x) { return x; }\nint uses(int x) { return t(x); }\nnamespace { int hidden() { return 1; } }\nint uses_too() { return hidden(); }\n")
         for function, args, value in [("geo::area", [3, 4], 12), ("area", [3, 4], 12), ("M::twice", [4], 8), ("f", [3], 3), ("f", [3, 4], 7)]:
             self.assertEqual(self.call(code, *args, function=function), value)
         self.refuses("several of the functions called 'g' can be called with 1 argument: ", code, 3, function="g")
-        self.refuses("int g(const std::string &a)", code, 3, function="g")
+        self.refuses("int g(const long int &a)", code, 3, function="g")
         self.refuses("none of the functions called 'f' can be called with 3 arguments", code, 1, 2, 3, function="f")
         self.refuses("a member function needs an object", code, 3, function="M::plain")
         self.fails("NameError", "no function 'h'", code, 3, function="h")
         self.fails("NameError", "several functions, name one of them: ", code, 3)
 
+    def test_too_many_parameters(self):
+        names = ["a%d" % i for i in range(200)]
+        code = "int f(%s) { return a0; }\nint f(int a) { return a; }" % ", ".join("int " + name for name in names)
+        self.assertEqual(self.call(code, 3), 3)
+        self.refuses("the function has too many parameters", code, *range(200))
+
     def test_overloads_alone_are_one_name(self):
         self.assertEqual(self.call("int f(int a) { return a; } int f(int a, int b) { return a + b; }", 3, 4), 7)
+        code = "#include <string>\nint f(long a) { return 1; }\nint f(const std::string &a) { return 2; }"
+        for value, which in ((3, 1), ({"$": "bigint", "v": "9007199254740993"}, 1), ("a", 2)):
+            self.assertEqual(self.call(code, value), which)
 
     def test_template_that_is_not_there(self):
         self.fails("NameError", "no function", "template <class T> T t(T x) { return x; }", 1)
