@@ -1,0 +1,357 @@
+#include "control.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "change.h"
+#include "overlay.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define REQUEST_MAX (16u << 20)
+#define TOLD_WAITING_MAX 256    /* notifications nobody reads */
+#define ANSWERS_WAITING_MAX 512 /* then requests are not read either */
+
+struct outgoing {
+        struct outgoing *next;
+        struct buf bytes;
+        size_t sent;
+        int fd; /* goes with the first byte; -EBADF: none */
+};
+
+/* -- sending -------------------------------------------------------------------------------------------------- */
+
+void control_init(struct control *control, int fd, struct mount *mount)
+{
+        *control = (struct control){.fd = fd, .mount = mount};
+        frame_reader_init(&control->in, REQUEST_MAX);
+}
+
+static void drop_first(struct control *control)
+{
+        struct outgoing *first = control->first;
+
+        control->first = first->next;
+        if (!control->first)
+                control->last = NULL;
+        control->waiting--;
+        fd_close(&first->fd);
+        buf_done(&first->bytes);
+        free(first);
+}
+
+void control_done(struct control *control)
+{
+        while (control->first)
+                drop_first(control);
+        frame_reader_done(&control->in);
+}
+
+/* bytes and fd are taken. */
+static int enqueue(struct control *control, struct buf *bytes, int fd)
+{
+        struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
+
+        if (!outgoing) {
+                buf_done(bytes);
+                fd_close(&fd);
+                return -1;
+        }
+        outgoing->bytes = *bytes;
+        outgoing->fd = fd;
+        *(control->last ? &control->last->next : &control->first) = outgoing;
+        control->last = outgoing;
+        control->waiting++;
+        return 0;
+}
+
+static ssize_t send_piece(int socket_fd, const char *data, size_t size, int fd)
+{
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int))];
+        } ancillary = {0};
+        struct iovec iov = {(void *)(uintptr_t)data, size};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+        if (fd >= 0) {
+                msg.msg_control = ancillary.room;
+                msg.msg_controllen = sizeof(ancillary.room);
+                ancillary.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+                memcpy(CMSG_DATA(&ancillary.header), &fd, sizeof(fd));
+        }
+        return sendmsg(socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int flush(struct control *control)
+{
+        while (control->first) {
+                struct outgoing *first = control->first;
+                ssize_t n = send_piece(control->fd, first->bytes.data + first->sent, first->bytes.size - first->sent, first->fd);
+
+                if (n < 0)
+                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+                fd_close(&first->fd);
+                first->sent += (size_t)n;
+                if (first->sent == first->bytes.size)
+                        drop_first(control);
+        }
+        return 0;
+}
+
+void control_tell(struct control *control, const char *method, json_t *params)
+{
+        struct buf bytes = BUF_INIT(1u << 20);
+
+        if (control->waiting >= TOLD_WAITING_MAX || rpc_request(NULL, method, params, NULL, 0, &bytes, NULL) < 0) {
+                if (control->waiting >= TOLD_WAITING_MAX)
+                        json_decref(params);
+                buf_done(&bytes);
+                return;
+        }
+        if (enqueue(control, &bytes, -EBADF) == 0)
+                flush(control);
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static int not_found(struct cloche_err *e, int r, const json_t *path)
+{
+        char *text = path_from_json(path);
+
+        err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "%.200s", text ? text : "path");
+        free(text);
+        return -CLOCHE_E_UNREADABLE_FILE;
+}
+
+static int find(struct control *control, const json_t *params, struct node **ret, struct cloche_err *e)
+{
+        const json_t *given = json_object_get(params, "path");
+        char *path = path_from_json(given);
+        int r = path ? overlay_walk(control->mount, path, ret) : 0;
+
+        if (!path)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
+        free(path);
+        return r < 0 ? not_found(e, r, given) : 0;
+}
+
+static int do_changes(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        const struct ledger *ledger = &control->mount->ledger;
+        struct changes changes;
+        int r = changes_collect(control->mount, &changes, e);
+
+        (void)params;
+        (void)ret_fd;
+        if (r < 0)
+                return r;
+        *ret = json_pack("{s:o, s:o, s:o, s:I, s:I}", "changes", changes_to_json(&changes), "denials", ledger_denials_json(ledger), "warnings",
+                         ledger_warnings_json(ledger), "denialsDropped", (json_int_t)ledger->denials_dropped, "warningsDropped",
+                         (json_int_t)ledger->warnings_dropped);
+        changes_done(&changes);
+        return 0;
+}
+
+static int do_open(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        struct node *node;
+        int r = find(control, params, &node, e);
+
+        if (r < 0)
+                return r;
+        *ret_fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
+        r = *ret_fd < 0 ? not_found(e, *ret_fd, json_object_get(params, "path")) : 0;
+        if (r == 0)
+                *ret = json_pack("{s:I, s:b}", "size", (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
+                                 "changed", node->content != 0);
+        overlay_settle(control->mount, node);
+        return r;
+}
+
+/* Of what was deleted, too: then by the path the host has it under. */
+static struct node *find_gone(struct mount *mount, const char *path)
+{
+        struct node *node = mount->tree.root;
+        char part[NODE_NAME_MAX + 1];
+
+        while (node && *path) {
+                size_t size = strcspn(path, "/");
+                struct name *name;
+
+                if (size > NODE_NAME_MAX || size == 0)
+                        return NULL;
+                memcpy(part, path, size);
+                part[size] = '\0';
+                name = tree_find(&mount->tree, node, part);
+                node = name ? name->gone ? name->gone : name->node : NULL;
+                path += size + (path[size] == '/');
+        }
+        return node;
+}
+
+static int do_origin(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        char *path = path_from_json(json_object_get(params, "path"));
+        bool by_host = json_is_true(json_object_get(params, "deleted"));
+        struct lower_identity identity;
+        struct node *node = NULL;
+        int r = 0;
+
+        (void)ret_fd;
+        if (by_host && path)
+                node = find_gone(control->mount, path);
+        else
+                r = find(control, params, &node, e);
+        free(path);
+        if (r < 0)
+                return r;
+        if (node && !node->has_lower)
+                overlay_settle(control->mount, node);
+        if (!node || !node->has_lower)
+                return err_set(e, CLOCHE_E_STATE, "origin: the host never had it");
+        lower_identify(&node->st, &identity);
+        path = node_lower_path(node, control->mount->path) ? strdup(node_lower_path(node, control->mount->path)) : NULL;
+        *ret = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
+                         change_identity_json(node->own ? &node->copied : &identity));
+        free(path);
+        overlay_settle(control->mount, node);
+        return 0;
+}
+
+static int do_freeze(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        (void)params;
+        (void)ret_fd;
+        (void)e;
+        control->frozen = true;
+        *ret = json_object();
+        return 0;
+}
+
+static int do_thaw(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        (void)params;
+        (void)ret_fd;
+        (void)e;
+        control->frozen = false;
+        *ret = json_object();
+        return 0;
+}
+
+static int do_usage(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        const struct mount *mount = control->mount;
+
+        (void)params;
+        (void)ret_fd;
+        (void)e;
+        *ret = json_pack("{s:I, s:I, s:I, s:I, s:I}", "nodes", (json_int_t)mount->tree.node_count, "names",
+                         (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count, "handles",
+                         (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used);
+        return 0;
+}
+
+static int do_configure(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        int r;
+
+        (void)ret_fd;
+        if (control->configured)
+                return err_set(e, CLOCHE_E_STATE, "configure: it is already");
+        r = control->configure(control->argument, params, ret, e);
+        control->configured = r == 0;
+        control->failed = r < 0;
+        return r;
+}
+
+/* early: may come before configure. */
+static const struct method {
+        const char *name;
+        int (*call)(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e);
+        bool early;
+} methods[] = {
+        {"configure", do_configure, true}, {"changes", do_changes, false}, {"open", do_open, false}, {"origin", do_origin, false},
+        {"freeze", do_freeze, false},      {"thaw", do_thaw, false},       {"usage", do_usage, false},
+};
+
+static int call(struct control *control, const struct rpc_message *m, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (strcmp(methods[i].name, m->method) == 0) {
+                        if (!control->configured && !methods[i].early)
+                                return err_set(e, CLOCHE_E_STATE, "%s: configure comes first", m->method);
+                        return methods[i].call(control, m->params, ret, ret_fd, e);
+                }
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method '%.40s'", m->method);
+}
+
+static int answer(struct control *control, const struct rpc_message *m)
+{
+        struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
+        struct cloche_err e = {0};
+        json_t *result = NULL;
+        int fd = -EBADF, r = call(control, m, &result, &fd, &e);
+
+        if (r == 0)
+                r = rpc_result(json_incref(m->id), result ? result : json_null(), NULL, 0, &bytes, &e);
+        if (r < 0) {
+                fd_close(&fd);
+                r = rpc_error(json_incref(m->id), -32000, e.msg, json_pack("{s:s}", "code", cloche_code_name((unsigned)e.code)), &bytes, NULL);
+        }
+        if (r < 0) {
+                buf_done(&bytes);
+                return -1;
+        }
+        return enqueue(control, &bytes, fd);
+}
+
+/* -- serving -------------------------------------------------------------------------------------------------- */
+
+short control_events(const struct control *control)
+{
+        return (short)((control->waiting < ANSWERS_WAITING_MAX ? POLLIN : 0) | (control->first ? POLLOUT : 0));
+}
+
+static int take_messages(struct control *control)
+{
+        struct frame frame;
+        int r;
+
+        while ((r = frame_reader_next(&control->in, &frame, NULL)) > 0) {
+                struct rpc_message m;
+
+                if (rpc_parse(&frame, &m, NULL) < 0)
+                        return -1;
+                r = m.kind == RPC_REQUEST ? answer(control, &m) : 0;
+                rpc_message_done(&m);
+                if (r < 0)
+                        return -1;
+        }
+        return r;
+}
+
+int control_serve(struct control *control)
+{
+        size_t room;
+        char *at;
+        ssize_t n;
+
+        if (flush(control) < 0)
+                return -1;
+        if (control->waiting >= ANSWERS_WAITING_MAX)
+                return 0;
+        at = frame_reader_room(&control->in, &room);
+        if (!at)
+                return -1;
+        n = recv(control->fd, at, room, MSG_DONTWAIT);
+        if (n == 0)
+                return -1;
+        if (n < 0)
+                return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        frame_reader_filled(&control->in, (size_t)n);
+        return take_messages(control) < 0 ? -1 : flush(control);
+}

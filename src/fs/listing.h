@@ -1,0 +1,33 @@
+/* The names of a directory, the host's and the guest's, as of one moment: offsets into it stay what they are. */
+#ifndef CLOCHE_FS_LISTING_H
+#define CLOCHE_FS_LISTING_H
+
+#include "mount.h"
+
+struct listing {
+        char *bytes; /* of each: a byte of its kind (DT_*), the name, its terminator */
+        size_t size, room;
+        uint32_t *at; /* where each begins */
+        size_t count, at_room;
+        int dir_fd; /* the host's, -EBADF: the guest alone has it */
+        dev_t dev;  /* its */
+};
+
+/* 0 or -errno; "." and ".." are not among them. */
+int listing_read(struct mount *mount, struct node *directory, struct listing *ret);
+void listing_done(struct mount *mount, struct listing *listing);
+
+/* Is there nothing in it, neither shown nor left out? 0, -ENOTEMPTY or -errno. */
+int listing_check_empty(struct mount *mount, struct node *directory);
+
+static inline const char *listing_name(const struct listing *listing, size_t index)
+{
+        return listing->bytes + listing->at[index] + 1;
+}
+
+static inline unsigned char listing_kind(const struct listing *listing, size_t index)
+{
+        return (unsigned char)listing->bytes[listing->at[index]];
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* The host's side of a mount: a directory that is read and never written. Paths are opened beneath it or not at all, whatever
+ * the host's tree is turned into meanwhile: no symbolic link is followed, no other file system entered, nothing waited for. */
+#ifndef CLOCHE_FS_LOWER_H
+#define CLOCHE_FS_LOWER_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct lower {
+        int root_fd;
+};
+
+/* Which file it was, and as of when. */
+struct lower_identity {
+        uint64_t dev, ino, size;
+        int64_t mtime_ns, ctime_ns;
+};
+
+/* path: relative, "" the directory itself. The descriptor or -errno. openat2(2), O_NOFOLLOW and O_NONBLOCK always. */
+int lower_open(const struct lower *lower, const char *path, int flags);
+/* lstat(2) of it; 0 or -errno. */
+int lower_stat(const struct lower *lower, const char *path, struct stat *ret);
+/* A regular file, for reading; -ESTALE when it is none any more. */
+int lower_open_file(const struct lower *lower, const char *path, struct stat *ret);
+/* size bytes at most, not terminated; the number or -errno. */
+int lower_read_link(const struct lower *lower, const char *path, char *ret, int size);
+
+void lower_identify(const struct stat *st, struct lower_identity *ret);
+int lower_same(const struct lower_identity *a, const struct lower_identity *b);
+
+#endif

@@ -1,0 +1,180 @@
+/* cloche-fs: serves one mount. Runs in: a process of its own, as the owner of the mounted directory, outside the box.
+ *
+ *     cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD
+ *
+ * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written. UPPER_FD is an empty directory of its
+ * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). It ends
+ * with the control socket or the connection. */
+#include "control.h"
+#include "overlay.h"
+#include "session.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/landlock.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, FD_END };
+#define SPARE_FDS 32 /* beside those the guest has open */
+
+static struct mount mount;
+
+/* -- arranging the process ------------------------------------------------------------------------------------ */
+
+static int read_descriptor(const char *text, int *ret)
+{
+        char *end;
+        long value = strtol(text, &end, 10);
+
+        if (*end || end == text || value < 0 || value > 1 << 20)
+                return -1;
+        *ret = fcntl((int)value, F_DUPFD_CLOEXEC, FD_END);
+        return *ret < 0 ? -1 : 0;
+}
+
+/* The four to fixed numbers, and all others closed but the standard ones. */
+static int arrange_descriptors(char **argv)
+{
+        int given[FD_END - FUSE_FD];
+
+        for (int i = 0; i < FD_END - FUSE_FD; i++)
+                if (read_descriptor(argv[i], &given[i]) < 0)
+                        return -1;
+        for (int i = 0; i < FD_END - FUSE_FD; i++)
+                if (dup3(given[i], FUSE_FD + i, O_CLOEXEC) < 0)
+                        return -1;
+        return close_range(FD_END, ~0u, 0);
+}
+
+static int drop_privilege(void)
+{
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct none[2] = {0};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return -1;
+        return (int)syscall(SYS_capset, &header, none);
+}
+
+static int raise_descriptors(size_t wanted)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return -1;
+        if (limit.rlim_cur < wanted)
+                limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* -- configuring ---------------------------------------------------------------------------------------------- */
+
+static void drop_content(void *argument, uint64_t content)
+{
+        upper_remove(argument, content);
+}
+
+static void tell_denial(void *argument, const struct denial *denial)
+{
+        control_tell(argument, "permissionDenied", ledger_denial_json(denial));
+}
+
+static int restrict_files(int *ret_abi, struct cloche_err *e)
+{
+        const struct landlock_place places[] = {{LOWER_FD, 0}, {UPPER_FD, 1}};
+        int r = landlock_enter(places, 2, ret_abi, e);
+
+        if (r == -CLOCHE_E_GUARD_MISSING && mount.settings.landlock_optional) {
+                *ret_abi = 0;
+                return 0;
+        }
+        return r;
+}
+
+static int prepare(const json_t *params, struct cloche_err *e)
+{
+        uint64_t seed[2];
+        int r = settings_load(params, &mount.settings, e);
+
+        if (r == 0)
+                r = loading_new(&mount.settings, &mount.loading, e);
+        if (r < 0)
+                return r;
+        mount.upper.bytes_max = mount.settings.upper_bytes;
+        if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) || tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
+            ledger_init(&mount.ledger, mount.settings.denials, mount.settings.warnings) < 0 ||
+            raise_descriptors(mount.settings.open_files + SPARE_FDS) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "prepare the mount");
+        mount.tree.drop_content = drop_content;
+        mount.tree.argument = &mount.upper;
+        r = lower_stat(&mount.lower, "", &mount.tree.root->st);
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
+}
+
+/* A failure ends the process: what was half made is not made again. */
+static int configure(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+{
+        struct control *control = argument;
+        int abi = 0, r = prepare(params, e);
+
+        if (r == 0)
+                r = restrict_files(&abi, e);
+        if (r < 0)
+                return r;
+        mount.tree.root->ino = mount.tree.root->st.st_ino;
+        mount.ledger.tell = tell_denial;
+        mount.ledger.argument = control;
+        r = overlay_load_eagerly(&mount);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
+        *ret = json_pack("{s:i, s:b}", "landlock", abi, "passthrough", 0);
+        return 0;
+}
+
+static int wait_for_configuration(struct control *control)
+{
+        while (!control->configured) {
+                struct pollfd fd = {control->fd, control_events(control), 0};
+
+                if (poll(&fd, 1, -1) < 0 && errno != EINTR)
+                        return -1;
+                if (control_serve(control) < 0 || (control->failed && !control->first))
+                        return -1;
+        }
+        return 0;
+}
+
+int main(int argc, char **argv)
+{
+        struct control control;
+
+        if (argc != 5 || arrange_descriptors(argv + 1) < 0) {
+                fprintf(stderr, "usage: cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD\n");
+                return 2;
+        }
+        if (drop_privilege() < 0) {
+                perror("cloche-fs: drop privilege");
+                return 1;
+        }
+        signal(SIGPIPE, SIG_IGN);
+        umask(0);
+        mount.lower.root_fd = LOWER_FD;
+        mount.upper.dir_fd = UPPER_FD;
+        control_init(&control, CONTROL_FD, &mount);
+        control.configure = configure;
+        control.argument = &control;
+        if (wait_for_configuration(&control) < 0)
+                return 0;
+        return session_serve(&mount, &control, FUSE_FD) < 0;
+}

@@ -1,0 +1,27 @@
+/* One mount as it is served: everything the parts share. Runs in: cloche-fs, one thread. */
+#ifndef CLOCHE_FS_MOUNT_H
+#define CLOCHE_FS_MOUNT_H
+
+#include "ledger.h"
+#include "loading.h"
+#include "lower.h"
+#include "node.h"
+#include "settings.h"
+#include "upper.h"
+
+struct fuse_session;
+
+struct mount {
+        struct settings settings;
+        struct lower lower;
+        struct upper upper;
+        struct tree tree;
+        struct ledger ledger;
+        struct loading *loading;
+        struct fuse_session *session;
+        size_t open_handles, listing_bytes;
+        uint64_t loaded_bytes; /* of maxTotalSize */
+        char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch: of one call each */
+};
+
+#endif

@@ -1,0 +1,253 @@
+#include "session.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "operations.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define BUFFER_SIZE ((1u << 20) + 65536) /* a write of the greatest size, and what is before it */
+#define HELD_MAX (64u << 20)             /* bytes of requests that wait for a thaw; then no more are read */
+#define SPIN_NS 100000u      /* asked again at once for so long after a request: waking up takes longer than most requests */
+#define LUCK_MAX 8          /* so many vain askings are forgiven */
+#define REST 512            /* requests without, when it was in vain: the guest thinks, or has the same processor */
+#define ROUND 64            /* requests of the kernel before the engine has a turn */
+
+struct held {
+        struct held *next;
+        size_t size;
+        char request[];
+};
+
+struct session {
+        struct mount *mount;
+        struct control *control;
+        int fd;
+        char *buffer;
+        struct held *first, *last;
+        size_t held_bytes;
+        int luck;      /* of asking again at once */
+        unsigned rest; /* requests until it is tried again */
+};
+
+/* -- what goes past libfuse ----------------------------------------------------------------------------------- */
+
+/* libfuse 3.14 does not know FUSE_HANDLE_KILLPRIV_V2. Set-user-id bits are never shown, so nothing is to be cleared on a write;
+ * without the flag the kernel asks for security.capability before each. */
+static void amend_init(struct iovec *iov, int count)
+{
+        const struct fuse_out_header *header = iov[0].iov_base;
+
+        if (count == 2 && header->error == 0 && iov[1].iov_len >= offsetof(struct fuse_init_out, max_background))
+                ((struct fuse_init_out *)iov[1].iov_base)->flags |= FUSE_HANDLE_KILLPRIV_V2;
+}
+
+static bool init_answered, killpriv_v2; /* one session a process */
+
+static ssize_t write_to_kernel(int fd, struct iovec *iov, int count, void *userdata)
+{
+        (void)userdata;
+        if (!init_answered && killpriv_v2)
+                amend_init(iov, count);
+        init_answered = true;
+        return writev(fd, iov, count);
+}
+
+static ssize_t read_from_kernel(int fd, void *buffer, size_t size, void *userdata)
+{
+        (void)userdata;
+        return read(fd, buffer, size);
+}
+
+static ssize_t splice_to_kernel(int from_fd, off_t *from, int to_fd, off_t *to, size_t size, unsigned flags, void *userdata)
+{
+        (void)userdata;
+        return splice(from_fd, from, to_fd, to, size, flags);
+}
+
+static const struct fuse_custom_io custom_io = {
+        .writev = write_to_kernel,
+        .read = read_from_kernel,
+        .splice_send = splice_to_kernel,
+};
+
+static void note_init(const struct fuse_in_header *header)
+{
+        const struct fuse_init_in *in = (const void *)(header + 1);
+
+        if (header->opcode == FUSE_INIT && header->len >= sizeof(*header) + offsetof(struct fuse_init_in, flags) + sizeof(in->flags))
+                killpriv_v2 = in->flags & FUSE_HANDLE_KILLPRIV_V2;
+}
+
+/* -- requests that wait for a thaw ---------------------------------------------------------------------------- */
+
+static int hold(struct session *s, const char *request, size_t size)
+{
+        struct held *held = malloc(sizeof(*held) + size);
+
+        if (!held)
+                return -1;
+        held->next = NULL;
+        held->size = size;
+        memcpy(held->request, request, size);
+        if (s->last)
+                s->last->next = held;
+        else
+                s->first = held;
+        s->last = held;
+        s->held_bytes += size;
+        return 0;
+}
+
+static struct held *unhold(struct session *s, struct held *before)
+{
+        struct held *held = before ? before->next : s->first;
+
+        if (before)
+                before->next = held->next;
+        else
+                s->first = held->next;
+        if (s->last == held)
+                s->last = before;
+        s->held_bytes -= held->size;
+        return held;
+}
+
+/* Who waits may still be killed. */
+static bool interrupt_held(struct session *s, const struct fuse_in_header *header)
+{
+        const struct fuse_interrupt_in *in = (const void *)(header + 1);
+        struct held *before = NULL;
+
+        if (header->opcode != FUSE_INTERRUPT)
+                return false;
+        for (struct held *held = s->first; held; before = held, held = held->next) {
+                struct fuse_out_header out = {.len = sizeof(out), .error = -EINTR, .unique = in->unique};
+
+                if (((const struct fuse_in_header *)held->request)->unique != in->unique)
+                        continue;
+                free(unhold(s, before));
+                return write(s->fd, &out, sizeof(out)) >= 0;
+        }
+        return false;
+}
+
+/* -- the loop ------------------------------------------------------------------------------------------------- */
+
+static void process(struct session *s, char *request, size_t size)
+{
+        const struct fuse_in_header *header = (const void *)request;
+        struct fuse_buf buf = {.mem = request, .size = size};
+
+        note_init(header);
+        if (s->first && interrupt_held(s, header))
+                return;
+        if (s->control->frozen && operations_change(request, size) && hold(s, request, size) == 0)
+                return;
+        fuse_session_process_buf(s->mount->session, &buf);
+}
+
+static void release_held(struct session *s)
+{
+        while (s->first && !s->control->frozen) {
+                struct held *held = unhold(s, NULL);
+
+                process(s, held->request, held->size);
+                free(held);
+        }
+}
+
+/* 1: there may be more; 0: nothing waits; -1: the connection is over. */
+static int take_request(struct session *s)
+{
+        ssize_t n = read(s->fd, s->buffer, BUFFER_SIZE);
+
+        if (n >= (ssize_t)sizeof(struct fuse_in_header)) {
+                process(s, s->buffer, (size_t)n);
+                return fuse_session_exited(s->mount->session) ? -1 : 1;
+        }
+        if (n < 0 && errno == EAGAIN)
+                return 0;
+        /* ENOENT: the request was interrupted before it was read. */
+        return n < 0 && (errno == EINTR || errno == ENOENT) ? 1 : -1;
+}
+
+/* Asks for a while. As take_request(). */
+static int take_soon(struct session *s)
+{
+        uint64_t until;
+        int r;
+
+        if (s->rest > 0) {
+                s->rest--;
+                return 0;
+        }
+        until = clock_now_ns() + SPIN_NS;
+        do {
+                r = take_request(s);
+        } while (r == 0 && clock_now_ns() < until);
+        if (r > 0)
+                s->luck += s->luck < LUCK_MAX;
+        else if (--s->luck < 0) {
+                s->luck = 0;
+                s->rest = REST;
+        }
+        return r;
+}
+
+/* The kernel's requests as they come, until none has for a while or the engine is to have its turn. */
+static int take_round(struct session *s)
+{
+        for (int i = 0; i < ROUND && s->held_bytes < HELD_MAX; i++) {
+                int r = take_request(s);
+
+                if (r == 0)
+                        r = take_soon(s);
+                if (r <= 0)
+                        return r;
+        }
+        return 1;
+}
+
+static void serve(struct session *s)
+{
+        int busy = 0;
+
+        while (busy >= 0) {
+                struct pollfd fds[2] = {{s->control->fd, control_events(s->control), 0},
+                                        {s->held_bytes < HELD_MAX ? s->fd : -1, POLLIN, 0}};
+
+                if (poll(fds, 2, busy ? 0 : -1) < 0 && errno != EINTR)
+                        return;
+                if (fds[0].revents && control_serve(s->control) < 0)
+                        return;
+                release_held(s);
+                busy = fds[1].revents || busy ? take_round(s) : 0;
+        }
+}
+
+int session_serve(struct mount *mount, struct control *control, int fuse_fd)
+{
+        struct session s = {.mount = mount, .control = control, .fd = fuse_fd, .buffer = aligned_alloc(4096, BUFFER_SIZE)};
+        char name[] = "cloche-fs";
+        char *argv[] = {name, NULL};
+        struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+        int r = -1;
+
+        mount->session = fuse_session_new(&args, &operations, sizeof(operations), mount);
+        if (s.buffer && mount->session && fuse_session_custom_io(mount->session, &custom_io, fuse_fd) == 0 &&
+            fcntl(fuse_fd, F_SETFL, O_NONBLOCK) == 0) {
+                serve(&s);
+                r = 0;
+        }
+        control->frozen = false;
+        while (s.first)
+                free(unhold(&s, NULL));
+        free(s.buffer);
+        return r;
+}

@@ -1,0 +1,34 @@
+/* What a mount is configured with: the params of the first request on the control socket (README.md lists them). */
+#ifndef CLOCHE_FS_SETTINGS_H
+#define CLOCHE_FS_SETTINGS_H
+
+#include "node.h"
+#include "rules.h"
+
+enum denied_policy { DENIED_THROW, DENIED_IGNORE, DENIED_VIRTUAL };
+enum links_policy { LINKS_SHOWN, LINKS_NONE, LINKS_RESTRICTED };
+enum loading_mode { LOADING_LAZY, LOADING_EAGER, LOADING_EXPLICIT };
+
+struct settings {
+        struct rules *rules;
+        bool all_alike; /* no rule but the default: a decision is the same everywhere */
+        enum denied_policy on_denied;
+        enum links_policy links;
+        enum loading_mode loading;
+        json_t *include;                       /* of LOADING_EXPLICIT */
+        uint64_t max_file_bytes, max_total_bytes; /* 0: none */
+        char *source, *target;                 /* where the host and the guest have it, for absolute links; NULL: unknown */
+        uid_t uid;
+        gid_t gid;
+        double cache_s; /* how long the kernel may believe what only the host can change */
+        struct tree_limits tree;
+        size_t open_files, denials, warnings;
+        uint64_t upper_bytes;
+        bool landlock_optional;
+};
+
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */
+int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
+void settings_done(struct settings *settings);
+
+#endif

@@ -1,0 +1,17 @@
+/* Landlock: a process takes from itself all of the file system but what is beneath a few directories. landlock(7). */
+#ifndef CLOCHE_JAIL_LANDLOCK_H
+#define CLOCHE_JAIL_LANDLOCK_H
+
+#include <cloche/cloche.h>
+#include <stddef.h>
+
+struct landlock_place {
+        int dir_fd; /* borrowed */
+        int writable; /* files beneath may be made, written, truncated and removed; else read and listed */
+};
+
+/* For good, for this process and its children; network and signals to others go too where the kernel knows how. Wants no_new_privs.
+ * *ret_abi: what the kernel has. -CLOCHE_E_GUARD_MISSING where it has none. */
+int landlock_enter(const struct landlock_place *places, size_t count, int *ret_abi, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,196 @@
+"""The control socket, loading, and how a server ends."""
+import errno
+import os
+import signal
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mounted import ALL, Mounted, Refused, read, write
+
+FREE = {"default": ALL}
+
+
+def refused(work):
+    try:
+        work()
+    except Refused as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+
+
+def test_frozen_is_not_changed_until_thawed():
+    with Mounted({"a": "a"}, permissions=FREE) as m:
+        m.guest(lambda: os.stat("a"))
+        m.control.call("freeze")
+        writer = m.begin(lambda: (write("new", "x"), write("a", "b"), os.rename("a", "c")) and os.listdir("."))
+        truncater = m.begin(lambda: os.truncate("a", 0))
+        time.sleep(0.3)
+        # What the kernel does not know of a directory waits with who creates in it: the directory is locked.
+        assert m.guest(lambda: (os.stat("a").st_size, read("a"))) == (1, "a")
+        assert m.summary() == {}
+        m.control.call("thaw")
+        assert sorted(m.finish(writer)) == ["c", "new"]
+        try:
+            m.finish(truncater)
+        except FileNotFoundError:
+            pass
+        assert m.summary() in ({"c": "renamed a, modified", "new": "created"},), m.summary()
+
+
+def test_who_waits_for_a_thaw_can_be_killed():
+    with Mounted({"a": "a"}, permissions=FREE) as m:
+        m.control.call("freeze")
+        pid, out = m.begin(lambda: write("a", "b" * 5000))
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 5
+        while time.monotonic() < until and os.waitpid(pid, os.WNOHANG) == (0, 0):
+            time.sleep(0.02)
+        assert time.monotonic() < until, "a killed guest waits for the thaw"
+        os.close(out)
+        m.pids.remove(pid)
+        m.control.call("thaw")
+        assert m.guest(lambda: read("a")) == "a"
+
+
+def test_the_end_of_the_socket_is_the_end():
+    m = Mounted({"a": "a"}, permissions=FREE)
+    with m:
+        waiting = m.begin(lambda: (time.sleep(0.5), os.listdir("."))[1])
+        m.control.sock.close()
+        assert m.server.wait(timeout=5) == 0
+        try:
+            m.finish(waiting)
+            raise AssertionError("the mount still works")
+        except OSError as error:
+            assert error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+
+
+def test_requests_that_are_refused():
+    with Mounted({"a": "a", "d/b": "b"}, permissions=FREE) as m:
+        assert "already" in refused(lambda: m.control.call("configure"))
+        assert "no method 'nonsense'" in refused(lambda: m.control.call("nonsense"))
+        for path in ("missing", "d/../a", "/a", "d", "a/x", "", "x" * 300):
+            refused(lambda: m.control.call("open", path=path))
+        refused(lambda: m.control.call("open", path=7))
+        refused(lambda: m.control.call("open", path={"$": "bytes", "b64": "AA=="}))
+        m.guest(lambda: write("new", ""))
+        assert "never had it" in refused(lambda: m.control.call("origin", path="new"))
+        assert m.control.call("origin", path="a")["identity"]["size"] == 1
+        nodes = m.usage()["nodes"]
+        for i in range(100):
+            m.control.call("origin", path="d/b")
+        assert m.usage()["nodes"] == nodes, "looking from outside leaves nodes behind"
+
+
+def test_settings_that_are_refused():
+    for settings, words in (({"permissions": {"rules": [{"pattern": "["}]}}, ""), ({"loading": {"mode": "later"}}, "loading: mode"),
+                            ({"onPermissionDenied": "shrug"}, "onPermissionDenied"), ({"followSymlinks": 3}, "followSymlinks"),
+                            ({"limits": {"nodes": -1}}, "limits: nodes"), ({"nonsense": 1}, "unknown member 'nonsense'"),
+                            ({"target": "relative"}, "target"), ({"loading": {"mode": "explicit", "include": [3]}}, "include[0]"),
+                            ({"optional": ["seccomp"]}, "optional")):
+        if words:
+            m = Mounted({}, **settings)
+            try:
+                m.start(configure=False)
+                text = refused(lambda: m.control.call("configure", **settings))
+                assert words in text, text
+                m.server.wait(timeout=5)
+            finally:
+                m.stop()
+
+
+def test_nonsense_on_the_socket_ends_the_server():
+    for data in (b"\xff" * 8, struct.pack("<II", 4 + 3, 3) + b"{}}", struct.pack("<II", 100, 200)):
+        m = Mounted({})
+        try:
+            m.start(configure=False)
+            m.control.sock.sendall(data)
+            assert m.server.wait(timeout=5) == 0
+        finally:
+            m.stop()
+
+
+def test_an_engine_that_does_not_read_stops_nobody():
+    with Mounted({"a": "a"}, permissions={"default": {**ALL, "modify": False}}) as m:
+        def work():
+            for i in range(3000):
+                try:
+                    os.truncate("a", i)
+                except PermissionError:
+                    pass
+                try:
+                    write(f"a/{i}", "")
+                except NotADirectoryError:
+                    pass
+            return True
+        assert m.guest(work)
+        m.control.sock.settimeout(0.2)
+        try:
+            while True:
+                m.control.send("usage")
+        except TimeoutError:
+            pass
+        assert m.guest(lambda: read("a")) == "a"
+
+
+def test_the_server_may_reach_nothing_else():
+    with Mounted({"a": "a"}, permissions=FREE) as m:
+        assert m.guards["landlock"] >= 1
+        with open(f"/proc/{m.server.pid}/status") as status:
+            rows = dict(line.split(":\t", 1) for line in status.read().splitlines() if ":\t" in line)
+        assert rows["NoNewPrivs"] == "1" and int(rows["CapEff"], 16) == 0 and rows["Uid"].split() == ["12345"] * 4
+        names = sorted(os.readlink(f"/proc/{m.server.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{m.server.pid}/fd") if int(fd) > 2)
+        assert len(names) == 4, names
+
+
+def test_explicit_loading():
+    tree = {"src/a.c": "a", "src/deep/b.c": "b", "src/deep/b.h": "h", "docs/x": "x", "other/y": "y", "top.txt": "t", "whole/q/r": "r"}
+    loading = {"mode": "explicit", "include": ["src/**/*.c", "whole", "{docs,none}/x"]}
+    with Mounted(tree, permissions=FREE, loading=loading) as m:
+        seen = m.guest(lambda: sorted(os.path.join(top, name)[2:] for top, folders, names in os.walk(".") for name in folders + names))
+        assert seen == ["docs", "docs/x", "src", "src/a.c", "src/deep", "src/deep/b.c", "whole", "whole/q", "whole/q/r"], seen
+        m.fails(errno.ENOENT, lambda: read("top.txt"))
+        m.fails(errno.ENOTEMPTY, lambda: (os.unlink("src/deep/b.c"), os.rmdir("src/deep")))
+        m.guest(lambda: write("top.txt", "new"))
+        assert m.summary() == {"src/deep/b.c": "deleted", "top.txt": "modified"}
+    with Mounted(tree, permissions={"default": {**ALL, "modify": False}}, loading=loading) as m:
+        m.fails(errno.EACCES, lambda: write("top.txt", "new"))
+        m.guest(lambda: write("new.txt", "new"))
+
+
+def test_size_bounds():
+    tree = {"a": "x" * 100, "b": "x" * 1000, "d/c": "x" * 100, "d/e": "x" * 100}
+    with Mounted(tree, permissions=FREE, loading={"maxFileSize": 500}) as m:
+        assert sorted(m.guest(lambda: os.listdir("."))) == ["a", "d"]
+        m.fails(errno.ENOENT, lambda: read("b"))
+        assert [(w["path"], w["message"]) for w in m.changes()["warnings"]] == [("b", "larger than maxFileSize")]
+    with Mounted(tree, permissions=FREE, loading={"mode": "eager", "maxTotalSize": 250}) as m:
+        assert [w["path"] for w in m.changes()["warnings"]] == ["b", "d/e"]
+        assert m.guest(lambda: sorted(os.listdir(".") + os.listdir("d"))) == ["a", "c", "d"]
+        m.fails(errno.ENOENT, lambda: read("b"))
+        m.fails(errno.ENOTEMPTY, lambda: (os.unlink("d/c"), os.rmdir("d")))
+        m.guest(lambda: write("b", "new"))
+        assert m.summary()["b"] == "modified"
+    with Mounted(tree, permissions=FREE, loading={"mode": "lazy", "maxTotalSize": 250}) as m:
+        assert m.guest(lambda: read("d/c") + read("d/e") + read("d/c"))
+        m.fails(errno.EFBIG, lambda: read("a"))
+        assert [w["path"] for w in m.changes()["warnings"]] == ["a"]
+
+
+def test_open_files_are_bounded():
+    with Mounted({"a": "a"}, permissions=FREE, limits={"openFiles": 20}) as m:
+        m.fails(errno.ENFILE, lambda: [os.open("a", os.O_RDONLY) for _ in range(30)])
+        assert m.guest(lambda: read("a")) == "a"
+        m.guest(lambda: [write(f"{i}", "x") for i in range(50)])
+        assert m.usage()["handles"] == 0
+
+
+def test_nodes_are_bounded():
+    with Mounted({f"f{i}": "" for i in range(500)}, permissions=FREE, limits={"nodes": 100}) as m:
+        m.fails(errno.ENOMEM, lambda: [os.stat(f"f{i}") for i in range(500)])
+        with open("/proc/sys/vm/drop_caches", "w") as drop:
+            drop.write("2")
+        assert m.guest(lambda: os.stat("f1").st_size) == 0
