@@ -186,7 +186,7 @@ def test_output_is_no_result():
 
 def test_time_runs_out():
     for language, code in programs("spin"):
-        result = call(language, code, "spin", timeout=1.5)
+        result = call(language, code, "spin", timeout=0.8)
         equal((result.status, result.exit_code), ("timeout", 124), (language, result))
 
 
