@@ -253,9 +253,12 @@ module ClocheAgent
       end
 
       def describe(error, filename)
+        tries ||= 0
         Agent.part("errors")
         Errors.describe(error, filename)
       rescue Exception
+        # A signal that came before its handler was put aside raises here, once.
+        retry if (tries += 1) < 3
         # Out of memory or stack, or an exception that fights its own description.
         {"type" => Agent.class_name(error), "message" => "", "stack" => ""}
       end
