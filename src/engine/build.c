@@ -32,14 +32,13 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
 {
         struct build build = {0};
         json_t *options = NULL;
-        char name[64];
+        char name[256];
         int r = opt->build ? json_load_human(opt->build, strlen(opt->build), &options, e) : 0;
 
         if (r < 0)
                 return err_wrap(e, "build");
-        snprintf(name, sizeof(name), "main%.32s", runtime->extension);
         build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(opt->code, opt->code_size ? opt->code_size : strlen(opt->code)),
-                                 "filename", opt->filename ? opt->filename : name, "function",
+                                 "filename", request_filename(opt, runtime, name, sizeof(name)), "function",
                                  opt->function ? json_string(opt->function) : json_null(), "build", options ? options : json_null());
         if (!build.params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code, or the file's or function's name is not UTF-8 text");

@@ -154,6 +154,8 @@ int request_prepare(const struct cloche_prefix_options *opt, const char *functio
 /* Strings for box_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
                     uint32_t *ret_envc, struct cloche_err *e);
+/* What code is called in stacks: its own name, or main.<extension> written to ret. */
+const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
 /* Where the script lies in the box. */
 void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
 

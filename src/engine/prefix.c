@@ -183,15 +183,13 @@ void cloche_prefix_free(cloche_prefix *prefix)
 int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
                    struct template **ret, struct cloche_err *e)
 {
-        char name[64];
+        char name[256];
         const struct cloche_prefix_options program = {
-                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename ? opt->filename : name, .build = opt->build,
-                .globals = opt->globals, .imports = opt->imports,
+                .code = opt->code, .code_size = opt->code_size, .filename = request_filename(opt, runtime, name, sizeof(name)),
+                .build = opt->build, .globals = opt->globals, .imports = opt->imports,
         };
         struct setup *setup;
-        int r;
+        int r = setup_new(engine, &program, 1, opt->function, runtime, &setup, e);
 
-        snprintf(name, sizeof(name), "main%.32s", runtime->extension);
-        r = setup_new(engine, &program, 1, opt->function, runtime, &setup, e);
         return r < 0 ? r : template_prefix(engine, runtime, setup, ret, e);
 }

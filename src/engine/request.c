@@ -136,7 +136,7 @@ int request_check(const struct cloche_run_options *opt, const struct runtime *ru
 
 /* -- building ------------------------------------------------------------------------------------------------- */
 
-static const char *filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size)
+const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size)
 {
         if (opt->filename)
                 snprintf(ret, size, "%s", opt->filename);
@@ -149,7 +149,7 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
 {
         char name[256];
 
-        snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, filename(opt, runtime, name, sizeof(name)));
+        snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, request_filename(opt, runtime, name, sizeof(name)));
 }
 
 /* A value in text form, in the frame's. */
@@ -230,7 +230,7 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
         if (!code)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code is not UTF-8 text");
         if (json_object_set_new(params, "code", code) < 0 || json_object_set_new(params, "language", json_string(runtime->name)) < 0 ||
-            json_object_set_new(params, "filename", json_string(filename(opt, runtime, name, sizeof(name)))) < 0 ||
+            json_object_set_new(params, "filename", json_string(request_filename(opt, runtime, name, sizeof(name)))) < 0 ||
             json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
             json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
