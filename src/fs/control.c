@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "change.h"
 #include "overlay.h"
+#include "place.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -47,6 +47,9 @@ void control_done(struct control *control)
 {
         while (control->first)
                 drop_first(control);
+        while (control->given_count)
+                fd_close(&control->given[--control->given_count]);
+        changes_done(&control->list);
         frame_reader_done(&control->in);
 }
 
@@ -139,21 +142,95 @@ static int find(struct control *control, const json_t *params, struct node **ret
         return r < 0 ? not_found(e, r, given) : 0;
 }
 
+static int read_index(const json_t *params, const char *key, size_t *ret, struct cloche_err *e)
+{
+        const json_t *value = json_object_get(params, key);
+
+        if (!value || json_is_null(value))
+                return 0;
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected a whole number, not negative", key);
+        *ret = (size_t)json_integer_value(value);
+        return 0;
+}
+
+/* All pages are of the list as it was when the first was asked for. */
+static int prepare_list(struct control *control, size_t after, struct cloche_err *e)
+{
+        if (after == 0) {
+                changes_done(&control->list);
+                return changes_collect(control->mount, &control->list, e);
+        }
+        if (!control->listed || after > control->list.count)
+                return err_set(e, CLOCHE_E_STATE, "changes: after %zu there is nothing; the list begins with after 0", after);
+        return 0;
+}
+
+static void add_ledger(json_t *ret, const struct ledger *ledger)
+{
+        json_object_set_new(ret, "denials", ledger_denials_json(ledger));
+        json_object_set_new(ret, "denialsDropped", json_integer((json_int_t)ledger->denials_dropped));
+        json_object_set_new(ret, "warnings", ledger_warnings_json(ledger));
+        json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
+}
+
+/* The first that came and was not taken; -EBADF: none. */
+static int take_given(struct control *control)
+{
+        int fd;
+
+        if (!control->given_count)
+                return -EBADF;
+        fd = control->given[0];
+        memmove(control->given, control->given + 1, --control->given_count * sizeof(fd));
+        return fd;
+}
+
 static int do_changes(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
 {
-        const struct ledger *ledger = &control->mount->ledger;
-        struct changes changes;
-        int r = changes_collect(control->mount, &changes, e);
+        size_t after = 0, limit = SIZE_MAX, end;
+        int r = read_index(params, "after", &after, e);
 
-        (void)params;
         (void)ret_fd;
+        if (r == 0)
+                r = read_index(params, "limit", &limit, e);
+        if (r == 0 && limit == 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "limit: expected one at least");
+        if (r == 0)
+                r = prepare_list(control, after, e);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:o, s:o, s:o, s:I, s:I}", "changes", changes_to_json(&changes), "denials", ledger_denials_json(ledger), "warnings",
-                         ledger_warnings_json(ledger), "denialsDropped", (json_int_t)ledger->denials_dropped, "warningsDropped",
-                         (json_int_t)ledger->warnings_dropped);
-        changes_done(&changes);
+        *ret = json_pack("{s:o, s:I}", "changes", changes_to_json(&control->list, after, limit, &end), "total",
+                         (json_int_t)control->list.count);
+        control->listed = end < control->list.count;
+        json_object_set_new(*ret, "more", json_boolean(control->listed));
+        if (after == 0)
+                add_ledger(*ret, &control->mount->ledger);
+        if (!control->listed)
+                changes_done(&control->list);
         return 0;
+}
+
+static int do_contents(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        (void)params;
+        *ret_fd = fcntl(control->mount->upper.dir_fd, F_DUPFD_CLOEXEC, 0);
+        if (*ret_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "give the contents' directory");
+        *ret = json_object();
+        return 0;
+}
+
+static int do_place(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        const char *kind = json_string_value(json_object_get(params, "kind"));
+        _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? take_given(control) : -EBADF;
+        int r = place(control->mount, params, fd, e);
+
+        (void)ret_fd;
+        if (r == 0)
+                *ret = json_object();
+        return r;
 }
 
 static int do_open(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
@@ -276,6 +353,7 @@ static const struct method {
 } methods[] = {
         {"configure", do_configure, true}, {"changes", do_changes, false}, {"open", do_open, false}, {"origin", do_origin, false},
         {"freeze", do_freeze, false},      {"thaw", do_thaw, false},       {"usage", do_usage, false},
+        {"contents", do_contents, false},  {"place", do_place, false},
 };
 
 static int call(struct control *control, const struct rpc_message *m, json_t **ret, int *ret_fd, struct cloche_err *e)
@@ -334,6 +412,45 @@ static int take_messages(struct control *control)
         return r;
 }
 
+/* The descriptors of one message; -1 when there are more than anybody asked for. */
+static int keep_given(struct control *control, const struct msghdr *msg)
+{
+        const struct cmsghdr *header = CMSG_FIRSTHDR(msg);
+        size_t count = header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS
+                               ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+        bool fits = !(msg->msg_flags & MSG_CTRUNC);
+
+        for (size_t i = 0; i < count; i++) {
+                int fd;
+
+                memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+                if (control->given_count < sizeof(control->given) / sizeof(control->given[0]))
+                        control->given[control->given_count++] = fd;
+                else {
+                        fd_close(&fd);
+                        fits = false;
+                }
+        }
+        return fits ? 0 : -1;
+}
+
+static ssize_t receive(struct control *control, char *at, size_t room)
+{
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int))];
+        } ancillary;
+        struct iovec iov = {at, room};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ancillary.room, .msg_controllen = sizeof(ancillary.room)};
+        ssize_t n = recvmsg(control->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+        if (n > 0 && keep_given(control, &msg) < 0) {
+                errno = EPROTO;
+                return -1;
+        }
+        return n;
+}
+
 int control_serve(struct control *control)
 {
         size_t room;
@@ -347,7 +464,7 @@ int control_serve(struct control *control)
         at = frame_reader_room(&control->in, &room);
         if (!at)
                 return -1;
-        n = recv(control->fd, at, room, MSG_DONTWAIT);
+        n = receive(control, at, room);
         if (n == 0)
                 return -1;
         if (n < 0)

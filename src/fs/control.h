@@ -1,8 +1,9 @@
 /* The control socket: the engine's requests, answered between the guest's, and what is told to it. README.md lists them. Frames of
- * JSON-RPC over a stream socket; a descriptor comes with the bytes of the answer that speaks of it. */
+ * JSON-RPC over a stream socket; a descriptor comes with the bytes of the request or answer that speaks of it. */
 #ifndef CLOCHE_FS_CONTROL_H
 #define CLOCHE_FS_CONTROL_H
 
+#include "change.h"
 #include "mount.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
@@ -13,6 +14,10 @@ struct control {
         int fd;
         struct mount *mount;
         struct frame_reader in;
+        int given[4]; /* descriptors that came, for requests that want one */
+        unsigned given_count;
+        struct changes list; /* of which pages are given */
+        bool listed;         /* there is more of it */
         struct outgoing *first, *last;
         size_t waiting; /* messages not sent yet */
         bool frozen;

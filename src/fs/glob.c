@@ -11,10 +11,23 @@
 
 #define SEGMENTS_MAX 512
 
+enum segment_kind {
+        SEGMENT_ANY_DEPTH, /* "**" */
+        SEGMENT_PLAIN,     /* without special characters */
+        SEGMENT_ENDING,    /* "*" and then none */
+        SEGMENT_PATTERN,
+};
+
+struct segment {
+        enum segment_kind kind;
+        const char *text; /* terminated; of an ending what is behind the "*" */
+        size_t size;
+};
+
 /* One pattern without braces, cut into segments. */
 struct alternative {
-        char *text; /* segments, each terminated */
-        const char **segments; /* NULL: "**" */
+        char *text; /* what the segments' are in */
+        struct segment *segments;
         size_t count;
         int is_everything; /* the mount itself too */
 };
@@ -133,11 +146,11 @@ static int step(const char **pattern, const char **text)
 }
 
 /* Back to the last "*" is all there ever is to try: an earlier one could give up nothing that this one cannot. */
-static int segment_matches(const char *pattern, const char *text)
+static int characters_match(const char *pattern, const char *text, const char *end)
 {
         const char *star = NULL, *resume = NULL;
 
-        while (*text) {
+        while (text < end) {
                 if (*pattern == '*') {
                         while (*pattern == '*')
                                 pattern++;
@@ -156,50 +169,81 @@ static int segment_matches(const char *pattern, const char *text)
         return !*pattern;
 }
 
+static int segment_matches(const struct segment *s, const char *text, const char *end)
+{
+        size_t size = (size_t)(end - text);
+
+        switch (s->kind) {
+        case SEGMENT_PLAIN:
+                return size == s->size && memcmp(text, s->text, size) == 0;
+        case SEGMENT_ENDING:
+                return size >= s->size && memcmp(end - s->size, s->text, s->size) == 0;
+        case SEGMENT_ANY_DEPTH:
+        case SEGMENT_PATTERN:
+                break;
+        }
+        return characters_match(s->text, text, end);
+}
+
 /* -- many segments -------------------------------------------------------------------------------------------- */
 
-/* The same with segments for characters and "**" for "*". */
-static int segments_match(const struct alternative *a, char *const *path, size_t path_count)
+static const char *segment_end(const char *text)
 {
-        size_t p = 0, t = 0, star = SIZE_MAX, resume = 0;
+        const char *slash = strchr(text, '/');
 
-        while (t < path_count) {
-                if (p < a->count && !a->segments[p]) {
+        return slash ? slash : text + strlen(text);
+}
+
+/* The same with segments for characters and "**" for "*". NULL: the path is at its end. */
+static int segments_match(const struct alternative *a, const char *path)
+{
+        const char *t = path, *resume = NULL, *end;
+        size_t p = 0, star = SIZE_MAX;
+
+        while (t) {
+                end = segment_end(t);
+                if (p < a->count && a->segments[p].kind == SEGMENT_ANY_DEPTH) {
                         star = ++p;
                         resume = t;
-                } else if (p < a->count && segment_matches(a->segments[p], path[t])) {
+                } else if (p < a->count && segment_matches(&a->segments[p], t, end)) {
                         p++;
-                        t++;
+                        t = *end ? end + 1 : NULL;
                 } else if (star != SIZE_MAX) {
                         p = star;
-                        t = ++resume;
+                        end = segment_end(resume);
+                        t = resume = *end ? end + 1 : NULL;
                 } else {
                         return 0;
                 }
         }
-        while (p < a->count && !a->segments[p])
+        while (p < a->count && a->segments[p].kind == SEGMENT_ANY_DEPTH)
                 p++;
         return p == a->count;
 }
 
+/* Most patterns fail at their first or last segment, which takes no walk. */
+static int may_match(const struct alternative *a, const char *path, const char *first_end, const char *last, const char *end)
+{
+        const struct segment *first_segment = &a->segments[0], *last_segment = &a->segments[a->count - 1];
+
+        if (first_segment->kind == SEGMENT_PLAIN && !segment_matches(first_segment, path, first_end))
+                return 0;
+        return (last_segment->kind != SEGMENT_PLAIN && last_segment->kind != SEGMENT_ENDING) || segment_matches(last_segment, last, end);
+}
+
 int glob_matches(const struct glob *glob, const char *path)
 {
-        char copy[GLOB_BYTES_MAX + 1], *segments[SEGMENTS_MAX], *rest = copy;
-        size_t count = 0;
-        int found = 0;
+        const char *end = path + strlen(path), *first_end = segment_end(path), *last = end;
 
-        if (strlen(path) > GLOB_BYTES_MAX)
-                return 0;
-        strcpy(copy, path);
-        for (size_t i = 0; !copy[0] && i < glob->count; i++)
-                found |= glob->alternatives[i].is_everything;
-        while (copy[0] && count < SEGMENTS_MAX && (segments[count] = strsep(&rest, "/")))
-                count++;
-        if (copy[0] && rest)
-                return 0; /* more segments than the kernel's PATH_MAX leaves useful */
-        for (size_t i = 0; count > 0 && !found && i < glob->count; i++)
-                found = segments_match(&glob->alternatives[i], segments, count);
-        return found;
+        while (last > path && last[-1] != '/')
+                last--;
+        for (size_t i = 0; i < glob->count; i++) {
+                const struct alternative *a = &glob->alternatives[i];
+
+                if (!*path ? a->is_everything : a->count && may_match(a, path, first_end, last, end) && segments_match(a, path))
+                        return 1;
+        }
+        return 0;
 }
 
 /* -- braces --------------------------------------------------------------------------------------------------- */
@@ -339,6 +383,19 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
         return 0;
 }
 
+static struct segment classify(const char *text)
+{
+        size_t size = strlen(text);
+
+        if (strcmp(text, "**") == 0)
+                return (struct segment){SEGMENT_ANY_DEPTH, text, size};
+        if (!strpbrk(text, "*?[\\"))
+                return (struct segment){SEGMENT_PLAIN, text, size};
+        if (*text == '*' && !strpbrk(text + 1, "*?[\\"))
+                return (struct segment){SEGMENT_ENDING, text + 1, size - 1};
+        return (struct segment){SEGMENT_PATTERN, text, size};
+}
+
 static int cut(char *text, struct alternative *ret, const char *pattern, struct cloche_err *e)
 {
         size_t count = 1;
@@ -356,11 +413,11 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
                 if (strcmp(segment, "..") == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
                 else if (*segment && strcmp(segment, ".") != 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
-                        ret->segments[ret->count++] = strcmp(segment, "**") == 0 ? NULL : segment;
+                        ret->segments[ret->count++] = classify(segment);
         /* "a/" + "**" is what is below a, and not a itself. */
-        if (ret->count > 0 && !ret->segments[ret->count - 1]) {
+        if (ret->count > 0 && ret->segments[ret->count - 1].kind == SEGMENT_ANY_DEPTH) {
                 ret->is_everything = ret->count == 1;
-                ret->segments[ret->count++] = "*";
+                ret->segments[ret->count++] = classify("*");
         }
         return 0;
 }

@@ -8,6 +8,17 @@
 
 #define TELL_EVERY_NS 10000000u  /* a hundred a second */
 #define TELL_AHEAD_NS 500000000u /* fifty at once */
+#define PATH_BYTES_MAX (4u << 20)
+
+/* NULL: no room for another. */
+static char *keep_path(struct ledger *ledger, const char *path, size_t count, size_t max)
+{
+        size_t size = strlen(path);
+        char *copy = count < max && size <= PATH_BYTES_MAX - ledger->path_bytes ? strdup(path) : NULL;
+
+        ledger->path_bytes += copy ? size : 0;
+        return copy;
+}
 
 int ledger_init(struct ledger *ledger, size_t denials, size_t warnings)
 {
@@ -77,7 +88,7 @@ void ledger_deny(struct ledger *ledger, const char *path, enum rules_action acti
         struct denial *denial = find(ledger, hash, path, action, rule);
 
         if (!denial) {
-                char *copy = ledger->denial_count < ledger->denial_max ? strdup(path) : NULL;
+                char *copy = keep_path(ledger, path, ledger->denial_count, ledger->denial_max);
 
                 if (!copy) {
                         ledger->denials_dropped++;
@@ -98,7 +109,7 @@ void ledger_warn(struct ledger *ledger, const char *path, const char *message)
         for (size_t i = 0; i < ledger->warning_count; i++)
                 if (ledger->warnings[i].message == message && strcmp(ledger->warnings[i].path, path) == 0)
                         return;
-        copy = ledger->warning_count < ledger->warning_max ? strdup(path) : NULL;
+        copy = keep_path(ledger, path, ledger->warning_count, ledger->warning_max);
         if (!copy) {
                 ledger->warnings_dropped++;
                 return;

@@ -25,6 +25,7 @@ struct ledger {
         struct warning *warnings;
         size_t denial_count, denial_max, warning_count, warning_max;
         uint64_t denials_dropped, warnings_dropped;
+        size_t path_bytes; /* a guest that makes long paths is not to fill the answer */
         /* Called for a denial that is news; NULL: nobody listens. */
         void (*tell)(void *argument, const struct denial *denial);
         void *argument;

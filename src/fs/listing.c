@@ -1,23 +1,13 @@
 #include "listing.h"
 
 #include "base/fd.h"
+#include "overlay.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #define BYTES_MAX (256u << 20) /* of all listings that are open at once */
-#define READ_SIZE 65536
-
-struct entry { /* linux_dirent64 */
-        uint64_t ino;
-        int64_t offset;
-        unsigned short size;
-        unsigned char kind;
-        char name[];
-};
 
 static int grow(void **data, size_t *room, size_t need, size_t item)
 {
@@ -55,29 +45,12 @@ static int add(struct mount *mount, struct listing *listing, const char *name, u
         return 0;
 }
 
-typedef int (*visit_entry)(void *argument, const char *name, unsigned char kind);
-
-static int each_of_host(int fd, visit_entry visit, void *argument)
+static int open_host(struct mount *mount, struct node *directory)
 {
-        _Alignas(struct entry) char buffer[READ_SIZE];
-        long n;
+        int fd = directory_find(&mount->directories, directory);
 
-        while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
-                for (long at = 0; at < n;) {
-                        const struct entry *entry = (const struct entry *)(buffer + at);
-                        int r = strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0 ? 0 : visit(argument, entry->name, entry->kind);
-
-                        if (r < 0)
-                                return r;
-                        at += entry->size;
-                }
-        return n < 0 ? -errno : 0;
-}
-
-static int open_host(struct mount *mount, const struct node *directory)
-{
-        const char *path = node_lower_path(directory, mount->lower_path);
-        int fd = path ? lower_open(&mount->lower, path, O_RDONLY | O_DIRECTORY) : -ENAMETOOLONG;
+        if (fd >= 0)
+                fd = lower_open_in(fd, "", O_RDONLY | O_DIRECTORY);
 
         /* The guest goes on in what is left of a directory that the host took away. */
         return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR ? -ESTALE : fd;
@@ -95,6 +68,8 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
 
         const struct name *name = tree_find(&merge->mount->tree, merge->directory, text);
 
+        if (overlay_reserves(merge->mount, merge->directory, text))
+                return 0;
         /* What the guest has changed is added by itself. */
         return !name || (name->node && !node_is_changed(name->node)) ? add(merge->mount, merge->listing, text, kind) : 0;
 }
@@ -102,7 +77,6 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
 int listing_read(struct mount *mount, struct node *directory, struct listing *ret)
 {
         struct merge merge = {mount, directory, ret};
-        struct stat st;
         int r = 0;
 
         *ret = (struct listing){.dir_fd = -EBADF};
@@ -111,11 +85,9 @@ int listing_read(struct mount *mount, struct node *directory, struct listing *re
 
                 if (fd < 0 && fd != -ESTALE)
                         return fd;
-                if (fd >= 0 && fstat(fd, &st) == 0)
-                        ret->dev = st.st_dev;
                 ret->dir_fd = fd < 0 ? -EBADF : fd;
                 if (fd >= 0)
-                        r = each_of_host(fd, merge_entry, &merge);
+                        r = lower_each(fd, merge_entry, &merge);
         }
         for (const struct name *name = directory->entries; r == 0 && name; name = name->entry_next)
                 if (name->node && node_is_changed(name->node))
@@ -140,7 +112,7 @@ static int is_gone(void *argument, const char *text, unsigned char kind)
         const struct name *name = tree_find(&merge->mount->tree, merge->directory, text);
 
         (void)kind;
-        return name && name->gone ? 0 : -ENOTEMPTY;
+        return name && (name->gone || name->placed) ? 0 : -ENOTEMPTY;
 }
 
 int listing_check_empty(struct mount *mount, struct node *directory)
@@ -156,5 +128,5 @@ int listing_check_empty(struct mount *mount, struct node *directory)
         fd = open_host(mount, directory);
         if (fd < 0)
                 return fd == -ESTALE ? 0 : fd;
-        return each_of_host(fd, is_gone, &merge);
+        return lower_each(fd, is_gone, &merge);
 }

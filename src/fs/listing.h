@@ -10,7 +10,6 @@ struct listing {
         uint32_t *at; /* where each begins */
         size_t count, at_room;
         int dir_fd; /* the host's, -EBADF: the guest alone has it */
-        dev_t dev;  /* its */
 };
 
 /* 0 or -errno; "." and ".." are not among them. */

@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
-static int open_piece(int dir_fd, const char *path, int flags)
+int lower_open_in(int dir_fd, const char *path, int flags)
 {
         struct open_how how = {
                 .flags = (uint64_t)(unsigned)flags | O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY),
@@ -45,7 +47,7 @@ int lower_open(const struct lower *lower, const char *path, int flags)
 
                 memcpy(piece, path, front);
                 piece[front] = '\0';
-                fd = open_piece(dir_fd >= 0 ? dir_fd : lower->root_fd, piece, O_PATH | O_DIRECTORY);
+                fd = lower_open_in(dir_fd >= 0 ? dir_fd : lower->root_fd, piece, O_PATH | O_DIRECTORY);
                 if (fd < 0)
                         return fd;
                 fd_close(&dir_fd);
@@ -53,7 +55,7 @@ int lower_open(const struct lower *lower, const char *path, int flags)
                 path += front + 1;
                 size -= front + 1;
         }
-        return open_piece(dir_fd >= 0 ? dir_fd : lower->root_fd, path, flags);
+        return lower_open_in(dir_fd >= 0 ? dir_fd : lower->root_fd, path, flags);
 }
 
 int lower_stat(const struct lower *lower, const char *path, struct stat *ret)
@@ -63,6 +65,61 @@ int lower_stat(const struct lower *lower, const char *path, struct stat *ret)
         if (fd < 0)
                 return fd;
         return fstat(fd, ret) < 0 ? -errno : 0;
+}
+
+static struct timespec timespec_of(struct statx_timestamp t)
+{
+        return (struct timespec){t.tv_sec, t.tv_nsec};
+}
+
+int lower_stat_in(int dir_fd, const char *name, struct stat *ret)
+{
+        struct statx st;
+
+        if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS, &st) < 0)
+                return -errno;
+        if (st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
+                return -EXDEV;
+        *ret = (struct stat){
+                .st_dev = makedev(st.stx_dev_major, st.stx_dev_minor),
+                .st_ino = st.stx_ino,
+                .st_mode = st.stx_mode,
+                .st_nlink = st.stx_nlink,
+                .st_uid = st.stx_uid,
+                .st_gid = st.stx_gid,
+                .st_size = (off_t)st.stx_size,
+                .st_blksize = (blksize_t)st.stx_blksize,
+                .st_blocks = (blkcnt_t)st.stx_blocks,
+                .st_atim = timespec_of(st.stx_atime),
+                .st_mtim = timespec_of(st.stx_mtime),
+                .st_ctim = timespec_of(st.stx_ctime),
+        };
+        return 0;
+}
+
+int lower_open_file_in(int dir_fd, const char *name, struct stat *ret)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        int r = lower_stat_in(dir_fd, name, ret);
+
+        /* Looked at first: opening a device or a pipe may do something, even when nothing is read. */
+        if (r < 0)
+                return r;
+        if (!S_ISREG(ret->st_mode))
+                return -ESTALE;
+        fd = lower_open_in(dir_fd, name, O_RDONLY);
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, ret) < 0)
+                return -errno;
+        return S_ISREG(ret->st_mode) ? TAKE_FD(fd) : -ESTALE;
+}
+
+int lower_read_link_in(int dir_fd, const char *name, char *ret, int size)
+{
+        ssize_t n = readlinkat(dir_fd, name, ret, (size_t)size);
+
+        return n < 0 ? errno == ENOENT || errno == EINVAL ? -ESTALE : -errno : (int)n;
 }
 
 int lower_open_file(const struct lower *lower, const char *path, struct stat *ret)
@@ -92,6 +149,32 @@ int lower_read_link(const struct lower *lower, const char *path, char *ret, int 
                 return fd;
         n = readlinkat(fd, "", ret, (size_t)size);
         return n < 0 ? errno == ENOENT || errno == EINVAL ? -ESTALE : -errno : (int)n;
+}
+
+struct entry { /* linux_dirent64 */
+        uint64_t ino;
+        int64_t offset;
+        unsigned short size;
+        unsigned char kind;
+        char name[];
+};
+
+int lower_each(int fd, lower_visit visit, void *argument)
+{
+        _Alignas(struct entry) char buffer[65536];
+        long n;
+
+        while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+                for (long at = 0; at < n;) {
+                        const struct entry *entry = (const struct entry *)(buffer + at);
+                        bool own = strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0;
+                        int r = own ? 0 : visit(argument, entry->name, entry->kind);
+
+                        if (r)
+                                return r;
+                        at += entry->size;
+                }
+        return n < 0 ? -errno : 0;
 }
 
 static int64_t time_ns(struct timespec t)

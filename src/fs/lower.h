@@ -25,6 +25,16 @@ int lower_open_file(const struct lower *lower, const char *path, struct stat *re
 /* size bytes at most, not terminated; the number or -errno. */
 int lower_read_link(const struct lower *lower, const char *path, char *ret, int size);
 
+/* The same of one name in a directory that is open already, which may be O_PATH. name: one part, neither "." nor "..". */
+int lower_open_in(int dir_fd, const char *name, int flags);
+int lower_stat_in(int dir_fd, const char *name, struct stat *ret);
+int lower_open_file_in(int dir_fd, const char *name, struct stat *ret);
+int lower_read_link_in(int dir_fd, const char *name, char *ret, int size);
+
+typedef int (*lower_visit)(void *argument, const char *name, unsigned char kind);
+/* What is in a directory, without "." and "..", until visit says other than 0: that, or 0, or -errno. */
+int lower_each(int fd, lower_visit visit, void *argument);
+
 void lower_identify(const struct stat *st, struct lower_identity *ret);
 int lower_same(const struct lower_identity *a, const struct lower_identity *b);
 

@@ -6,6 +6,7 @@
  * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). It ends
  * with the control socket or the connection. */
 #include "control.h"
+#include "filter.h"
 #include "overlay.h"
 #include "session.h"
 
@@ -26,7 +27,8 @@
 #include <sys/syscall.h>
 
 enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, FD_END };
-#define SPARE_FDS 32 /* beside those the guest has open */
+#define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside those the guest has open */
+#define KEEP_S 1.0                        /* a directory's descriptor */
 
 static struct mount mount;
 
@@ -102,15 +104,27 @@ static int restrict_files(int *ret_abi, struct cloche_err *e)
         return r;
 }
 
+/* Last, for it forbids Landlock and limits, too. */
+static int restrict_calls(bool *ret_restricted, struct cloche_err *e)
+{
+        int r = filter_enter(e);
+
+        *ret_restricted = r == 0;
+        return r == -CLOCHE_E_GUARD_MISSING && mount.settings.seccomp_optional ? 0 : r;
+}
+
 static int prepare(const json_t *params, struct cloche_err *e)
 {
         uint64_t seed[2];
+        double keep_s;
         int r = settings_load(params, &mount.settings, e);
 
         if (r == 0)
                 r = loading_new(&mount.settings, &mount.loading, e);
         if (r < 0)
                 return r;
+        keep_s = mount.settings.cache_s < KEEP_S ? mount.settings.cache_s : KEEP_S;
+        directories_init(&mount.directories, &mount.lower, (uint64_t)(keep_s * 1e9), mount.lower_path);
         mount.upper.bytes_max = mount.settings.upper_bytes;
         if (getrandom(seed, sizeof(seed), 0) != sizeof(seed) || tree_init(&mount.tree, &mount.settings.tree, seed) < 0 ||
             ledger_init(&mount.ledger, mount.settings.denials, mount.settings.warnings) < 0 ||
@@ -127,9 +141,12 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
 {
         struct control *control = argument;
         int abi = 0, r = prepare(params, e);
+        bool filtered = false;
 
         if (r == 0)
                 r = restrict_files(&abi, e);
+        if (r == 0)
+                r = restrict_calls(&filtered, e);
         if (r < 0)
                 return r;
         mount.tree.root->ino = mount.tree.root->st.st_ino;
@@ -138,7 +155,7 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
-        *ret = json_pack("{s:i, s:b}", "landlock", abi, "passthrough", 0);
+        *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", 0);
         return 0;
 }
 

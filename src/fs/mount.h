@@ -2,6 +2,7 @@
 #ifndef CLOCHE_FS_MOUNT_H
 #define CLOCHE_FS_MOUNT_H
 
+#include "directory.h"
 #include "ledger.h"
 #include "loading.h"
 #include "lower.h"
@@ -14,6 +15,7 @@ struct fuse_session;
 struct mount {
         struct settings settings;
         struct lower lower;
+        struct directories directories;
         struct upper upper;
         struct tree tree;
         struct ledger ledger;
@@ -21,6 +23,8 @@ struct mount {
         struct fuse_session *session;
         size_t open_handles, listing_bytes;
         uint64_t loaded_bytes; /* of maxTotalSize */
+        uint64_t lists;        /* of changes, made so far */
+        bool placed;           /* the caller has put something over it */
         char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch: of one call each */
 };
 

@@ -133,6 +133,7 @@ static void free_name(struct tree *tree, struct name *name)
         parent->entry_count--;
         parent->members--;
         tree->name_count--;
+        free(name->covered);
         free(name);
 }
 
@@ -288,6 +289,8 @@ void tree_take(struct tree *tree, struct name *name)
         struct node *node = name->node;
 
         if (name_is_home(name, node) && !name->gone) {
+                if (!node->own)
+                        lower_identify(&node->st, &node->copied);
                 name->gone = node;
                 node->pins++;
                 tree->changed_count++;
@@ -303,7 +306,7 @@ void tree_drop(struct name *name)
 
 void tree_settle_name(struct tree *tree, struct name *name)
 {
-        if (!name->node && !name->gone && !name->left_out)
+        if (!name->node && !name->gone && !name->left_out && !name->placed)
                 free_name(tree, name);
 }
 
@@ -363,6 +366,7 @@ void tree_done(struct tree *tree)
         for (size_t i = 0; tree->table && i < tree->table_size; i++)
                 for (struct name *name = tree->table[i], *next; name; name = next) {
                         next = name->hash_next;
+                        free(name->covered);
                         free(name);
                 }
         if (tree->root)

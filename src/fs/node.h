@@ -2,7 +2,8 @@
  * of the host and changed; only what the kernel knows of or the guest changed is held in memory, all else is looked up again.
  *
  * A name stands in the table when it has a node, or when the host's entry of that name is not to be seen: removed or moved away
- * by the guest (gone holds the node that was there), or left out. Pure but for memory: no system calls. */
+ * by the guest (gone holds the node that was there), left out, or covered by what the caller placed there. Pure but for memory: no
+ * system calls. */
 #ifndef CLOCHE_FS_NODE_H
 #define CLOCHE_FS_NODE_H
 
@@ -22,8 +23,10 @@ struct name {
         struct node *parent;
         struct node *node; /* NULL: nothing is there */
         struct node *gone; /* held; NULL: the host's entry, if there is one, is not hidden by the guest */
+        struct lower_identity *covered; /* what the host had here, left out, when the guest put something in its place */
         uint64_t hash;
         bool left_out;     /* the host's entry is there and not shown */
+        bool placed;       /* the caller put something here; what the host has is never shown */
         bool made_virtual; /* node came here without the right to */
         bool gone_virtual;
         uint16_t size;
@@ -49,6 +52,8 @@ struct node {
 
         uint64_t lookups; /* the kernel's references */
         unsigned handles, making, members, pins;
+        unsigned short kept; /* where directory.c may have its descriptor */
+        enum folding { FOLDING_UNKNOWN, FOLDING_NONE, FOLDING_SUSPECTED } folding; /* does the host find its names by other spellings? */
         struct name *names;
         unsigned name_count;
 
@@ -58,17 +63,20 @@ struct node {
         char *lower_name;
         struct stat st;              /* as last seen */
         struct lower_identity shown; /* what the kernel's cache holds pages of */
-        struct lower_identity copied; /* when the guest first changed it */
+        struct lower_identity copied; /* when the guest first changed it: wrote, renamed or removed it */
 
         /* The guest's. */
         bool own;     /* attributes are these, no longer the host's */
         bool set;     /* mode or times were given by the guest */
         bool written; /* contents were */
         bool is_virtual, stale, loaded;
+        bool nameless; /* made without a name (O_TMPFILE) and not given one so far */
         bool stored;  /* small contents were handed to the kernel's cache */
+        struct name *placed_at; /* the caller put it there; NULL: it is none of the caller's */
         struct attributes attributes;
         uint64_t content; /* in upper; 0: none */
         char *target;     /* of a symbolic link of the guest */
+        uint64_t listed;  /* with the list of changes of that number: a directory of the caller that something to be synced is in */
         struct xattr *xattrs;
 
         struct name *entries; /* of a directory */
@@ -107,10 +115,10 @@ struct node *tree_new_node(struct tree *tree, mode_t kind);
 struct node *tree_new_lower_node(struct tree *tree, struct node *parent, const char *name, const struct stat *st);
 
 struct name *tree_find(const struct tree *tree, const struct node *parent, const char *name);
-/* A name with neither node nor gone is dropped by tree_settle_name(). NULL with no memory. */
+/* A name that neither has a node nor hides anything is dropped by tree_settle_name(). NULL with no memory. */
 struct name *tree_make_name(struct tree *tree, struct node *parent, const char *name);
 void tree_put(struct tree *tree, struct name *name, struct node *node);
-/* Take the node from its name. When the host has it there, it is remembered as gone. */
+/* Take the node from its name. When the host has it there, it is remembered as gone, and as what. */
 void tree_take(struct tree *tree, struct name *name);
 /* The same when the host took it away: nothing is remembered. */
 void tree_drop(struct name *name);

@@ -97,8 +97,7 @@ static struct node *look_at(struct mount *mount, const struct open_listing *open
         struct node *node;
         struct stat st;
         /* Of another file system mounted there the lookup has something to say. */
-        bool known = open->listing.dir_fd >= 0 && fstatat(open->listing.dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                     st.st_dev == open->listing.dev;
+        bool known = open->listing.dir_fd >= 0 && lower_stat_in(open->listing.dir_fd, name, &st) == 0;
 
         if (overlay_lookup(mount, open->directory, name, known ? &st : NULL, &node) < 0)
                 return NULL;

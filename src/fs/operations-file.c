@@ -50,6 +50,15 @@ void handle_free(struct mount *mount, struct handle *handle)
         overlay_settle(mount, node);
 }
 
+/* Has the host still what the kernel's cache has pages of? */
+static bool is_shown(const struct node *node)
+{
+        struct lower_identity now;
+
+        lower_identify(&node->st, &now);
+        return lower_same(&now, &node->shown);
+}
+
 /* The descriptor of the contents as they are now: another handle may have copied them up. */
 static int handle_file(struct mount *mount, struct handle *handle)
 {
@@ -60,8 +69,13 @@ static int handle_file(struct mount *mount, struct handle *handle)
         fd = overlay_open_contents(mount, handle->node, handle->node->content ? O_RDWR : O_RDONLY);
         if (fd < 0)
                 return fd;
+        if (handle->unopened && !handle->node->content && !is_shown(handle->node)) {
+                close(fd);
+                return -ESTALE;
+        }
         fd_close(&handle->fd);
         handle->fd = fd;
+        handle->unopened = false;
         handle->content = handle->node->content;
         return fd;
 }
@@ -97,19 +111,16 @@ static int load(struct mount *mount, struct node *node)
 /* Has the kernel pages of these very contents? Then it may keep them. */
 static void judge_cache(struct mount *mount, struct node *node, struct fuse_file_info *fi)
 {
-        struct lower_identity now;
-
         fi->keep_cache = !node->stale;
         if (node->content || !node->has_lower) {
                 node->stale = false;
                 return;
         }
-        lower_identify(&node->st, &now);
-        fi->keep_cache = lower_same(&now, &node->shown) && !node->stale;
+        fi->keep_cache = is_shown(node) && !node->stale;
         node->stale = false;
         if (fi->keep_cache)
                 return;
-        node->shown = now;
+        lower_identify(&node->st, &node->shown);
         node->stored = false;
         /* The size it believes in is out of date as well. Attributes only: pages may be locked by a read we have yet to answer. */
         fuse_lowlevel_notify_inval_inode(mount->session, (fuse_ino_t)(uintptr_t)node, -1, 0);
@@ -132,6 +143,21 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
         data.buf[0].mem = bytes;
         data.buf[0].size = (size_t)n;
         node->stored = fuse_lowlevel_notify_store(mount->session, (fuse_ino_t)(uintptr_t)node, 0, &data, 0) == 0;
+}
+
+/* A file that the kernel has all of in its cache is opened when something is asked of it. */
+static int open_contents(struct mount *mount, struct handle *handle)
+{
+        struct node *node = handle->node;
+        int r;
+
+        if (!node->stored || node->own || node->content || handle->drop)
+                return handle_file(mount, handle);
+        r = overlay_refresh(mount, node);
+        if (r < 0)
+                return r;
+        handle->unopened = is_shown(node);
+        return handle->unopened ? 0 : handle_file(mount, handle);
 }
 
 static int open_judged(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle *handle)
@@ -158,7 +184,7 @@ static int open_judged(struct mount *mount, struct node *node, struct fuse_file_
                 return r;
         /* What is thrown away must not stay in the kernel's cache. */
         fi->direct_io = handle->drop;
-        r = reads ? handle_file(mount, handle) : 0;
+        r = reads ? open_contents(mount, handle) : 0;
         if (r < 0)
                 return r;
         judge_cache(mount, node, fi);
@@ -192,6 +218,25 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         (void)ino;
         handle_free(mount_of(req), handle_of(fi));
         fuse_reply_err(req, 0);
+}
+
+/* Nothing comes of it before it is given a name, which asks for the right to create that. */
+static int create_nameless(struct mount *mount, mode_t mode, struct fuse_file_info *fi, struct handle **ret)
+{
+        struct node *node = overlay_has_room(mount) < 0 ? NULL : make_node(mount, S_IFREG | mode);
+        int r = node ? overlay_copy_up(mount, node, 0) : -ENOSPC;
+
+        if (r == 0)
+                r = handle_new(mount, node, fi, ret);
+        if (r < 0) {
+                if (node)
+                        overlay_settle(mount, node);
+                return r;
+        }
+        node->nameless = (*ret)->made = true;
+        node->making++;
+        fi->keep_cache = 1;
+        return 0;
 }
 
 static int create(struct mount *mount, struct node *parent, const char *name, mode_t mode, struct fuse_file_info *fi,
@@ -236,7 +281,8 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
         struct mount *mount = mount_of(req);
         struct fuse_entry_param entry;
         struct handle *handle = NULL;
-        int r = create(mount, node_of(req, parent), name, mode & 0777, fi, &handle);
+        int r = (fi->flags & O_TMPFILE) == O_TMPFILE ? create_nameless(mount, mode & 0777, fi, &handle)
+                                        : create(mount, node_of(req, parent), name, mode & 0777, fi, &handle);
 
         if (r < 0) {
                 fuse_reply_err(req, -r);

@@ -11,6 +11,7 @@ struct handle {
         struct node *node;
         int fd;
         uint64_t content; /* of which fd is; 0: the host's */
+        bool unopened;    /* what the kernel has in its cache will do */
         bool drop;        /* what is written is thrown away */
         bool denied;      /* modifying was refused and recorded when it was opened */
         bool made;        /* by the open that made the file: it may be filled, whatever the rules say of changing it */

@@ -119,7 +119,10 @@ static int judge_entry(struct subtree *t, struct node *parent, const char *text,
         if (r == 0)
                 r = extend(t->to, &t->to_size, text);
         if (r == 0) {
-                judge(t, t->from, RULES_DELETE);
+                const struct name *name = tree_find(&t->mount->tree, parent, text);
+
+                if (!name || (!name->placed && !(name->node && name->node->placed_at)))
+                        judge(t, t->from, RULES_DELETE);
                 judge(t, t->to, RULES_CREATE);
         }
         /* 0 is DT_UNKNOWN; 4 is DT_DIR. */
@@ -188,6 +191,9 @@ static int judge_rename(struct mount *mount, const struct name *from, struct nod
         else
                 permit = permit_worse(permit, permit_name(mount, parent, text,
                                                           overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
+        /* What the caller placed is never synced, nor what takes its place. */
+        if (from->node->placed_at || (over && over->placed))
+                permit = permit_worse(permit, PERMIT_VIRTUAL);
         *ret = permit;
         if (permit == PERMIT_NO || from->node->kind != S_IFDIR)
                 return 0;
@@ -236,7 +242,8 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
         }
         tree_take(&mount->tree, from);
         from->gone_virtual |= is_virtual && from->gone == node;
-        to->left_out |= hidden;
+        if (hidden)
+                overlay_cover(mount, to);
         to->made_virtual = is_virtual;
         tree_put(&mount->tree, to, node);
         overlay_touch(from->parent, true);
@@ -248,6 +255,77 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
         return 0;
 }
 
+/* Room for what a rename changes, where the verdict lets it go on. As go_on(). */
+static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum permit permit)
+{
+        int r = go_on(permit);
+
+        if (r <= 0)
+                return r;
+        r = overlay_has_room(mount);
+        if (r == 0)
+                r = overlay_own(mount, parent);
+        if (r == 0)
+                r = overlay_own(mount, new_parent);
+        return r < 0 ? r : 1;
+}
+
+/* Each leaves its place and comes where something is. */
+static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other, enum permit *ret)
+{
+        enum permit permit = PERMIT_YES, back = PERMIT_YES;
+        int r = judge_rename(mount, one, other->parent, other->bytes, other, &permit);
+
+        if (r == 0 && permit != PERMIT_NO)
+                r = judge_rename(mount, other, one->parent, one->bytes, one, &back);
+        *ret = permit_worse(permit, back);
+        return r;
+}
+
+static void trade(struct mount *mount, struct name *one, struct name *other, bool is_virtual)
+{
+        struct node *first = one->node, *second = other->node;
+
+        is_virtual |= name_is_in_virtual(one) || name_is_in_virtual(other);
+        first->pins++;
+        second->pins++;
+        tree_take(&mount->tree, one);
+        one->gone_virtual |= is_virtual && one->gone == first;
+        tree_take(&mount->tree, other);
+        other->gone_virtual |= is_virtual && other->gone == second;
+        one->made_virtual = other->made_virtual = is_virtual;
+        tree_put(&mount->tree, one, second);
+        tree_put(&mount->tree, other, first);
+        overlay_touch(one->parent, true);
+        overlay_touch(other->parent, true);
+        first->pins--;
+        second->pins--;
+        if (first->kind == S_IFDIR || second->kind == S_IFDIR)
+                mount->tree.epoch++;
+}
+
+static int exchange_names(struct mount *mount, struct node *parent, const char *text, struct node *new_parent, const char *new_text)
+{
+        struct name *one = NULL, *other = NULL;
+        enum permit permit = PERMIT_NO;
+        int r = find(mount, parent, text, &one);
+
+        if (r == 0)
+                r = find(mount, new_parent, new_text, &other);
+        if (r == 0 && one->node == other->node)
+                return 0;
+        if (r == 0 && (is_above(one->node, new_parent) || is_above(other->node, parent)))
+                r = -EINVAL;
+        if (r == 0)
+                r = judge_exchange(mount, one, other, &permit);
+        if (r == 0)
+                r = prepare_move(mount, parent, new_parent, permit);
+        if (r <= 0)
+                return r;
+        trade(mount, one, other, permit == PERMIT_VIRTUAL);
+        return 0;
+}
+
 static int rename_name(struct mount *mount, struct node *parent, const char *text, struct node *new_parent, const char *new_text,
                        unsigned flags)
 {
@@ -255,10 +333,15 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
         enum permit permit = PERMIT_NO;
         int r = flags & ~(unsigned)RENAME_NOREPLACE ? -EINVAL : strlen(new_text) > NODE_NAME_MAX ? -ENAMETOOLONG : 0;
 
+        if (flags == RENAME_EXCHANGE)
+                return exchange_names(mount, parent, text, new_parent, new_text);
+
         if (r == 0)
                 r = find(mount, parent, text, &from);
         if (r == 0 && parent == new_parent && strcmp(text, new_text) == 0)
                 return 0;
+        if (r == 0 && overlay_reserves(mount, new_parent, new_text))
+                r = -EACCES;
         if (r == 0)
                 r = find(mount, new_parent, new_text, &over);
         if (r == -ENOENT && from)
@@ -271,18 +354,9 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
                 r = check_over(mount, from->node, over, flags);
         if (r == 0)
                 r = judge_rename(mount, from, new_parent, new_text, over, &permit);
-        if (r < 0)
-                return r;
-        r = go_on(permit);
-        if (r > 0)
-                r = overlay_has_room(mount);
-        else
-                return r;
         if (r == 0)
-                r = overlay_own(mount, parent);
-        if (r == 0)
-                r = overlay_own(mount, new_parent);
-        return r < 0 ? r : move(mount, from, new_parent, new_text, permit == PERMIT_VIRTUAL);
+                r = prepare_move(mount, parent, new_parent, permit);
+        return r <= 0 ? r : move(mount, from, new_parent, new_text, permit == PERMIT_VIRTUAL);
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name, unsigned flags)

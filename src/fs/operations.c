@@ -93,6 +93,8 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
                 return -ENAMETOOLONG;
         if (parent != mount->tree.root && !parent->name_count)
                 return -ENOENT;
+        if (overlay_reserves(mount, parent, name))
+                return -EACCES;
         r = overlay_lookup(mount, parent, name, NULL, &there);
         if (r == 0) {
                 overlay_settle(mount, there);
@@ -130,7 +132,8 @@ int put_new(struct mount *mount, struct node *parent, const char *text, struct n
                 overlay_settle(mount, node);
                 return r < 0 ? r : -ENOMEM;
         }
-        name->left_out |= hidden;
+        if (hidden)
+                overlay_cover(mount, name);
         name->made_virtual = is_virtual;
         tree_put(&mount->tree, name, node);
         overlay_touch(parent, true);
@@ -305,7 +308,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         struct node *node = node_of(req, ino), *directory = node_of(req, new_parent);
         bool is_virtual = false;
         /* A second name must not be a way to contents the first one denies. */
-        int r = !node->name_count ? -ENOENT : go_on(permit_node(mount, node, RULES_READ));
+        int r = !node->name_count && !node->nameless ? -ENOENT : node->nameless ? 1 : go_on(permit_node(mount, node, RULES_READ));
 
         if (r > 0)
                 r = may_make(mount, directory, name, &is_virtual);
@@ -324,6 +327,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
                 fuse_reply_err(req, -r);
                 return;
         }
+        node->nameless = false;
         overlay_touch(node, false);
         reply_entry(req, mount, node, true);
 }

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "permit.h"
+#include "reserved.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,24 +15,24 @@
 /* -- looking -------------------------------------------------------------------------------------------------- */
 
 /* What the host has there and the guest may know of. */
-static int look(struct mount *mount, const struct node *parent, const char *name, const struct stat *known, struct stat *ret)
+static int look(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct stat *ret)
 {
         const char *path, *why;
         int r = 0;
 
         if (!parent->has_lower)
                 return -ENOENT;
-        if (known && !loading_looks(mount->loading)) {
-                *ret = *known;
-                return 0;
-        }
-        path = node_child_lower_path(parent, name, mount->lower_path);
-        if (!path)
-                return -ENAMETOOLONG;
         if (known)
                 *ret = *known;
         else
-                r = lower_stat(&mount->lower, path, ret);
+                r = directory_stat(&mount->directories, parent, name, ret);
+        if (r == 0 && !known && !directory_spells(&mount->directories, parent, name, ret))
+                r = -ENOENT;
+        if (r == 0 && !loading_looks(mount->loading))
+                return 0;
+        path = node_child_lower_path(parent, name, mount->lower_path);
+        if (!path)
+                return -ENAMETOOLONG;
         if (r == -EXDEV)
                 ledger_warn(&mount->ledger, path, "another file system is mounted there");
         /* Whatever the host has put in the way: the path leads to nothing. */
@@ -43,6 +44,11 @@ static int look(struct mount *mount, const struct node *parent, const char *name
                         ledger_warn(&mount->ledger, path, why);
         }
         return r;
+}
+
+bool overlay_reserves(const struct mount *mount, const struct node *parent, const char *name)
+{
+        return parent == mount->tree.root && strcmp(name, RESERVED_NAME) == 0;
 }
 
 bool overlay_hides(struct mount *mount, const struct node *parent, const char *text)
@@ -57,6 +63,19 @@ bool overlay_hides(struct mount *mount, const struct node *parent, const char *t
                 return false;
         path = node_child_lower_path(parent, text, mount->lower_path);
         return path && lower_stat(&mount->lower, path, &st) == 0;
+}
+
+void overlay_cover(struct mount *mount, struct name *name)
+{
+        const char *path = node_child_lower_path(name->parent, name->bytes, mount->lower_path);
+        struct stat st;
+
+        name->left_out = true;
+        if (name->covered || !path || lower_stat(&mount->lower, path, &st) < 0)
+                return;
+        name->covered = malloc(sizeof(*name->covered));
+        if (name->covered)
+                lower_identify(&st, name->covered);
 }
 
 static int enter(struct mount *mount, struct node *parent, const char *text, const struct stat *st, struct node **ret)
@@ -91,6 +110,8 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
         struct stat st;
         int r;
 
+        if (overlay_reserves(mount, parent, text))
+                return -ENOENT;
         if (name && (!name->node || node_is_changed(name->node) || name->node->entry_count)) {
                 *ret = name->node;
                 if (!name->node || node_is_changed(name->node))
@@ -115,15 +136,14 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
 
 int overlay_refresh(struct mount *mount, struct node *node)
 {
-        const char *path;
         struct stat st;
         int r;
 
         /* A directory that something of the guest is in stays, whatever became of the host's. */
         if (node->own || !node->has_lower || node->entry_count)
                 return 0;
-        path = node_lower_path(node, mount->lower_path);
-        r = path ? lower_stat(&mount->lower, path, &st) : -ENAMETOOLONG;
+        r = node->lower_parent ? directory_stat(&mount->directories, node->lower_parent, node->lower_name, &st)
+                               : lower_stat(&mount->lower, "", &st);
         if (r < 0)
                 return r == -ENAMETOOLONG ? r : -ESTALE;
         if ((st.st_mode & S_IFMT) != node->kind)
@@ -168,8 +188,7 @@ void overlay_stat(struct mount *mount, struct node *node, struct stat *ret)
         ret->st_atim = ret->st_mtim = ret->st_ctim = (struct timespec){0};
 }
 
-/* The part of a path up to a slash, or -errno. */
-static int first_part(const char *path, char ret[NODE_NAME_MAX + 1])
+int overlay_first_part(const char *path, char ret[NODE_NAME_MAX + 1])
 {
         size_t size = strcspn(path, "/");
 
@@ -188,7 +207,7 @@ int overlay_walk(struct mount *mount, const char *path, struct node **ret)
         char part[NODE_NAME_MAX + 1];
 
         while (*path) {
-                int size = first_part(path, part), r = size;
+                int size = overlay_first_part(path, part), r = size;
 
                 if (r > 0)
                         r = node->kind == S_IFDIR ? overlay_lookup(mount, node, part, NULL, &next) : -ENOTDIR;
@@ -226,7 +245,8 @@ int overlay_own(struct mount *mount, struct node *node)
                 node->attributes.atime = node->attributes.mtime = node->attributes.ctime;
                 return 0;
         }
-        lower_identify(&node->st, &node->copied);
+        if (node_is_at_home(node)) /* what was moved is known since then */
+                lower_identify(&node->st, &node->copied);
         node->attributes = (struct attributes){
                 .permissions = node->st.st_mode & (node->kind == S_IFDIR ? 01777 : 0777),
                 .size = (uint64_t)node->st.st_size,
@@ -246,10 +266,9 @@ void overlay_touch(struct node *node, bool contents)
 
 static int copy_contents(struct mount *mount, struct node *node, int to_fd, uint64_t keep)
 {
-        const char *path = node_lower_path(node, mount->lower_path);
         struct lower_identity now;
         struct stat st;
-        _cleanup_fd_ int from_fd = path ? lower_open_file(&mount->lower, path, &st) : -ENAMETOOLONG;
+        _cleanup_fd_ int from_fd = directory_open_file(&mount->directories, node->lower_parent, node->lower_name, &st);
 
         if (from_fd < 0)
                 return from_fd;
@@ -268,8 +287,10 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         uint64_t number;
         int r;
 
-        if (node->content)
+        if (node->content) {
+                node->written = true; /* what the caller placed was not so far */
                 return 0;
+        }
         r = overlay_own(mount, node);
         if (r < 0)
                 return r;
@@ -293,14 +314,9 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
 
 int overlay_open_contents(struct mount *mount, struct node *node, int flags)
 {
-        const char *path;
-
         if (node->content)
                 return upper_open(&mount->upper, node->content, flags);
-        if (!node->has_lower)
-                return -ESTALE;
-        path = node_lower_path(node, mount->lower_path);
-        return path ? lower_open_file(&mount->lower, path, &node->st) : -ENAMETOOLONG;
+        return node->has_lower ? directory_open_file(&mount->directories, node->lower_parent, node->lower_name, &node->st) : -ESTALE;
 }
 
 int overlay_truncate(struct mount *mount, struct node *node, uint64_t size)
@@ -389,14 +405,13 @@ static size_t depth_of(const struct node *node)
 int overlay_read_link(struct mount *mount, struct node *node, char *ret, size_t size)
 {
         char raw[PATH_MAX];
-        const char *target = node->target, *path;
+        const char *target = node->target;
         int n;
 
         if (mount->settings.links == LINKS_NONE)
                 return -ELOOP;
         if (!target) {
-                path = node_lower_path(node, mount->lower_path);
-                n = path ? lower_read_link(&mount->lower, path, raw, sizeof(raw) - 1) : -ENAMETOOLONG;
+                n = directory_read_link(&mount->directories, node->lower_parent, node->lower_name, raw, sizeof(raw) - 1);
                 if (n < 0)
                         return n;
                 raw[n] = '\0';
@@ -459,7 +474,7 @@ static int load_entry(struct eager *eager, const char *text)
         struct stat st;
         int r = 0;
 
-        if (before + size + 2 > NODE_PATH_MAX)
+        if (before + size + 2 > NODE_PATH_MAX || (before == 0 && strcmp(text, RESERVED_NAME) == 0))
                 return 0; /* nor can the guest reach it */
         memcpy(eager->path + before, text, size + 1);
         if (lower_stat(&eager->mount->lower, eager->path, &st) < 0)

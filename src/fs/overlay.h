@@ -9,11 +9,17 @@
 int overlay_lookup(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct node **ret);
 /* Has the host something there that is left out? */
 bool overlay_hides(struct mount *mount, const struct node *parent, const char *name);
+/* The guest puts something in the place of what is left out there: what that is now is remembered. */
+void overlay_cover(struct mount *mount, struct name *name);
+/* The name that cloche-sync has for itself? */
+bool overlay_reserves(const struct mount *mount, const struct node *parent, const char *name);
 /* Look again at what the host may have changed; -ESTALE when it is something else now. */
 int overlay_refresh(struct mount *mount, struct node *node);
 /* As stat(2) shows it to the guest. */
 void overlay_stat(struct mount *mount, struct node *node, struct stat *ret);
 
+/* The part of a path up to a slash: its size, or -errno. */
+int overlay_first_part(const char *path, char ret[NODE_NAME_MAX + 1]);
 /* Walk from the root. The caller lets go of the node with overlay_settle(). */
 int overlay_walk(struct mount *mount, const char *path, struct node **ret);
 

@@ -31,7 +31,8 @@ static unsigned compute(struct mount *mount, const struct node *node)
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                rights &= decide(mount, path, NULL);
+                if (!name->placed)
+                        rights &= decide(mount, path, NULL);
         }
         if (node == mount->tree.root)
                 rights = decide(mount, "", NULL);
@@ -43,7 +44,9 @@ static unsigned compute(struct mount *mount, const struct node *node)
 
 unsigned permit_rights(struct mount *mount, struct node *node)
 {
-        if (mount->settings.all_alike)
+        if (node->placed_at)
+                return ~0u;
+        if (mount->settings.all_alike && !(node->names && node->names->placed))
                 return decide(mount, "", NULL);
         if (node->rights_epoch != mount->tree.epoch && (node->names || node == mount->tree.root)) {
                 node->rights = compute(mount, node);
@@ -64,8 +67,11 @@ bool permit_veils(struct mount *mount, struct node *node)
 
 bool permit_veils_name(struct mount *mount, const struct node *parent, const char *name)
 {
+        const struct name *entry = tree_find(&mount->tree, parent, name);
         unsigned rights = decide(mount, mount->settings.all_alike ? "" : node_child_path(parent, name, mount->path), NULL);
 
+        if (entry && entry->node)
+                return permit_veils(mount, entry->node);
         if (mount->tree.moved && parent->has_lower)
                 rights &= decide(mount, node_child_lower_path(parent, name, mount->lower_path), NULL);
         return (rights & READING) == 0;
@@ -99,7 +105,7 @@ static void record_node(struct mount *mount, const struct node *node, enum rules
 
         for (const struct name *name = node->names; name; name = name->same_next) {
                 path = name_path(name, mount->path);
-                if (path && !(decide(mount, path, &rule) & 1u << action)) {
+                if (path && !name->placed && !(decide(mount, path, &rule) & 1u << action)) {
                         record(mount, path, action, rule);
                         return;
                 }
@@ -132,8 +138,11 @@ bool permit_path(const struct mount *mount, const char *path, enum rules_action 
 enum permit permit_name(struct mount *mount, const struct node *parent, const char *name, enum rules_action action)
 {
         const char *path = node_child_path(parent, name, mount->path);
+        const struct name *entry = tree_find(&mount->tree, parent, name);
         size_t rule;
 
+        if (entry && entry->placed)
+                return PERMIT_VIRTUAL; /* the caller's place, whatever the guest makes of it */
         if (permit_path(mount, path, action, &rule))
                 return PERMIT_YES;
         if (path)

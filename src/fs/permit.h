@@ -12,7 +12,7 @@ enum permit {
 };
 
 /* On a node, by the path it has now; with several names, what all of them allow. What the host has under a path that denies
- * reading or listing stays unreadable wherever it is moved. */
+ * reading or listing stays unreadable wherever it is moved. What the caller placed is free. */
 enum permit permit_node(struct mount *mount, struct node *node, enum rules_action action);
 /* On a name, whether something is there or not. */
 enum permit permit_name(struct mount *mount, const struct node *parent, const char *name, enum rules_action action);

@@ -14,6 +14,7 @@
 #define BUFFER_SIZE ((1u << 20) + 65536) /* a write of the greatest size, and what is before it */
 #define HELD_MAX (64u << 20)             /* bytes of requests that wait for a thaw; then no more are read */
 #define SPIN_NS 100000u      /* asked again at once for so long after a request: waking up takes longer than most requests */
+#define TAKEN_NS 20000u     /* asking takes one: somebody else had the processor meanwhile */
 #define LUCK_MAX 8          /* so many vain askings are forgiven */
 #define REST 512            /* requests without, when it was in vain: the guest thinks, or has the same processor */
 #define ROUND 64            /* requests of the kernel before the engine has a turn */
@@ -141,10 +142,13 @@ static bool interrupt_held(struct session *s, const struct fuse_in_header *heade
 
 static void process(struct session *s, char *request, size_t size)
 {
-        const struct fuse_in_header *header = (const void *)request;
+        struct fuse_in_header *header = (void *)request;
         struct fuse_buf buf = {.mem = request, .size = size};
 
         note_init(header);
+        /* libfuse 3.14 does not know it; the request is the same but for its name ("/") and O_TMPFILE among its flags. */
+        if (header->opcode == FUSE_TMPFILE)
+                header->opcode = FUSE_CREATE;
         if (s->first && interrupt_held(s, header))
                 return;
         if (s->control->frozen && operations_change(request, size) && hold(s, request, size) == 0)
@@ -180,17 +184,22 @@ static int take_request(struct session *s)
 /* Asks for a while. As take_request(). */
 static int take_soon(struct session *s)
 {
-        uint64_t until;
+        uint64_t now, last, until;
         int r;
 
         if (s->rest > 0) {
                 s->rest--;
                 return 0;
         }
-        until = clock_now_ns() + SPIN_NS;
+        now = clock_now_ns();
+        until = now + SPIN_NS;
         do {
+                last = now;
                 r = take_request(s);
-        } while (r == 0 && clock_now_ns() < until);
+                now = clock_now_ns();
+        } while (r == 0 && now < until && now - last < TAKEN_NS);
+        if (r == 0 && now - last >= TAKEN_NS)
+                s->luck = 0; /* others want the processor: who waits asleep is woken before them */
         if (r > 0)
                 s->luck += s->luck < LUCK_MAX;
         else if (--s->luck < 0) {

@@ -141,9 +141,13 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
         json_t *name;
 
         json_array_foreach((json_t *)optional, i, name) {
-                if (!json_is_string(name) || strcmp(json_string_value(name), "landlock") != 0)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: the one guard here is landlock");
-                s->landlock_optional = true;
+                bool landlock = json_is_string(name) && strcmp(json_string_value(name), "landlock") == 0;
+                bool seccomp = json_is_string(name) && strcmp(json_string_value(name), "seccomp") == 0;
+
+                if (!landlock && !seccomp)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: the guards here are landlock and seccomp");
+                s->landlock_optional |= landlock;
+                s->seccomp_optional |= seccomp;
         }
         return 0;
 }

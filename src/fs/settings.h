@@ -24,7 +24,7 @@ struct settings {
         struct tree_limits tree;
         size_t open_files, denials, warnings;
         uint64_t upper_bytes;
-        bool landlock_optional;
+        bool landlock_optional, seccomp_optional;
 };
 
 /* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */

@@ -12,18 +12,19 @@
 
 #define COPY_SIZE (16u << 20)
 
-static void file_name(uint64_t number, char ret[17])
+void upper_name(uint64_t number, char ret[UPPER_NAME_SIZE])
 {
-        snprintf(ret, 17, "%" PRIx64, number);
+        snprintf(ret, UPPER_NAME_SIZE, "%" PRIx64, number);
 }
 
 int upper_create(struct upper *upper, uint64_t *ret_number)
 {
-        char name[17];
+        char name[UPPER_NAME_SIZE];
         int fd;
 
-        file_name(upper->last + 1, name);
-        fd = openat(upper->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        upper_name(upper->last + 1, name);
+        /* To be read by who syncs it, who need not be us; the directory is reached by descriptor alone. */
+        fd = openat(upper->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 return -errno;
         *ret_number = ++upper->last;
@@ -32,10 +33,10 @@ int upper_create(struct upper *upper, uint64_t *ret_number)
 
 int upper_open(const struct upper *upper, uint64_t number, int flags)
 {
-        char name[17];
+        char name[UPPER_NAME_SIZE];
         int fd;
 
-        file_name(number, name);
+        upper_name(number, name);
         fd = openat(upper->dir_fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 ? -errno : fd;
 }
@@ -44,10 +45,10 @@ int upper_open(const struct upper *upper, uint64_t number, int flags)
 void upper_remove(struct upper *upper, uint64_t number)
 {
         struct stat st;
-        char name[17];
+        char name[UPPER_NAME_SIZE];
         uint64_t taken;
 
-        file_name(number, name);
+        upper_name(number, name);
         if (fstatat(upper->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return;
         taken = (uint64_t)st.st_blocks * 512;

@@ -11,6 +11,11 @@ struct upper {
         uint64_t bytes_used, bytes_max;
 };
 
+#define UPPER_NAME_SIZE 17
+
+/* How the file of a number is called. */
+void upper_name(uint64_t number, char ret[UPPER_NAME_SIZE]);
+
 /* A new, empty file: its descriptor (reads and writes) or -errno. */
 int upper_create(struct upper *upper, uint64_t *ret_number);
 int upper_open(const struct upper *upper, uint64_t number, int flags);

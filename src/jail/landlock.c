@@ -15,8 +15,11 @@ enum {
         FS_WRITE_FILE = 1 << 1,
         FS_READ_FILE = 1 << 2,
         FS_READ_DIR = 1 << 3,
+        FS_REMOVE_DIR = 1 << 4,
         FS_REMOVE_FILE = 1 << 5,
+        FS_MAKE_DIR = 1 << 7,
         FS_MAKE_REG = 1 << 8,
+        FS_MAKE_SYM = 1 << 12,
         FS_ABI_1 = (1 << 13) - 1,
         FS_REFER = 1 << 13,     /* 2 */
         FS_TRUNCATE = 1 << 14,  /* 3 */
@@ -58,6 +61,8 @@ static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t ha
 
         if (place->writable)
                 attr.allowed |= FS_WRITE_FILE | FS_MAKE_REG | FS_REMOVE_FILE | FS_TRUNCATE;
+        if (place->writable == LANDLOCK_TREE)
+                attr.allowed |= FS_MAKE_DIR | FS_REMOVE_DIR | FS_MAKE_SYM | FS_REFER;
         attr.allowed &= handled;
         return (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attr, 0);
 }

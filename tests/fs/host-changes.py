@@ -46,8 +46,8 @@ def test_a_directory_swapped_for_a_link_leads_nowhere():
             os.rename(d, link)
             os.rename(kept, d)
         def look():
-            seen, until, tries = {}, time.monotonic() + 4, 0
-            while time.monotonic() < until:
+            seen, tries = {}, 0
+            while tries < 3000:
                 for path in ("d/file", "d/sub/file", "d/only-outside"):
                     tries += 1
                     try:
@@ -67,12 +67,12 @@ def test_a_directory_swapped_for_a_link_leads_nowhere():
             return seen, tries
         pid = forever(swap)
         try:
-            seen, tries = m.guest(look)
+            seen, tries = m.guest(look, timeout=100)
         finally:
             stop(pid)
         # A link seen as such is followed by the guest's own kernel, which is outside the mount only in this test: the target
         # exists here. Through the server itself nothing of it may come, so it is asked, too.
-        assert tries > 2000 and seen.get("inside", 0) > 100, (tries, seen)
+        assert seen.get("inside", 0) > 100, (tries, seen)
         m.control.call("usage")
 
 
@@ -90,8 +90,8 @@ def test_the_server_follows_no_link_whoever_asks():
             os.rename(kept, d)
         def look():
             # Links are not followed in this mount at all, so whatever is read was read by the server.
-            seen, until, tries = set(), time.monotonic() + 4, 0
-            while time.monotonic() < until:
+            seen, tries = set(), 0
+            while tries < 3000:
                 tries += 1
                 try:
                     seen.add(read("d/file"))
@@ -101,10 +101,10 @@ def test_the_server_follows_no_link_whoever_asks():
             return seen, tries
         pid = forever(swap)
         try:
-            seen, tries = m.guest(look)
+            seen, tries = m.guest(look, timeout=100)
         finally:
             stop(pid)
-        assert tries > 2000 and "inside" in seen and "OUTSIDE" not in seen, (tries, seen)
+        assert "inside" in seen and "OUTSIDE" not in seen, (tries, seen)
 
 
 def test_guests_racing_each_other():

@@ -57,10 +57,13 @@ class Control:
         self.sock, self.data, self.fds, self.told, self.last = sock, b"", [], [], 0
         sock.settimeout(HANG)
 
-    def send(self, method, params=None):
+    def send(self, method, params=None, fd=None):
         self.last += 1
         text = json.dumps({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params or {}}).encode()
-        self.sock.sendall(struct.pack("<II", len(text) + 4, len(text)) + text)
+        data = struct.pack("<II", len(text) + 4, len(text)) + text
+        if fd is not None:
+            data = data[socket.send_fds(self.sock, [data], [fd]):]
+        self.sock.sendall(data)
         return self.last
 
     def receive(self):
@@ -246,8 +249,26 @@ class Mounted:
 
     # ---- what the engine sees -----------------------------------------------------------------------------------
 
-    def changes(self):
-        return self.control.call("changes")
+    def changes(self, limit=None):
+        """All of it, page by page."""
+        answer = self.control.call("changes", limit=limit)
+        while answer["more"]:
+            page = self.control.call("changes", after=len(answer["changes"]), limit=limit)
+            answer["changes"] += page["changes"]
+            answer["more"] = page["more"]
+        assert len(answer["changes"]) == answer["total"]
+        return answer
+
+    def place(self, path, contents="", **params):
+        """contents: bytes or str of a file; None: it has none."""
+        if contents is None:
+            return self.control.call("place", path=path, **params)
+        fd = os.memfd_create("placed")
+        try:
+            os.write(fd, contents.encode() if isinstance(contents, str) else contents)
+            return self.control.answer(self.control.send("place", {"path": path, "kind": "file", **params}, fd))
+        finally:
+            os.close(fd)
 
     def summary(self):
         """{path: type}, with "!" behind what is virtual."""
@@ -271,6 +292,14 @@ class Mounted:
 
 
 ALL = {"read": True, "list": True, "create": True, "modify": True, "delete": True}
+
+
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+AT_FDCWD, AT_SYMLINK_FOLLOW = -100, 0x400
+
+
+def rename(one, other, flags):
+    check(libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), flags))
 
 
 def write(path, text, mode="w"):

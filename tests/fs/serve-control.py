@@ -3,6 +3,7 @@ import errno
 import os
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -90,7 +91,7 @@ def test_settings_that_are_refused():
                             ({"onPermissionDenied": "shrug"}, "onPermissionDenied"), ({"followSymlinks": 3}, "followSymlinks"),
                             ({"limits": {"nodes": -1}}, "limits: nodes"), ({"nonsense": 1}, "unknown member 'nonsense'"),
                             ({"target": "relative"}, "target"), ({"loading": {"mode": "explicit", "include": [3]}}, "include[0]"),
-                            ({"optional": ["seccomp"]}, "optional")):
+                            ({"optional": ["fuse"]}, "optional")):
         if words:
             m = Mounted({}, **settings)
             try:
@@ -141,9 +142,17 @@ def test_the_server_may_reach_nothing_else():
         assert m.guards["landlock"] >= 1
         with open(f"/proc/{m.server.pid}/status") as status:
             rows = dict(line.split(":\t", 1) for line in status.read().splitlines() if ":\t" in line)
+        assert m.guards["seccomp"] is True and rows["Seccomp"] == "2"
         assert rows["NoNewPrivs"] == "1" and int(rows["CapEff"], 16) == 0 and rows["Uid"].split() == ["12345"] * 4
         names = sorted(os.readlink(f"/proc/{m.server.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{m.server.pid}/fd") if int(fd) > 2)
         assert len(names) == 4, names
+
+
+def test_calls_that_are_no_servers_are_refused():
+    """What the filter is compiled from, tried in a process that has entered it as the server does."""
+    program = os.path.join(os.environ["CLOCHE_BUILD"], "tests/try-fs-filter")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_explicit_loading():

@@ -183,6 +183,42 @@ static void test_changes(void)
         tree_done(&mount.tree);
 }
 
+static void test_origins_and_pages(void)
+{
+        static struct mount mount;
+        struct changes changes;
+        struct node *a, *b;
+        struct name *name;
+        json_t *page;
+        size_t end;
+
+        begin(&mount.tree);
+        CHECK(ledger_init(&mount.ledger, 10, 10) == 0, "a ledger");
+        a = lower(&mount.tree, mount.tree.root, "a", S_IFREG);
+        b = lower(&mount.tree, mount.tree.root, "b", S_IFREG);
+        a->st.st_size = 11;
+        b->st.st_size = 22;
+        name = tree_find(&mount.tree, mount.tree.root, "b");
+        tree_take(&mount.tree, name);
+        move(&mount.tree, mount.tree.root, "a", mount.tree.root, "b");
+        a->st.st_size = 99;
+        made(&mount.tree, mount.tree.root, "c", S_IFREG)->content = 0x1f;
+        CHECK(changes_collect(&mount, &changes, NULL) == 0 && changes.count == 2, "two rows");
+        CHECK(changes.rows[0].has_origin && changes.rows[0].origin.size == 11 && changes.rows[0].over && changes.rows[0].over_origin.size == 22,
+              "what both were when they were changed");
+        CHECK(!changes.rows[1].has_origin && changes.rows[1].content == 0x1f, "what is new was nothing");
+        page = changes_to_json(&changes, 0, 1, &end);
+        CHECK(end == 1 && json_array_size(page) == 1, "a page");
+        json_decref(page);
+        page = changes_to_json(&changes, 1, 10, &end);
+        CHECK(end == 2 && strcmp(json_string_value(json_object_get(json_array_get(page, 0), "contents")), "1f") == 0 &&
+              json_is_null(json_object_get(json_array_get(page, 0), "origin")), "the last");
+        json_decref(page);
+        changes_done(&changes);
+        ledger_done(&mount.ledger);
+        tree_done(&mount.tree);
+}
+
 static unsigned told;
 
 static void tell(void *argument, const struct denial *denial)
@@ -226,6 +262,7 @@ int main(void)
         test_many_names();
         test_limits();
         test_changes();
+        test_origins_and_pages();
         test_ledger();
         return tap_done();
 }

@@ -56,6 +56,39 @@ static void test_globs_of_a_mount(void)
                 CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
 }
 
+/* Longer than any path that one call takes: a tree can be deeper. */
+static void test_globs_of_long_paths(void)
+{
+        static const size_t sizes[] = {4000, 4096, 4200, 60000};
+        static char path[65536];
+
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                size_t size = sizes[i];
+
+                for (size_t at = 0; at < size; at++)
+                        path[at] = at % 2 ? '/' : 'd';
+                strcpy(path + size, "x.key");
+                CHECK(matches("**/*.key", path) == 1 && matches("d/**/x.*", path) == 1 && matches("**/d/d/[x].key", path) == 1, "below %zu bytes", size);
+                CHECK(matches("**/*.pem", path) == 0 && matches("e/**", path) == 0 && matches("*.key", path) == 0, "nor others below %zu bytes", size);
+        }
+}
+
+static void test_kinds_of_segments(void)
+{
+        static const struct {
+                const char *pattern, *path;
+                int expected;
+        } rows[] = {
+                {"*.c", ".c", 1}, {"*.c", "a.c", 1}, {"*.c", "a.cc", 0}, {"*.c", "c", 0}, {"*", ".", 1}, {"a*", "a", 1}, {"*a*", "bab", 1},
+                {"abc", "ab", 0}, {"abc", "abcd", 0}, {"*\xc3\xa9", "\xc3\xa9", 1}, {"a/*/c", "a/b/c", 1}, {"a/*/c", "a/c", 0},
+                {"**/a/**/b", "a/b", 1}, {"**/a/**/b", "x/a/y/z/b", 1}, {"**/a/**/b", "x/a/y/b/z", 0}, {"**/*.d/**", "q.d/x", 1}, {"**/*.d/**", "q.d", 0},
+                {"*\\*", "a*", 1}, {"*\\*", "ab", 0}, {"{*.a,b}/c", "x.a/c", 1}, {"{*.a,b}/c", "b/c", 1}, {"{*.a,b}/c", "a/c", 0},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
+}
+
 /* A pattern of stars against a text that almost fits is where others take minutes. */
 static void test_globs_are_bounded(void)
 {
@@ -169,6 +202,8 @@ int main(void)
 {
         test_globs_as_minimatch();
         test_globs_of_a_mount();
+        test_globs_of_long_paths();
+        test_kinds_of_segments();
         test_globs_are_bounded();
         test_decisions();
         test_refusals();

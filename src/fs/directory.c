@@ -1,0 +1,143 @@
+#include "directory.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "node.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <string.h>
+
+void directories_init(struct directories *directories, const struct lower *lower, uint64_t keep_ns, char *path)
+{
+        *directories = (struct directories){.lower = lower, .keep_ns = keep_ns, .path = path};
+        for (size_t i = 0; i < DIRECTORIES_KEPT; i++)
+                directories->kept[i].fd = -EBADF;
+}
+
+/* The node remembers its place; another may have it since. */
+static struct kept *place_of(struct directories *directories, struct node *node)
+{
+        struct kept *kept = &directories->kept[node->kept];
+
+        if (kept->node == node)
+                return kept;
+        node->kept = (unsigned short)(++directories->hand % DIRECTORIES_KEPT);
+        kept = &directories->kept[node->kept];
+        kept->node = node;
+        fd_close(&kept->fd);
+        return kept;
+}
+
+static struct kept *find_kept(struct directories *directories, const struct node *node, uint64_t now)
+{
+        struct kept *kept = &directories->kept[node->kept];
+
+        return kept->node == node && kept->fd >= 0 && now < kept->until_ns ? kept : NULL;
+}
+
+/* From the directory above when that is kept, and for no longer than that: nothing is believed for more than its time since it was
+ * found from the root. */
+int directory_find(struct directories *directories, struct node *node)
+{
+        uint64_t now = directories->keep_ns ? clock_now_ns() : 0, until = now + directories->keep_ns;
+        struct kept *kept = find_kept(directories, node, now), *above;
+        const char *path;
+        int fd;
+
+        if (kept)
+                return kept->fd;
+        above = node->lower_parent ? find_kept(directories, node->lower_parent, now) : NULL;
+        if (above) {
+                fd = lower_open_in(above->fd, node->lower_name, O_PATH | O_DIRECTORY);
+                until = above->until_ns;
+        } else {
+                path = node_lower_path(node, directories->path);
+                fd = path ? lower_open(directories->lower, path, O_PATH | O_DIRECTORY) : -ENAMETOOLONG;
+        }
+        kept = place_of(directories, node);
+        fd_close(&kept->fd);
+        kept->fd = fd;
+        kept->until_ns = until;
+        return fd;
+}
+
+int directory_stat(struct directories *directories, struct node *directory, const char *name, struct stat *ret)
+{
+        int fd = directory_find(directories, directory);
+
+        return fd < 0 ? fd : lower_stat_in(fd, name, ret);
+}
+
+/* One letter of it in the other case; false: it has none. Who folds anything folds these. */
+static bool respell(const char *name, char ret[NODE_NAME_MAX + 1])
+{
+        size_t i = 0;
+
+        while (name[i] && !isalpha((unsigned char)name[i]))
+                i++;
+        if (!name[i] || strlen(name) > NODE_NAME_MAX)
+                return false;
+        strcpy(ret, name);
+        ret[i] ^= 0x20;
+        return true;
+}
+
+/* Digits and signs have no case; a dot or a space at the end is what some drop. */
+static bool has_one_spelling(const char *name)
+{
+        size_t size = strlen(name);
+
+        for (size_t i = 0; i < size; i++)
+                if ((unsigned char)name[i] >= 0x80)
+                        return false;
+        return size > 0 && name[size - 1] != '.' && name[size - 1] != ' ';
+}
+
+/* Once a directory: what it is found by in another spelling is told by the first name found in it that can be spelled otherwise. */
+static enum folding judge_folding(struct directories *directories, struct node *directory, const char *name, const struct stat *st)
+{
+        char other[NODE_NAME_MAX + 1];
+        struct stat found;
+
+        if (directory->folding != FOLDING_UNKNOWN)
+                return directory->folding;
+        if (!respell(name, other))
+                return has_one_spelling(name) ? FOLDING_NONE : FOLDING_SUSPECTED; /* of this name; the next may tell */
+        directory->folding = FOLDING_NONE;
+        if (directory_stat(directories, directory, other, &found) == 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino)
+                directory->folding = FOLDING_SUSPECTED;
+        return directory->folding;
+}
+
+static int is_name(void *argument, const char *name, unsigned char kind)
+{
+        (void)kind;
+        return strcmp(name, argument) == 0;
+}
+
+bool directory_spells(struct directories *directories, struct node *directory, const char *name, const struct stat *st)
+{
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (judge_folding(directories, directory, name, st) == FOLDING_NONE)
+                return true;
+        fd = directory_find(directories, directory);
+        if (fd >= 0)
+                fd = lower_open_in(fd, "", O_RDONLY | O_DIRECTORY);
+        return fd >= 0 && lower_each(fd, is_name, (void *)(uintptr_t)name) > 0;
+}
+
+int directory_open_file(struct directories *directories, struct node *directory, const char *name, struct stat *ret)
+{
+        int fd = directory_find(directories, directory);
+
+        return fd < 0 ? fd : lower_open_file_in(fd, name, ret);
+}
+
+int directory_read_link(struct directories *directories, struct node *directory, const char *name, char *ret, int size)
+{
+        int fd = directory_find(directories, directory);
+
+        return fd < 0 ? fd : lower_read_link_in(fd, name, ret, size);
+}
