@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Run the tests below tests/integration, tests/hostile and tests/fs.
+"""Run the tests below tests/integration, tests/hostile, tests/fs and tests/sync.
 
     run-tests.py [--build DIR] [--jobs N] [--list] [--skip PATTERN]… [pattern…]
 
@@ -29,7 +29,7 @@ import traceback
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["integration", "hostile", "fs"]
+FOLDERS = ["integration", "hostile", "fs", "sync"]
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
 GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves

@@ -1,0 +1,30 @@
+#include "crash.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Counts down; a variable that is not there is never reached. */
+static int is_reached(const char *variable, long *left)
+{
+        const char *text = getenv(variable);
+
+        if (*left == 0)
+                *left = text ? atol(text) : -1;
+        return *left > 0 && --*left == 0 ? (*left = -1) : 0;
+}
+
+void crash_point(void)
+{
+        static long left;
+
+        if (is_reached("CLOCHE_SYNC_CRASH", &left))
+                kill(getpid(), SIGKILL);
+}
+
+int crash_failure(void)
+{
+        static long left;
+
+        return is_reached("CLOCHE_SYNC_FAIL", &left);
+}

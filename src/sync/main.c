@@ -1,0 +1,268 @@
+/* cloche-sync: writes a box's changes to the host's directory. Runs in: a process of its own, as the owner of the directory, outside any
+ * box.
+ *
+ *     cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD
+ *
+ * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, which are only read. CONTROL_FD is a stream socket to
+ * the engine (README.md), with which it ends. */
+#include "answer.h"
+#include "control.h"
+#include "settings.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/landlock.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+enum { ROOT_FD = 3, CONTENTS_FD, CONTROL_FD, FD_END };
+
+struct sync {
+        struct control control;
+        struct settings settings;
+        struct list list; /* pages of a request that has more to come */
+        const char *list_of;
+};
+
+/* -- arranging the process ------------------------------------------------------------------------------------ */
+
+static int read_descriptor(const char *text, int *ret)
+{
+        char *end;
+        long value = strtol(text, &end, 10);
+
+        if (*end || end == text || value < 0 || value > 1 << 20)
+                return -1;
+        *ret = fcntl((int)value, F_DUPFD_CLOEXEC, FD_END);
+        return *ret < 0 ? -1 : 0;
+}
+
+/* The three to fixed numbers, and all others closed but the standard ones. */
+static int arrange_descriptors(char **argv)
+{
+        int given[FD_END - ROOT_FD];
+
+        for (int i = 0; i < FD_END - ROOT_FD; i++)
+                if (read_descriptor(argv[i], &given[i]) < 0)
+                        return -1;
+        for (int i = 0; i < FD_END - ROOT_FD; i++)
+                if (dup3(given[i], ROOT_FD + i, O_CLOEXEC) < 0)
+                        return -1;
+        return close_range(FD_END, ~0u, 0);
+}
+
+static int drop_privilege(void)
+{
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct none[2] = {0};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return -1;
+        return (int)syscall(SYS_capset, &header, none);
+}
+
+static int restrict_files(const struct settings *settings, int *ret_abi, struct cloche_err *e)
+{
+        const struct landlock_place places[] = {{ROOT_FD, LANDLOCK_TREE}, {CONTENTS_FD, 0}};
+        int r = landlock_enter(places, 2, ret_abi, e);
+
+        /* Before ABI 2 nothing can be moved from one directory to another. */
+        if (r == 0 && *ret_abi < 2)
+                return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2", *ret_abi);
+        if (r == -CLOCHE_E_GUARD_MISSING && settings->landlock_optional) {
+                *ret_abi = 0;
+                return 0;
+        }
+        return r;
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+static int do_configure(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+{
+        struct sync *sync = argument;
+        int abi = 0, r = settings_load(params, &sync->settings, e);
+        struct stat st;
+
+        if (r == 0 && (fstat(ROOT_FD, &st) < 0 || !S_ISDIR(st.st_mode)))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "ROOT_FD: expected a directory");
+        if (r == 0 && (fstat(CONTENTS_FD, &st) < 0 || !S_ISDIR(st.st_mode)))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "CONTENTS_FD: expected a directory");
+        if (r == 0)
+                r = restrict_files(&sync->settings, &abi, e);
+        if (r < 0)
+                return r;
+        *ret = json_pack("{s:i, s:b}", "landlock", abi, "journal", faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        return 0;
+}
+
+static int do_recover(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+{
+        static const char *const members[] = {NULL};
+        struct recovery recovery = {0};
+        int r = settings_check_members(params, members, e);
+
+        (void)argument;
+        if (r == 0)
+                r = transaction_recover(ROOT_FD, &recovery, e);
+        if (r == 0)
+                *ret = answer_recovery(&recovery);
+        recovery_done(&recovery);
+        return r;
+}
+
+/* A page of changes. 1: the list is complete; 0: more is to come. */
+static int take_page(struct sync *sync, const char *method, const json_t *params, struct cloche_err *e)
+{
+        static const char *const members[] = {"changes", "decisions", "more", NULL};
+        const json_t *more = json_object_get(params, "more");
+        int r = settings_check_members(params, members, e);
+
+        if (r == 0 && more && !json_is_boolean(more))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "more: expected true or false");
+        if (r == 0 && json_is_true(more) && json_object_get(params, "decisions"))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "decisions: expected with the last page only");
+        if (r == 0 && sync->list_of && sync->list_of != method)
+                r = err_set(e, CLOCHE_E_STATE, "%s: pages of %s have come before", method, sync->list_of);
+        if (r == 0)
+                r = list_add(&sync->list, json_object_get(params, "changes"), e);
+        if (r == 0 && json_is_true(more)) {
+                sync->list_of = method;
+                return 0;
+        }
+        sync->list_of = NULL;
+        if (r == 0)
+                r = list_close(&sync->list, e);
+        if (r < 0)
+                list_done(&sync->list);
+        return r < 0 ? r : 1;
+}
+
+static bool is_cancelled(void *argument)
+{
+        return control_is_cancelled(argument);
+}
+
+static void tell_progress(struct control *control, const struct transaction *t)
+{
+        size_t total = 0, done = 0;
+
+        for (uint32_t i = 0; i < t->plan->list->count; i++)
+                total += answer_is_told(t->plan, i);
+        for (uint32_t i = 0; i < t->plan->list->count; i++)
+                if (answer_is_told(t->plan, i))
+                        control_tell(control, "progress", answer_progress(t, i, ++done, total));
+}
+
+static int plan_only(struct sync *sync, struct plan *plan, json_t **ret, struct cloche_err *e)
+{
+        int r = plan_evaluate(plan, e);
+
+        (void)sync;
+        if (r == 0)
+                *ret = answer_plan(plan);
+        return r;
+}
+
+static int plan_and_apply(struct sync *sync, struct plan *plan, json_t **ret, struct cloche_err *e)
+{
+        struct transaction t = {
+                .plan = plan,
+                .root_fd = ROOT_FD,
+                .contents_fd = CONTENTS_FD,
+                .is_cancelled = is_cancelled,
+                .argument = &sync->control,
+        };
+        int r = transaction_run(&t, e);
+
+        if (r == 0) {
+                tell_progress(&sync->control, &t);
+                *ret = answer_apply(&t);
+        }
+        transaction_done(&t);
+        return r;
+}
+
+static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, struct cloche_err *e,
+                     int (*work)(struct sync *sync, struct plan *plan, json_t **ret, struct cloche_err *e))
+{
+        const struct settings *s = &sync->settings;
+        struct recovery recovery = {0};
+        struct plan plan = {0};
+        int r = transaction_recover(ROOT_FD, &recovery, e);
+
+        if (r == 0)
+                r = plan_init(&plan, &sync->list, s->rules, ROOT_FD, s->policy, s->on_error, e);
+        if (r == 0)
+                r = plan_decide(&plan, decisions, e);
+        if (r == 0)
+                r = work(sync, &plan, ret, e);
+        if (r == 0 && recovery.state != RECOVERY_NONE)
+                json_object_set_new(*ret, "recovered", answer_recovery(&recovery));
+        plan_done(&plan);
+        recovery_done(&recovery);
+        list_done(&sync->list);
+        return r;
+}
+
+static int do_plan(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+{
+        struct sync *sync = argument;
+        int r = take_page(sync, "plan", params, e);
+
+        if (r <= 0) {
+                *ret = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
+                return r;
+        }
+        return with_plan(sync, json_object_get(params, "decisions"), ret, e, plan_only);
+}
+
+static int do_apply(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+{
+        struct sync *sync = argument;
+        int r = take_page(sync, "apply", params, e);
+
+        if (r <= 0) {
+                *ret = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
+                return r;
+        }
+        return with_plan(sync, json_object_get(params, "decisions"), ret, e, plan_and_apply);
+}
+
+static const struct control_method methods[] = {
+        {"configure", do_configure, true}, {"recover", do_recover, false}, {"plan", do_plan, false},
+        {"apply", do_apply, false},        {NULL, NULL, false},
+};
+
+int main(int argc, char **argv)
+{
+        static struct sync sync;
+
+        if (argc != 4 || arrange_descriptors(argv + 1) < 0) {
+                fprintf(stderr, "usage: cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD\n");
+                return 2;
+        }
+        if (drop_privilege() < 0) {
+                perror("cloche-sync: drop privilege");
+                return 1;
+        }
+        signal(SIGPIPE, SIG_IGN);
+        umask(0);
+        if (control_init(&sync.control, CONTROL_FD, methods, &sync) < 0) {
+                perror("cloche-sync: control socket");
+                return 1;
+        }
+        control_serve(&sync.control);
+        control_done(&sync.control);
+        list_done(&sync.list);
+        settings_done(&sync.settings);
+        return 0;
+}

@@ -1,0 +1,79 @@
+#include "settings.h"
+
+#include "base/err.h"
+
+#include <string.h>
+
+int settings_check_members(const json_t *params, const char *const *names, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+
+        if (params && !json_is_object(params))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
+        json_object_foreach((json_t *)params, name, value) {
+                size_t i = 0;
+
+                while (names[i] && strcmp(names[i], name) != 0)
+                        i++;
+                if (!names[i])
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "unknown member '%.40s'", name);
+        }
+        return 0;
+}
+
+static int read_choice(const json_t *params, const char *key, const char *const names[3], int *ret, struct cloche_err *e)
+{
+        const json_t *value = json_object_get(params, key);
+
+        if (!value || json_is_null(value))
+                return 0;
+        for (int i = 0; json_is_string(value) && i < 3; i++)
+                if (strcmp(names[i], json_string_value(value)) == 0) {
+                        *ret = i;
+                        return 0;
+                }
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: expected %s, %s or %s", key, names[0], names[1], names[2]);
+}
+
+static int read_optional(const json_t *optional, struct settings *s, struct cloche_err *e)
+{
+        size_t i;
+        json_t *name;
+
+        if (optional && !json_is_array(optional))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: expected an array");
+        json_array_foreach((json_t *)optional, i, name) {
+                if (!json_is_string(name) || strcmp(json_string_value(name), "landlock") != 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "optional: the one guard here is landlock");
+                s->landlock_optional = true;
+        }
+        return 0;
+}
+
+int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
+{
+        static const char *const members[] = {"permissions", "onError", "conflict", "optional", NULL};
+        static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse", "keepBoth", "overwrite"};
+        int on_error = ON_ERROR_ROLLBACK, policy = CONFLICT_REFUSE, r;
+
+        *ret = (struct settings){0};
+        r = settings_check_members(params, members, e);
+        if (r == 0)
+                r = rules_load(json_object_get(params, "permissions"), &ret->rules, e);
+        if (r == 0)
+                r = read_choice(params, "onError", errors, &on_error, e);
+        if (r == 0)
+                r = read_choice(params, "conflict", conflicts, &policy, e);
+        if (r == 0)
+                r = read_optional(json_object_get(params, "optional"), ret, e);
+        ret->on_error = (enum on_error)on_error;
+        ret->policy = (enum on_conflict)policy;
+        return r;
+}
+
+void settings_done(struct settings *settings)
+{
+        rules_free(settings->rules);
+        *settings = (struct settings){0};
+}

@@ -1,0 +1,21 @@
+/* What a sync is configured with: the params of the first request (README.md lists them). */
+#ifndef CLOCHE_SYNC_SETTINGS_H
+#define CLOCHE_SYNC_SETTINGS_H
+
+#include "plan.h"
+
+struct settings {
+        struct rules *rules;
+        enum on_conflict policy;
+        enum on_error on_error;
+        bool landlock_optional;
+};
+
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */
+int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
+void settings_done(struct settings *settings);
+
+/* -CLOCHE_E_INVALID_ARGUMENT for a member that is none of names (ending with NULL). */
+int settings_check_members(const json_t *params, const char *const *names, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""Killed from outside at any moment, and found whole each time.
+
+As a test 150 kills; by hand, with CLOCHE_BUILD set:  kill-at-random.py --thousand
+"""
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from synced import Gone, Synced, Trees, every_kind_tree
+
+TIMEOUT = 240
+
+
+def duration(s, trees):
+    """Of a sync that is left alone, in seconds."""
+    s.begin()
+    begun = time.monotonic()
+    s.apply(trees.changes)
+    taken = time.monotonic() - begun
+    trees.renew()
+    return taken
+
+
+def kill_again_and_again(count, seed):
+    chance, seen = random.Random(seed), {}
+    with Synced(every_kind_tree(), memory="64m") as s:
+        trees = Trees(s)
+        longest = duration(s, trees)
+        for i in range(count):
+            s.begin(onError=("rollback", "continue", "abort")[i % 3])
+            s.control.send("apply", {"changes": trees.changes})
+            time.sleep(chance.random() * longest)
+            s.control.process.kill()
+            s.begin()
+            result = s.call("recover")
+            state = trees.state()
+            assert result["state"] == "none" or {"undone": "old", "finished": "new"}[result["state"]] == state, (i, result["state"], state)
+            seen[result["state"], state] = seen.get((result["state"], state), 0) + 1
+    print(f"seed {seed}: {count} kills, {seen}", flush=True)
+    return seen
+
+
+def test_killed_at_random():
+    seen = kill_again_and_again(150, seed=os.getpid())
+    assert {"old", "new"} == {state for _, state in seen}, seen
+
+
+if __name__ == "__main__":
+    kill_again_and_again(1000 if "--thousand" in sys.argv else 150, seed=int(time.time()))
