@@ -3,6 +3,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -97,4 +98,23 @@ int caps_drop_all(struct cloche_err *e)
 int caps_keep_admin(int over_exec, struct cloche_err *e)
 {
         return drop(bit(CAP_SYS_ADMIN), over_exec, e);
+}
+
+int caps_become(uid_t uid, gid_t gid, struct cloche_err *e)
+{
+        uid_t ruid, euid, suid;
+        int r = drop_bounding(0, e);
+
+        if (r < 0)
+                return r;
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
+        if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user %u", (unsigned)uid);
+        if (getresuid(&ruid, &euid, &suid) < 0 || ruid != uid || euid != uid || suid != uid)
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
+        r = set_sets(0, 0, e);
+        return r < 0 ? r : prove_gone(0, e);
 }

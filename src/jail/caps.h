@@ -3,6 +3,7 @@
 #define CLOCHE_JAIL_CAPS_H
 
 #include <cloche/cloche.h>
+#include <sys/types.h>
 
 /* Empty the bounding, ambient, inheritable, permitted and effective sets, lock the secure bits, set no_new_privs,
  * then read everything back. Wants CAP_SETPCAP in the namespace. */
@@ -11,5 +12,9 @@ int caps_drop_all(struct cloche_err *e);
 /* The same, but for CAP_SYS_ADMIN of the namespace, which a template needs to join the boxes beneath it. over_exec: it
  * passes exec(2) (ambient), for the init of a template's box. */
 int caps_keep_admin(int over_exec, struct cloche_err *e);
+
+/* Become an ordinary user, or root without any right, for good: no supplementary groups, all sets and the bounding set empty,
+ * no_new_privs, all read back. Wants root. */
+int caps_become(uid_t uid, gid_t gid, struct cloche_err *e);
 
 #endif

@@ -471,6 +471,21 @@ int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds
         return 0;
 }
 
+int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e)
+{
+        const struct cgroup_place *place = &host->places[CGROUP_MEMORY];
+        char path[CGROUP_PATH_MAX + 64];
+        int r;
+
+        *ret_fd = -EBADF;
+        if (!place->version)
+                return 0;
+        r = box_path(path, sizeof(path), place, box, place->version == 1 ? "tasks" : "cgroup.procs");
+        if (r == 0)
+                *ret_fd = open(path, O_WRONLY | O_CLOEXEC);
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_CGROUP, r < 0 ? -r : errno, "open the memory group") : 0;
+}
+
 int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
 {
         for (size_t i = 0; i < count; i++) {

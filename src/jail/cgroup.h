@@ -43,6 +43,8 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
  * moved by another makes the kernel wait for a grace period (13 ms here), one that moves its only thread does not;
  * the right to do so comes with the descriptor. ret_fds: CGROUP_CONTROLLERS rows, owned by the caller. */
 int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);
+/* That of the memory group alone; -EBADF in *ret_fd where there is none. */
+int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e);
 int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
 /* Where memory is held by a group at all. */
 int cgroup_raise_memory(const struct cgroup_host *host, unsigned box, uint64_t limit_bytes, struct cloche_err *e);

@@ -80,6 +80,22 @@ static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "hand the root to the keeper") : 0;
 }
 
+/* The connections of the mounts go to the keeper, in their order; ours close with the program. */
+static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
+{
+        const struct cloche_err fine = {0};
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < plan->mount_count; i++) {
+                _cleanup_fd_ int fuse_fd = -EBADF;
+
+                r = root_mount_fuse(plan, i, &fuse_fd, e);
+                if (r == 0 && (r = fd_send(report_fd, &fine, sizeof(fine), &fuse_fd, 1)) < 0)
+                        r = err_os(e, CLOCHE_E_KEEPER, -r, "hand a mount to the keeper");
+        }
+        return r;
+}
+
 static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ns_fd = plan->is_template && !plan->nested ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
@@ -90,7 +106,9 @@ static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche
         r = plan->nested ? userns_become_user(plan->own_groups, e) : build_root(plan, e);
         if (r == 0 && ns_fd >= 0)
                 r = hand_out_root(ns_fd, report_fd, e);
-        return r < 0 ? r : root_furnish(plan, e);
+        if (r == 0)
+                r = root_furnish(plan, e);
+        return r < 0 ? r : hand_out_mounts(plan, report_fd, e);
 }
 
 static int default_signals(struct cloche_err *e)

@@ -8,10 +8,14 @@
 
 #define JAIL_UID 1000 /* the one user of a box, and its group */
 #define JAIL_HOST_NAME "cloche"
+#define JAIL_MOUNTS_MAX 8
 
 struct jail_plan {
         const char *image;       /* directory, or "" for the host's /usr */
         const char *runtime_dir; /* plain files copied to /run/cloche, or "" */
+        const char *mounts[JAIL_MOUNTS_MAX]; /* where file systems of the engine's stand */
+        size_t mount_count;
+        int fuse_dir_fd; /* a directory with the node "fuse" in it */
         uint64_t disk_bytes, disk_inodes;
         uint64_t file_bytes, open_files, pids, cpu_ms;
         uint64_t data_bytes; /* RLIMIT_DATA where no control group holds memory; UINT64_MAX: none */

@@ -491,6 +491,43 @@ static int make_own_files(struct cloche_err *e)
         return r;
 }
 
+static int is_writable_place(const char *path)
+{
+        for (size_t i = 0; i < COUNT(writable); i++) {
+                size_t size = strlen(writable[i].place);
+
+                if (strncmp(path, writable[i].place, size) == 0 && (path[size] == '/' || path[size] == '\0'))
+                        return 1;
+        }
+        return 0;
+}
+
+static int has_mount_at_top(const struct jail_plan *plan, size_t before, const char *top)
+{
+        size_t size = strlen(top);
+
+        for (size_t i = 0; i < before; i++)
+                if (strncmp(plan->mounts[i] + 1, top, size) == 0 && strchr("/", plan->mounts[i][size + 1]))
+                        return 1;
+        return 0;
+}
+
+/* Where a mount stands outside of the writable places: below a directory at the top that mounts alone have. */
+static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
+{
+        const char *path = plan->mounts[mount] + 1;
+        char top[256];
+        int r;
+
+        if (is_writable_place(path))
+                return 0;
+        snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
+        if (!has_mount_at_top(plan, mount, top) && access(top, F_OK) == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path, top);
+        r = make_parents(path, e);
+        return r < 0 ? r : make_directory(path, 0755, e);
+}
+
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
         int r = make_places(e);
@@ -507,6 +544,8 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
                 r = make_masks(e);
         if (r == 0)
                 r = mount_proc(e);
+        for (size_t i = 0; r == 0 && i < plan->mount_count; i++)
+                r = make_mount_place(plan, i, e);
         return r;
 }
 
@@ -581,4 +620,29 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         if (r == 0 && plan->nested)
                 r = bound_shared(e);
         return r < 0 ? r : mask_proc(e);
+}
+
+/* -- mounts of the engine's ----------------------------------------------------------------------------------- */
+
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e)
+{
+        const char *place = plan->mounts[mount] + 1; /* below the current directory, the root */
+        _cleanup_fd_ int fuse_fd = -EBADF;
+        char options[160];
+        int r = make_parents(place, e);
+
+        if (r == 0)
+                r = make_directory(place, 0755, e);
+        if (r < 0)
+                return r;
+        fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
+        if (fuse_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
+        /* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
+        snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other,default_permissions,max_read=1048576",
+                 fuse_fd, JAIL_UID, JAIL_UID);
+        r = mount_new("fuse.cloche", place, MS_FLAGS_NEW_ROOT, options, e);
+        if (r == 0)
+                *ret_fuse_fd = TAKE_FD(fuse_fd);
+        return r;
 }

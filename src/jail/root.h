@@ -35,5 +35,9 @@ void root_sources_done(struct root_sources *sources);
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
 /* The writable places under their quota, /proc of one's own pid namespace, the masks. */
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
+/* The plan's mount of this number: a FUSE file system without a server yet. *ret_fuse_fd is its connection, and who closes the
+ * last copy ends it; owned by the caller. The kernel wants /dev/fuse opened in the user namespace of the mounter (fs/fuse/inode.c,
+ * fuse_fill_super), so it is done here, in the box. */
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e);
 
 #endif

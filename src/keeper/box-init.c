@@ -86,7 +86,7 @@ static void reap(int options)
 static int open_path(const char *path, uint64_t flags, uint64_t mode)
 {
         struct open_how how = {
-                .flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                .flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK), /* openat2(2) refuses these with O_PATH */
                 .mode = mode,
                 .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
         };
@@ -110,14 +110,62 @@ static int make_parents(char *path, struct cloche_err *e)
         return 0;
 }
 
+static int copy_piece(int to_fd, int from_fd, off_t at, off_t end)
+{
+        if (lseek(to_fd, at, SEEK_SET) < 0)
+                return -errno;
+        while (at < end) {
+                ssize_t n = sendfile(to_fd, from_fd, &at, (size_t)(end - at));
+
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
+        }
+        return 0;
+}
+
+/* Holes stay holes, where the file system tells of them. */
 static int copy_contents(int to_fd, int from_fd)
 {
-        off_t at = 0;
-        ssize_t n;
+        struct stat st;
+        off_t end = 0;
+        int r = fstat(from_fd, &st) < 0 || ftruncate(to_fd, st.st_size) < 0 ? -errno : 0;
 
-        while ((n = sendfile(to_fd, from_fd, &at, 1u << 20)) > 0)
-                ;
-        return n < 0 ? -errno : 0;
+        while (r == 0 && end < st.st_size) {
+                off_t start = lseek(from_fd, end, SEEK_DATA);
+
+                if (start < 0 && errno == ENXIO)
+                        break;
+                start = start < 0 ? end : start;
+                end = lseek(from_fd, start, SEEK_HOLE);
+                end = end < 0 ? st.st_size : end;
+                r = copy_piece(to_fd, from_fd, start, end);
+        }
+        return r;
+}
+
+static int put_directory(const struct init_request *request, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (mkdir(request->path, 0755) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "make the directory %s", request->path);
+        fd = open_path(request->path, O_RDONLY | O_DIRECTORY, 0);
+        if (fd < 0 || fchmod(fd, request->mode & 0777) < 0)
+                return err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "set the mode of %s", request->path);
+        return 0;
+}
+
+static int put_link(const struct init_request *request, int target_fd, struct cloche_err *e)
+{
+        char target[INIT_PATH_MAX];
+        ssize_t n = pread(target_fd, target, sizeof(target) - 1, 0);
+
+        if (n <= 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %s has no target", request->path);
+        target[n] = '\0';
+        if (symlink(target, request->path) < 0)
+                return err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "make the symbolic link %s", request->path);
+        return 0;
 }
 
 static int put(struct init_request *request, int *fds, size_t fd_count, struct cloche_err *e)
@@ -130,6 +178,10 @@ static int put(struct init_request *request, int *fds, size_t fd_count, struct c
         r = make_parents(request->path, e);
         if (r < 0)
                 return r;
+        if (S_ISDIR(request->mode))
+                return put_directory(request, e);
+        if (S_ISLNK(request->mode))
+                return put_link(request, fds[0], e);
         to_fd = open_path(request->path, O_WRONLY | O_CREAT | O_TRUNC, request->mode & 0777);
         if (to_fd < 0)
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "place the file %s", request->path);
@@ -153,6 +205,18 @@ static int get(const struct init_request *request, int *ret_fd, struct cloche_er
                 return err_set(e, CLOCHE_E_UNREADABLE_FILE, "open %s: not a regular file", request->path);
         *ret_fd = TAKE_FD(fd);
         return 0;
+}
+
+static int read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e)
+{
+        char target[INIT_PATH_MAX];
+        _cleanup_fd_ int fd = open_path(request->path, O_PATH | O_NOFOLLOW, 0);
+        ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target));
+
+        if (n < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "read the link %s", request->path);
+        *ret_fd = fd_from_bytes("target", target, (size_t)n);
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, -*ret_fd, "read the link %s", request->path) : 0;
 }
 
 /* nftw(3) has no argument of ours to pass on; one listing runs at a time. */
@@ -236,7 +300,8 @@ static int quiesce(struct init_answer *answer)
 
         if (r < 0)
                 return r;
-        if (statvfs("/workspace", &fs) < 0)
+        /* One file system at four places, of which this is never covered by a mount. */
+        if (statvfs("/dev/shm", &fs) < 0)
                 return 0;
         answer->disk_bytes_used = (fs.f_blocks - fs.f_bfree) * fs.f_frsize;
         answer->disk_bytes_free = fs.f_bfree * fs.f_frsize;
@@ -428,6 +493,8 @@ static int answer_request(struct init_request *request, int *fds, size_t fd_coun
                 return list(request, ret_fd, &answer->err);
         case INIT_GET:
                 return get(request, ret_fd, &answer->err);
+        case INIT_READLINK:
+                return read_link(request, ret_fd, &answer->err);
         case INIT_MARK:
                 return renew_mark() < 0 ? err_set(&answer->err, CLOCHE_E_STATE, "the box cannot be remembered") : 0;
         case INIT_RENEW:

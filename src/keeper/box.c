@@ -35,7 +35,7 @@ static int find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_e
 
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
 {
-        return (struct jail_plan){
+        struct jail_plan plan = {
                 .image = spec->image,
                 .runtime_dir = spec->runtime_dir,
                 .disk_bytes = spec->limits.disk_bytes,
@@ -51,7 +51,13 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .own_groups = keeper->is_root,
                 .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
                 .init_fd = keeper->init_program_fd,
+                .fuse_dir_fd = keeper->fuse_dir_fd,
+                .mount_count = spec->mount_count,
         };
+
+        for (size_t i = 0; i < plan.mount_count; i++)
+                plan.mounts[i] = spec->mounts[i];
+        return plan;
 }
 
 static pid_t clone_child(int *ret_pidfd)
@@ -116,9 +122,19 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
         return userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
-/* The child's own words until exec closes the socket: PID 1 is box-init then. No guest byte was read before that.
- * ret_root_fd: taken when a template hands it out. */
-static int wait_until_entered(int report_fd, int *ret_root_fd, struct cloche_err *e)
+/* A template hands out its root, another box its mounts. */
+static void keep_handed(struct box *row, int fd)
+{
+        if (row->is_template && row->root_fd < 0)
+                row->root_fd = fd;
+        else if (!row->is_template && row->mount_count < KEEPER_MOUNTS_MAX)
+                row->fuse_fds[row->mount_count++] = fd;
+        else
+                fd_close(&fd);
+}
+
+/* The child's own words until exec closes the socket: PID 1 is box-init then. No guest byte was read before that. */
+static int wait_until_entered(int report_fd, struct box *row, struct cloche_err *e)
 {
         for (;;) {
                 struct cloche_err theirs;
@@ -137,8 +153,7 @@ static int wait_until_entered(int report_fd, int *ret_root_fd, struct cloche_err
                         *e = theirs;
                         return -(int)theirs.code;
                 }
-                fd_close(ret_root_fd);
-                *ret_root_fd = fd;
+                keep_handed(row, fd);
         }
 }
 
@@ -181,6 +196,8 @@ static void close_box(struct box *box)
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 fd_close(all[i]);
+        for (uint32_t i = 0; i < box->mount_count; i++)
+                fd_close(&box->fuse_fds[i]);
 }
 
 static pid_t clone_init(struct keeper_state *keeper, const struct box *row, uint32_t box, const struct jail_plan *plan,
@@ -224,9 +241,11 @@ static int start_init(struct keeper_state *keeper, struct box *row, uint32_t box
         if (r == 0 && fd_write_full(go_write_fd, "g", 1) < 0)
                 r = err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once");
         if (r == 0)
-                r = wait_until_entered(report_fd, &row->root_fd, e);
+                r = wait_until_entered(report_fd, row, e);
         if (r == 0 && plan->is_template)
                 r = keep_template(keeper, row, e);
+        if (r == 0 && row->mount_count != plan->mount_count)
+                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %zu", row->mount_count, plan->mount_count);
         if (r < 0)
                 kill_and_reap(row->init_pid);
         return r;
@@ -288,6 +307,8 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
 
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
+        if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, -keeper->fuse_dir_fd, "mounts need the device fuse, /dev/fuse");
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
         if (r == 0)
@@ -401,6 +422,7 @@ int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct 
                 return -CLOCHE_E_STATE;
         cgroup_kill(&keeper->cgroups, box);
         kill(row->init_pid, SIGKILL);
+        serve_kill(row);
         row->is_dying = 1;
         row->drop_serial = serial;
         keeper->dying++;
@@ -428,6 +450,7 @@ int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
 
         while (waitpid(row->init_pid, NULL, 0) < 0 && errno == EINTR)
                 ;
+        serve_reap(row);
         close_box(row);
         row->init_pid = 0;
         row->is_dying = 0;

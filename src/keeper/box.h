@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#define KEEPER_SYNCS_MAX 64 /* at once */
+
 struct box {
         pid_t init_pid; /* 0: the row is free */
         int init_pidfd;
@@ -22,6 +24,10 @@ struct box {
         int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
         uint32_t root_box;
         unsigned depth; /* templates above */
+        /* Its mounts: the connections until they are served, then the servers. */
+        uint32_t mount_count;
+        int fuse_fds[KEEPER_MOUNTS_MAX];
+        pid_t server_pids[KEEPER_MOUNTS_MAX]; /* 0: none */
 };
 
 struct keeper_state {
@@ -31,6 +37,14 @@ struct keeper_state {
         int proc_fd;   /* the host's /proc */
         int own_pid_fd; /* our pid namespace */
         int is_root;   /* may give each box a host user of its own */
+        int fs_program_fd, sync_program_fd; /* cloche-fs and cloche-sync, or -errno */
+        int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
+        struct keeper_root {
+                int fd;
+                int is_slash;
+        } roots[KEEPER_ROOTS_MAX];
+        uint32_t root_count;
+        pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying; /* boxes in that state */
         struct box boxes[KEEPER_BOXES_MAX];
@@ -49,6 +63,21 @@ void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
 /* Once it is gone: remove it; the row is free afterwards even when a group could not be removed. */
 int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+
+/* serve.c */
+/* Another program of the directory path lies in: the descriptor, or -errno. */
+int serve_open_beside(const char *path, const char *name, int flags);
+/* What mounts need: programs beside init_path, the device, the directories that may be mounted. Of these alone a failure is an
+ * error: without the rest there are no mounts. */
+int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e);
+/* fds: the control socket; of a sync the directory of contents before it. Borrowed. */
+int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
+int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
+/* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
+void serve_kill(struct box *box);
+void serve_reap(struct box *box);
+/* Syncs that have ended; with is_end all are waited for. */
+void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 
 /* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. */
 pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],

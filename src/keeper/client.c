@@ -139,7 +139,7 @@ static int send_request(struct keeper *k, struct pending *row, uint32_t op, uint
         k->request.op = op;
         k->request.serial = k->serial;
         k->request.box = box;
-        r = fd_send(k->socket_fd, &k->request, op == KEEPER_BOX_MAKE || op == KEEPER_BOX_LIMIT ? sizeof(k->request) : KEEPER_REQUEST_HEAD, fds, fd_count);
+        r = fd_send(k->socket_fd, &k->request, keeper_request_size(op), fds, fd_count);
         if (r < 0)
                 return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
@@ -235,10 +235,10 @@ static int start_process(struct keeper *k, int socket_fd, const char *program, c
         return 0;
 }
 
-int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err *e)
+int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e)
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
-        char *const argv[] = {(char *)"cloche-keeper", init, NULL};
+        char *argv[2 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct waiting hello = {.e = e};
         struct keeper *k;
@@ -247,6 +247,10 @@ int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err
         if ((size_t)snprintf(program, sizeof(program), "%s/cloche-keeper", libexec_dir) >= sizeof(program) ||
             (size_t)snprintf(init, sizeof(init), "%s/cloche-box-init", libexec_dir) >= sizeof(init))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the program directory's name is too long");
+        if (root_count > KEEPER_ROOTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, root_count);
+        for (size_t i = 0; i < root_count; i++)
+                argv[2 + i] = (char *)roots[i];
         k = calloc(1, sizeof(*k));
         if (!k)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the keeper");
@@ -336,6 +340,18 @@ int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t
         if (r == 0)
                 *ret_fork = k->serial;
         return r;
+}
+
+int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
+                       keeper_done done, void *data, struct cloche_err *e)
+{
+        struct pending *row;
+        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, KEEPER_SERVE, &row, e);
+
+        if (r < 0)
+                return r;
+        k->request.service = *spec;
+        return send_request(k, row, KEEPER_SERVE, box, fds, fd_count, done, data, e);
 }
 
 int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e)

@@ -30,8 +30,9 @@ struct keeper_box {
 };
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
+ * roots: directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
-CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, struct keeper **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e);
 /* Waits until all boxes are gone; those who still wait for answers are told. Accepts NULL. */
 void keeper_stop(struct keeper *k);
 
@@ -56,6 +57,9 @@ CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, s
  * ret_fork: the number under which the template will speak of that child. */
 CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
                                             void *data, uint32_t *ret_fork, struct cloche_err *e);
+/* fds: as enum keeper_service says; borrowed. box: KEEPER_NO_BOX for a sync. */
+CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
+                                         keeper_done done, void *data, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);

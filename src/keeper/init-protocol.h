@@ -12,8 +12,8 @@
 #define INIT_LIST_MAX (64u << 20)   /* bytes of one INIT_LIST answer */
 
 enum init_op {
-        /* Write a regular file, making parent directories. path: absolute, or below /workspace.
-         * fds: [0] contents, read from position 0 to its end (pread). */
+        /* Make a file of the kind and permissions that mode says, with the directories on the way. path: absolute, or below /workspace.
+         * fds: [0] contents, from position 0 to its end, holes kept; of a symbolic link its target; of a directory nothing. */
         INIT_PUT = 1,
         /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
          * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's fork socket,
@@ -27,6 +27,8 @@ enum init_op {
         INIT_LIST,
         /* Open a regular file for reading, no symlink followed. Answer fds: [0] the file. */
         INIT_GET,
+        /* The target of a symbolic link. Answer fds: [0] memory file with it. */
+        INIT_READLINK,
         /* Remember how the box is, before the first run in it. */
         INIT_MARK,
         /* SIGKILL everything but PID 1, then say whether the box is as it was marked. */
@@ -36,9 +38,9 @@ enum init_op {
 
 struct init_request {
         uint32_t op;
-        uint32_t mode;             /* INIT_PUT: permission bits */
+        uint32_t mode;             /* INIT_PUT: as st_mode */
         uint32_t argc, envc;       /* INIT_SPAWN */
-        char path[INIT_PATH_MAX];  /* INIT_PUT, INIT_LIST, INIT_GET; terminated */
+        char path[INIT_PATH_MAX];  /* INIT_PUT, INIT_LIST, INIT_GET, INIT_READLINK; terminated */
 };
 
 struct init_answer {

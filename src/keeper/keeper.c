@@ -1,6 +1,6 @@
-/* cloche-keeper BOX-INIT: the only process that may hold privilege. Runs in: a process of its own, single thread,
+/* cloche-keeper BOX-INIT [DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
  * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, reads
- * nothing a guest wrote, and when its engine goes away it kills every box and ends. */
+ * nothing a guest wrote, and when its engine goes away it kills every box and ends. Mounts are of these directories, or beneath. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "box.h"
@@ -62,6 +62,18 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a fork comes with %d descriptors, %d for a template; not %zu",
                                KEEPER_FORK_FDS - 1, KEEPER_FORK_FDS, x->request_fd_count);
         return box_fork(keeper, x->request->box, x->request->serial, x->request_fds, e);
+}
+
+static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        const struct keeper_service_spec *spec = &x->request->service;
+        size_t expected = spec->service == KEEPER_SERVICE_MOUNT ? 1 : 2;
+
+        if (x->request_fd_count != expected)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a service of this kind comes with %zu descriptors, not %zu", expected, x->request_fd_count);
+        if (spec->service == KEEPER_SERVICE_SYNC)
+                return serve_sync(keeper, spec, x->request_fds, e);
+        return box_find(keeper, x->request->box, e) ? serve_mount(keeper, x->request->box, spec, x->request_fds, e) : -CLOCHE_E_STATE;
 }
 
 static int answer_limit(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -188,6 +200,7 @@ static int serve(struct keeper_state *keeper)
                                 r = bury(keeper, boxes[i]);
                 if (r == 0 && polled[0].revents)
                         r = receive_one(keeper, &greeted);
+                serve_reap_syncs(keeper, 0);
         }
         return r == -EPIPE ? 0 : 1;
 }
@@ -219,18 +232,6 @@ static int load_program(const char *path, struct cloche_err *e)
         return TAKE_FD(memory_fd);
 }
 
-/* The descriptor, or -errno. */
-static int open_beside(const char *path, const char *name)
-{
-        char other[KEEPER_PATH_MAX + 64];
-        const char *slash = strrchr(path, '/');
-        int fd;
-
-        snprintf(other, sizeof(other), "%.*s/%s", slash ? (int)(slash - path) : 0, path, name);
-        fd = open(other, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-}
-
 static int set_up(struct keeper_state *keeper, const char *init_path, struct cloche_err *e)
 {
         _cleanup_fd_ int score_fd = -EBADF;
@@ -239,7 +240,7 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         keeper->init_program_fd = load_program(init_path, e);
         if (keeper->init_program_fd < 0)
                 return -(int)e->code;
-        keeper->guest_fd = open_beside(init_path, "libcloche-guest.so");
+        keeper->guest_fd = serve_open_beside(init_path, "libcloche-guest.so", O_RDONLY);
         keeper->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
         keeper->own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (keeper->proc_fd < 0 || keeper->own_pid_fd < 0)
@@ -262,6 +263,7 @@ static void drop_all(struct keeper_state *keeper)
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
                         (void)box_kill(keeper, box, 0, NULL);
+        serve_reap_syncs(keeper, 1);
         /* In the order in which they die: the init of a template ends after those of the boxes beneath, once we reaped them. */
         while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
                 ;
@@ -278,8 +280,10 @@ static int refuse(const struct cloche_err *error)
         struct keeper_answer answer = {.op = KEEPER_HELLO, .err = *error};
         size_t no_fds = 0;
 
-        if (fd_receive(ENGINE_FD, &request, sizeof(request), NULL, &no_fds, 0) > 0)
+        if (fd_receive(ENGINE_FD, &request, sizeof(request), NULL, &no_fds, 0) > 0) {
+                answer.serial = request.serial;
                 (void)fd_send(ENGINE_FD, &answer, sizeof(answer), NULL, 0);
+        }
         return 1;
 }
 
@@ -301,7 +305,7 @@ int main(int argc, char **argv)
         int type = 0, status;
         socklen_t size = sizeof(type);
 
-        if (argc != 2 || getsockopt(ENGINE_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
+        if (argc < 2 || getsockopt(ENGINE_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
                 fprintf(stderr, "cloche-keeper: started by the cloche engine only\n");
                 return 2;
         }
@@ -318,6 +322,10 @@ int main(int argc, char **argv)
                 return 1;
         if (set_up(&keeper, argv[1], &error) < 0)
                 return refuse(&error);
+        if (serve_set_up(&keeper, argv[1], argv + 2, (size_t)argc - 2, &error) < 0) {
+                cgroup_host_close(&keeper.cgroups);
+                return refuse(&error);
+        }
         raise_open_files();
         status = serve(&keeper);
         drop_all(&keeper);

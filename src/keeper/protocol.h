@@ -11,7 +11,10 @@
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
 #define KEEPER_NO_BOX UINT32_MAX
-/* Of a request other than KEEPER_BOX_MAKE and KEEPER_BOX_LIMIT, and of an answer other than to KEEPER_HELLO, this much is sent: sockets hold a few
+#define KEEPER_MOUNTS_MAX 8 /* of one box */
+#define KEEPER_TARGET_MAX 256
+#define KEEPER_ROOTS_MAX 32 /* directories of the host beneath which mounts are permitted */
+/* Of a request without a spec or a service, and of an answer other than to KEEPER_HELLO, this much is sent: sockets hold a few
  * hundred of these, and a few dozen whole ones. */
 #define KEEPER_REQUEST_HEAD offsetof(struct keeper_request, spec)
 #define KEEPER_ANSWER_HEAD offsetof(struct keeper_answer, guards)
@@ -34,9 +37,25 @@ struct keeper_box_spec {
         uint32_t optional_guards;          /* as in struct cloche_engine_options */
         uint32_t parent;                   /* the template's box this one is beneath and shares the root of, or KEEPER_NO_BOX */
         uint32_t is_template;              /* boxes may be made beneath it */
-        uint32_t reserved;
+        uint32_t mount_count;              /* none of a template */
+        char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* where in the box file systems stand that a KEEPER_SERVE each is to serve */
         char image[KEEPER_PATH_MAX];       /* "": the host's /usr; with a parent: "" */
         char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none, or the parent's */
+};
+
+/* A program of ours that works on a directory of the host, as its owner and without privilege. */
+enum keeper_service {
+        KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket */
+        KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket */
+        KEEPER_SERVICE_COUNT
+};
+
+struct keeper_service_spec {
+        uint32_t service;
+        uint32_t mount; /* KEEPER_SERVICE_MOUNT: which of the box */
+        uint32_t root;  /* which of the directories the keeper was started with; path is beneath it */
+        uint32_t reserved;
+        char path[KEEPER_PATH_MAX]; /* relative, "" or "." for the root itself */
 };
 
 struct keeper_request {
@@ -44,8 +63,18 @@ struct keeper_request {
         uint32_t serial;
         uint32_t box;
         uint32_t reserved;
-        struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes */
+        union {
+                struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes */
+                struct keeper_service_spec service; /* KEEPER_SERVE */
+        };
 };
+
+static inline size_t keeper_request_size(uint32_t op)
+{
+        return op == KEEPER_BOX_MAKE || op == KEEPER_BOX_LIMIT ? sizeof(struct keeper_request)
+               : op == KEEPER_SERVE                            ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_service_spec)
+                                                               : KEEPER_REQUEST_HEAD;
+}
 
 struct keeper_usage {
         uint64_t cpu_ns;            /* 0 with cpu_known 0 */

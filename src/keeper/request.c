@@ -53,29 +53,108 @@ static int check_limits(const struct keeper_box_limits *limits, struct cloche_er
         return 0;
 }
 
+/* Absolute, no empty part, no "." and "..": what the kernel resolves is what stands there. */
+static int is_plain(const char *path)
+{
+        if (path[0] != '/')
+                return 0;
+        while (*path) {
+                size_t size = strcspn(++path, "/");
+
+                if (size == 0 || (size == 1 && path[0] == '.') || (size == 2 && path[0] == '.' && path[1] == '.'))
+                        return 0;
+                path += size;
+        }
+        return 1;
+}
+
+static int is_at_or_below(const char *path, const char *other)
+{
+        size_t size = strlen(other);
+
+        return strncmp(path, other, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+static int is_writable_place(const char *path)
+{
+        static const char *const places[] = {"/workspace", "/tmp", "/home/cloche"};
+
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+                if (is_at_or_below(path, places[i]))
+                        return 1;
+        return 0;
+}
+
+/* The roots of boxes beneath a template are copies of one: only what is writable there can be given new places. One mount
+ * within another would wait for a server that does not run yet. */
+static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struct cloche_err *e)
+{
+        const char *target = spec->mounts[mount];
+
+        if (!memchr(target, '\0', KEEPER_TARGET_MAX))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the place of a mount is not terminated");
+        if (!is_plain(target))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the place of a mount must be an absolute path without '.' and '..', not '%.100s'", target);
+        if (spec->parent != KEEPER_NO_BOX && !is_writable_place(target))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche only", target);
+        for (uint32_t other = 0; other < mount; other++)
+                if (is_at_or_below(target, spec->mounts[other]) || is_at_or_below(spec->mounts[other], target))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mounts '%.80s' and '%.80s' lie within each other", target, spec->mounts[other]);
+        return 0;
+}
+
+static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int r = 0;
+
+        if (spec->mount_count > KEEPER_MOUNTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box has at most %d mounts, not %u", KEEPER_MOUNTS_MAX, spec->mount_count);
+        if (spec->is_template && spec->mount_count > 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template has no mounts");
+        for (uint32_t i = 0; r == 0 && i < spec->mount_count; i++)
+                r = check_mount(spec, i, e);
+        return r;
+}
+
+static int check_service(const struct keeper_service_spec *service, struct cloche_err *e)
+{
+        if (service->service >= KEEPER_SERVICE_COUNT)
+                return err_set(e, CLOCHE_E_PROTOCOL, "there is no service %u", service->service);
+        if (!memchr(service->path, '\0', KEEPER_PATH_MAX))
+                return err_set(e, CLOCHE_E_PROTOCOL, "path is not terminated");
+        if (service->path[0] == '/')
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must be relative, not '%.100s'", service->path);
+        return 0;
+}
+
+static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int r;
+
+        if (spec->is_template > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", spec->is_template);
+        r = check_path(spec->image, "image", e);
+        if (r == 0)
+                r = check_path(spec->runtime_dir, "runtime_dir", e);
+        if (r == 0 && spec->parent != KEEPER_NO_BOX && (spec->image[0] || spec->runtime_dir[0]))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its image and runtime");
+        if (r == 0)
+                r = check_mounts(spec, e);
+        return r < 0 ? r : check_limits(&spec->limits, e);
+}
+
 int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
 {
-        size_t expected = KEEPER_REQUEST_HEAD;
-        int r;
+        size_t expected;
 
         if (size >= KEEPER_REQUEST_HEAD && request->op >= KEEPER_OP_COUNT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "there is no request %u", request->op);
-        if (size >= KEEPER_REQUEST_HEAD && (request->op == KEEPER_BOX_MAKE || request->op == KEEPER_BOX_LIMIT))
-                expected = sizeof(*request);
+        expected = size >= KEEPER_REQUEST_HEAD ? keeper_request_size(request->op) : KEEPER_REQUEST_HEAD;
         if (size != expected)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a request has %zu bytes, not %zu", size, expected);
         if (request->op == KEEPER_BOX_LIMIT)
                 return check_limits(&request->spec.limits, e);
-        if (request->op != KEEPER_BOX_MAKE)
-                return 0;
-        if (request->spec.is_template > 1)
-                return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", request->spec.is_template);
-        r = check_path(request->spec.image, "image", e);
-        if (r == 0)
-                r = check_path(request->spec.runtime_dir, "runtime_dir", e);
-        if (r == 0 && request->spec.parent != KEEPER_NO_BOX && (request->spec.image[0] || request->spec.runtime_dir[0]))
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its image and runtime");
-        if (r == 0)
-                r = check_limits(&request->spec.limits, e);
-        return r;
+        if (request->op == KEEPER_SERVE)
+                return check_service(&request->service, e);
+        return request->op == KEEPER_BOX_MAKE ? check_spec(&request->spec, e) : 0;
 }

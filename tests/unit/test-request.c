@@ -62,6 +62,64 @@ static void test_paths(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated path is refused: %s", e.msg);
 }
 
+static int check_mounts(const char *first, const char *second, uint32_t parent, struct cloche_err *e)
+{
+        struct keeper_request request = make_request();
+
+        request.spec.parent = parent;
+        request.spec.mount_count = second ? 2 : 1;
+        strcpy(request.spec.mounts[0], first);
+        strcpy(request.spec.mounts[1], second ? second : "");
+        return check(&request, e);
+}
+
+static void test_mounts(void)
+{
+        static const char *const bad[] = {"", "data", "/", "/data/", "//data", "/data/../etc", "/./data", "/data/.."};
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        CHECK(check_mounts("/data", "/workspace/a.b", KEEPER_NO_BOX, &e) == 0, "places of mounts are taken: %s", e.msg);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                CHECK(check_mounts(bad[i], NULL, KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "'%s' is refused: %s", bad[i], e.msg);
+        CHECK(check_mounts("/data", "/data/x", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a mount in a mount is refused: %s", e.msg);
+        CHECK(check_mounts("/data/x", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "the other way round too");
+        CHECK(check_mounts("/data", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "and the same place twice");
+        CHECK(check_mounts("/data", "/database", KEEPER_NO_BOX, &e) == 0, "a longer name is another place: %s", e.msg);
+        CHECK(check_mounts("/workspace/x", NULL, 3, &e) == 0, "beneath a template what is writable has room: %s", e.msg);
+        CHECK(check_mounts("/data", NULL, 3, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nothing else: %s", e.msg);
+        request.spec.mount_count = KEEPER_MOUNTS_MAX + 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "too many are refused: %s", e.msg);
+        request = make_request();
+        request.spec.mount_count = 1;
+        memset(request.spec.mounts[0], '/', sizeof(request.spec.mounts[0]));
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated place is refused: %s", e.msg);
+        request = make_request();
+        strcpy(request.spec.mounts[0], "/data");
+        request.spec.mount_count = request.spec.is_template = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a template has none: %s", e.msg);
+}
+
+static void test_services(void)
+{
+        static struct keeper_request request;
+        size_t size = keeper_request_size(KEEPER_SERVE);
+        struct cloche_err e = {0};
+
+        request.op = KEEPER_SERVE;
+        strcpy(request.service.path, "a/b");
+        CHECK(request_check(&request, size, &e) == 0, "a service is asked for: %s", e.msg);
+        CHECK(request_check(&request, size - 1, &e) == -CLOCHE_E_PROTOCOL, "not with less: %s", e.msg);
+        CHECK(request_check(&request, sizeof(request), &e) == -CLOCHE_E_PROTOCOL, "nor with more");
+        strcpy(request.service.path, "/etc");
+        CHECK(request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "an absolute path is refused: %s", e.msg);
+        memset(request.service.path, 'x', sizeof(request.service.path));
+        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
+        request.service.path[0] = '\0';
+        request.service.service = KEEPER_SERVICE_COUNT;
+        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and another service: %s", e.msg);
+}
+
 static void test_limits(void)
 {
         struct keeper_request request = make_request();
@@ -83,6 +141,8 @@ int main(void)
         test_sizes();
         test_parents();
         test_paths();
+        test_mounts();
+        test_services();
         test_limits();
         return tap_done();
 }

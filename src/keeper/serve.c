@@ -1,0 +1,341 @@
+/* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
+ * starts them as the directory's owner, without capabilities; it reads nothing they say.
+ *
+ *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
+ *
+ * Which directories: those the keeper was started with and what is beneath them, for the engine that asks parses hostile bytes. */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/caps.h"
+#include "jail/userns.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
+#define FUSE_MINOR 229
+#define FIRST_FD 3 /* of the program's arguments */
+
+/* -- what mounts need ----------------------------------------------------------------------------------------- */
+
+int serve_open_beside(const char *path, const char *name, int flags)
+{
+        char other[KEEPER_PATH_MAX + 64];
+        const char *slash = strrchr(path, '/');
+        int fd;
+
+        snprintf(other, sizeof(other), "%.*s/%s", slash ? (int)(slash - path) : 0, path, name);
+        fd = open(other, flags | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+/* A file system of one's own, attached nowhere. options: name, value, …, NULL. The descriptor of its root, or -errno. */
+static int new_tmpfs(const char *const *options, unsigned attributes)
+{
+        _cleanup_fd_ int fs_fd = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+        int fd;
+
+        if (fs_fd < 0)
+                return -errno;
+        for (; options[0]; options += 2)
+                if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
+                        return -errno;
+        if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -errno;
+        fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC, attributes);
+        return fd < 0 ? -errno : fd;
+}
+
+/* The host's node is root's alone on some hosts, and a box's first process, which has to open it, is nobody: so one of our own. */
+static int make_fuse_node(void)
+{
+        static const char *const options[] = {"size", "64k", "nr_inodes", "8", "mode", "0755", NULL};
+        int dir_fd = new_tmpfs(options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), code;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        umask(0);
+        if (mknodat(dir_fd, "fuse", S_IFCHR | 0666, makedev(FUSE_MAJOR, FUSE_MINOR)) == 0)
+                return dir_fd;
+        code = errno;
+        close(dir_fd);
+        return -code;
+}
+
+static int open_fuse_directory(const struct keeper_state *keeper)
+{
+        int fd;
+
+        if (keeper->is_root && access("/dev/fuse", F_OK) == 0)
+                return make_fuse_node();
+        if (access("/dev/fuse", R_OK | W_OK) < 0)
+                return -errno;
+        fd = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int open_root(const char *path, struct keeper_root *ret, struct cloche_err *e)
+{
+        ret->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        ret->is_slash = strcmp(path, "/") == 0;
+        return ret->fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s, which may be mounted", path) : 0;
+}
+
+int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e)
+{
+        int r = 0;
+
+        if (count > KEEPER_ROOTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, count);
+        keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
+        keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
+        keeper->fuse_dir_fd = open_fuse_directory(keeper);
+        for (size_t i = 0; r == 0 && i < count; i++)
+                r = open_root(roots[i], &keeper->roots[keeper->root_count++], e);
+        return r;
+}
+
+/* -- starting a program --------------------------------------------------------------------------------------- */
+
+struct program {
+        const struct keeper_state *keeper;
+        const char *name;
+        int program_fd;
+        int fds[4]; /* its arguments */
+        size_t fd_count;
+        uid_t uid;
+        gid_t gid;
+        int memory_fd;      /* the way into the box's memory group, or -EBADF */
+        int needs_upper;    /* fds[2] is made by the child */
+        uint64_t disk_bytes, disk_inodes;
+};
+
+static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, struct stat *ret_st, struct cloche_err *e)
+{
+        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (spec->root >= keeper->root_count)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no directory was named that may be mounted under this number (%u)", spec->root);
+        /* Beneath the root; of / the host's links may be absolute, as they lead nowhere else. */
+        if (!keeper->roots[spec->root].is_slash)
+                how.resolve |= RESOLVE_BENEATH;
+        fd = (int)syscall(SYS_openat2, keeper->roots[spec->root].fd, spec->path[0] ? spec->path : ".", &how, sizeof(how));
+        if (fd < 0 || fstat(fd, ret_st) < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.150s", spec->path);
+        return TAKE_FD(fd);
+}
+
+/* What an ordinary user may mount, he mounts in a user namespace of his. */
+static int enter_own_namespace(const struct keeper_state *keeper, struct cloche_err *e)
+{
+        struct userns_ids ids = {.uid = geteuid(), .gid = getegid()};
+
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "make a user namespace");
+        return userns_map(keeper->proc_fd, getpid(), &ids, e);
+}
+
+static int make_upper(struct program *p, struct cloche_err *e)
+{
+        char size[24], inodes[24], uid[12], gid[12];
+        const char *const options[] = {"size", size, "nr_inodes", inodes, "mode", "0755", "uid", uid, "gid", gid, NULL};
+        int r = p->keeper->is_root ? 0 : enter_own_namespace(p->keeper, e);
+
+        if (r < 0)
+                return r;
+        /* 0 is tmpfs's word for no limit. */
+        snprintf(size, sizeof(size), "%llu", p->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_bytes);
+        snprintf(inodes, sizeof(inodes), "%llu", p->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_inodes + 1);
+        snprintf(uid, sizeof(uid), "%u", p->keeper->is_root ? (unsigned)p->uid : JAIL_UID);
+        snprintf(gid, sizeof(gid), "%u", p->keeper->is_root ? (unsigned)p->gid : JAIL_UID);
+        p->fds[2] = new_tmpfs(options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        return p->fds[2] < 0 ? err_os(e, CLOCHE_E_MOUNT, -p->fds[2], "make the upper file system of a mount") : 0;
+}
+
+static int become_owner(const struct program *p, struct cloche_err *e)
+{
+        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, e) : 0;
+
+        if (r < 0)
+                return r;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
+        /* After the change of ids, which clears it. It also ends with its socket. */
+        return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "tie the server to the keeper") : 0;
+}
+
+/* Copies from 3 on, without close-on-exec; what lies there is the keeper's and goes. */
+static int arrange(struct program *p, int *error_fd, struct cloche_err *e)
+{
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int *const all[] = {&p->program_fd, error_fd, &null_fd};
+
+        for (size_t i = 0; i < p->fd_count; i++)
+                if ((p->fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                if ((*all[i] = fcntl(*all[i], F_DUPFD_CLOEXEC, 64)) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        for (int fd = 0; fd < FIRST_FD; fd++)
+                if (dup2(null_fd, fd) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "put /dev/null at %d", fd);
+        for (size_t i = 0; i < p->fd_count; i++)
+                if (dup2(p->fds[i], FIRST_FD + (int)i) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        return 0;
+}
+
+static int prepare(struct program *p, int *error_fd, struct cloche_err *e)
+{
+        sigset_t none;
+        int r = p->needs_upper ? make_upper(p, e) : 0;
+
+        if (r == 0 && p->memory_fd >= 0)
+                r = cgroup_enter(&p->memory_fd, 1, e);
+        if (r == 0)
+                r = arrange(p, error_fd, e);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        signal(SIGPIPE, SIG_DFL);
+        return r < 0 ? r : become_owner(p, e);
+}
+
+static _Noreturn void run(struct program *p, int error_fd)
+{
+        char numbers[4][4];
+        char *argv[6] = {(char *)p->name}, *const environment[] = {NULL};
+        struct cloche_err error = {0};
+
+        for (size_t i = 0; i < p->fd_count; i++) {
+                snprintf(numbers[i], sizeof(numbers[i]), "%d", FIRST_FD + (int)i);
+                argv[i + 1] = numbers[i];
+        }
+        if (prepare(p, &error_fd, &error) == 0) {
+                syscall(SYS_execveat, p->program_fd, "", argv, environment, AT_EMPTY_PATH);
+                err_os(&error, CLOCHE_E_SPAWN, errno, "start %s", p->name);
+        }
+        _exit(fd_write_full(error_fd, &error, sizeof(error)) < 0 ? 126 : 127);
+}
+
+/* The pid, or an error; of what went wrong before exec the child's own words. */
+static pid_t start(struct program *p, struct cloche_err *e)
+{
+        _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
+        struct cloche_err theirs;
+        int pair[2];
+        pid_t pid;
+
+        if (p->program_fd < 0)
+                return err_os(e, CLOCHE_E_KEEPER, -p->program_fd, "open %s beside box-init", p->name);
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        read_fd = pair[0];
+        write_fd = pair[1];
+        pid = fork();
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (pid == 0)
+                run(p, write_fd);
+        fd_close(&write_fd);
+        if (fd_read_full(read_fd, &theirs, sizeof(theirs)) < 0)
+                return pid;
+        waitpid(pid, NULL, 0);
+        if (err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
+                return err_set(e, CLOCHE_E_INTERNAL, "%s could not be started", p->name);
+        *e = theirs;
+        return -(int)theirs.code;
+}
+
+int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e)
+{
+        struct box *row = &keeper->boxes[box];
+        _cleanup_fd_ int dir_fd = -EBADF, memory_fd = -EBADF;
+        struct stat st;
+        pid_t pid;
+        int r;
+
+        if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
+                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", box, spec->mount);
+        dir_fd = open_directory(keeper, spec, &st, e);
+        if (dir_fd < 0)
+                return dir_fd;
+        r = cgroup_open_memory(&keeper->cgroups, box, &memory_fd, e);
+        if (r < 0)
+                return r;
+        pid = start(&(struct program){
+                .keeper = keeper, .name = "cloche-fs", .program_fd = keeper->fs_program_fd,
+                .fds = {row->fuse_fds[spec->mount], dir_fd, -EBADF, fds[0]}, .fd_count = 4,
+                .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
+                .memory_fd = memory_fd, .needs_upper = 1,
+                .disk_bytes = row->limits.disk_bytes, .disk_inodes = row->limits.disk_inodes,
+        }, e);
+        if (pid < 0)
+                return (int)pid;
+        row->server_pids[spec->mount] = pid;
+        /* With a copy of ours open the guest would wait for ever for a server that died. */
+        fd_close(&row->fuse_fds[spec->mount]);
+        return 0;
+}
+
+int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e)
+{
+        _cleanup_fd_ int dir_fd = -EBADF;
+        struct stat st;
+        pid_t *place = NULL, pid;
+
+        for (size_t i = 0; i < KEEPER_SYNCS_MAX && !place; i++)
+                if (!keeper->sync_pids[i])
+                        place = &keeper->sync_pids[i];
+        if (!place)
+                return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already", KEEPER_SYNCS_MAX);
+        dir_fd = open_directory(keeper, spec, &st, e);
+        if (dir_fd < 0)
+                return dir_fd;
+        pid = start(&(struct program){
+                .keeper = keeper, .name = "cloche-sync", .program_fd = keeper->sync_program_fd,
+                .fds = {dir_fd, fds[0], fds[1]}, .fd_count = 3,
+                .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
+                .memory_fd = -EBADF,
+        }, e);
+        if (pid < 0)
+                return (int)pid;
+        *place = pid;
+        return 0;
+}
+
+/* -- ending --------------------------------------------------------------------------------------------------- */
+
+void serve_kill(struct box *box)
+{
+        for (uint32_t i = 0; i < box->mount_count; i++)
+                if (box->server_pids[i])
+                        kill(box->server_pids[i], SIGKILL);
+}
+
+void serve_reap(struct box *box)
+{
+        for (uint32_t i = 0; i < box->mount_count; i++)
+                while (box->server_pids[i] && waitpid(box->server_pids[i], NULL, 0) < 0 && errno == EINTR)
+                        ;
+}
+
+void serve_reap_syncs(struct keeper_state *keeper, int is_end)
+{
+        for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++)
+                if (keeper->sync_pids[i] && waitpid(keeper->sync_pids[i], NULL, is_end ? 0 : WNOHANG) != 0)
+                        keeper->sync_pids[i] = 0;
+}
