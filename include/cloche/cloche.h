@@ -68,10 +68,23 @@ typedef struct cloche_run cloche_run;
 typedef struct cloche_result cloche_result;
 typedef struct cloche_prefix cloche_prefix;
 typedef struct cloche_bridge_call cloche_bridge_call;
+typedef struct cloche_changeset cloche_changeset;
+typedef struct cloche_sync cloche_sync;
+typedef struct cloche_sync_question cloche_sync_question;
 
 /* A guest calls a function of the host. It is to be answered once, with cloche_bridge_answer or cloche_bridge_fail, in the
  * handler or any time later; several may be open. Runs in the engine's thread. */
 typedef void (*cloche_bridge_handler)(void *data, cloche_bridge_call *call);
+
+/* What happens to mounted directories, told or asked while it happens. about: JSON text, lives as long as the call.
+ * DENIED   {path, operation, rule, count, timestamp}: a run was refused something; told at the first and at each doubling of the count
+ * BEFORE   a change as in files of a result: question is to be answered once, with cloche_sync_answer, in the handler or any time later
+ * AFTER    {path, success, error?}
+ * ERROR    {change, error} */
+enum cloche_file_event { CLOCHE_FILE_DENIED, CLOCHE_SYNC_BEFORE, CLOCHE_SYNC_AFTER, CLOCHE_SYNC_ERROR };
+/* run: NULL for a sync of its own. Runs in the engine's thread. */
+typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
+                                    cloche_sync_question *question);
 
 struct cloche_engine_options {
         const char *libexec_dir;  /* holds cloche-keeper and cloche-box-init; NULL: found by itself */
@@ -86,18 +99,25 @@ struct cloche_engine_options {
          * nowhere. A directory that others may write to is not used. */
         const char *cache_dir;
         uint32_t becomes_uid; /* the user this process will be once the engine runs, whose that directory is to be; 0: it stays who it is */
+        /* Directories of the host, absolute, that runs may mount, with all beneath; none: no mounts. At most 32, borrowed. */
+        const char *const *mount_roots;
+        size_t mount_root_count;
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
 };
 
 #define CLOCHE_NO_SPARES (~0u)
 
-/* A file placed in the box before the code runs. Exactly one source: data, or fd (borrowed, a regular file). */
+enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
+
+/* A file placed in the box before the code runs, in the order given; directories on the way are made. Exactly one source: data, or fd
+ * (borrowed, a regular file, whose holes stay holes). A directory has none, a symbolic link its target as data. */
 struct cloche_file {
         const char *path; /* absolute, or below the working directory */
+        enum cloche_file_kind kind;
         const void *data;
         size_t size;
         int fd;        /* used when data is NULL */
-        uint32_t mode; /* 0: 0644 */
+        uint32_t mode; /* permission bits; 0: 0644, of a directory 0755 */
 };
 
 /* CLOCHE_EVALUATE: an ECMAScript module in a bare realm, without Node (language javascript, warm or of a bare prefix). Its
@@ -118,6 +138,15 @@ struct cloche_run_options {
         const char *workdir;  /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
+        /* Paths to be read back when the run has ended, absolute or below the working directory: files.collected of the result has for
+         * each {path, kind, size, mode} and content, target or entries, or an error. */
+        const char *const *collect;
+        size_t collect_count;
+        /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL: none. */
+        const char *mount;
+        cloche_file_handler on_file_event;
+        void *file_event_data;
+        unsigned file_events; /* bit 1u << enum cloche_file_event: which are wanted; without BEFORE nobody is asked */
         const char *const *argv; /* script: arguments after the script's name */
         size_t argc;
         const char *const *env;  /* "NAME=value", added to the minimal environment */
@@ -138,6 +167,9 @@ struct cloche_run_options {
         /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait; cloche_run_wait then
          * does not block. */
         void (*on_end)(void *data, cloche_run *run);
+        /* NULL, or called with output as it comes, which the result holds as well; not of a stream with a descriptor of the
+         * caller's. stream: 1 or 2. */
+        void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
 };
 
@@ -203,6 +235,10 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result 
  * cloche_run_free(). */
 CLOCHE_API void cloche_run_cancel(cloche_run *run);
 
+/* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
+ * written when it ends is told by on_output all the same. */
+CLOCHE_API void cloche_run_hold_output(cloche_run *run, int hold);
+
 /* Kill what is left of the run and free it. Accepts NULL. */
 CLOCHE_API void cloche_run_free(cloche_run *run);
 
@@ -213,6 +249,11 @@ CLOCHE_API void cloche_run_free(cloche_run *run);
  *         then its error as JSON, owned by the caller, free(); NULL otherwise. Others as of cloche_run_start. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt,
                                                    cloche_prefix **ret, char **failure, struct cloche_err *e);
+/* The same without waiting: the set-up is under way, and cloche_prefix_state is asked after each turn. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt,
+                                                     cloche_prefix **ret, struct cloche_err *e);
+/* 1: not yet; 0: runs may be forked from it; else what cloche_prefix_new would have said. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err *e);
 /* Runs that were started go on. Accepts NULL. */
 CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
 
@@ -233,6 +274,10 @@ CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, co
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
+/* 1: the keeper is gone; runs end, nothing can be started, and the engine can only be freed. */
+CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
+/* Runs that wait for their turn. */
+CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);
 
 CLOCHE_API enum cloche_status cloche_result_status(const cloche_result *result);
 CLOCHE_API int cloche_result_exit_code(const cloche_result *result);
@@ -247,7 +292,50 @@ CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t 
 CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
+/* What the run did to mounted directories, when it was not synced already (sync.mode manual, or a run without success): taken out of
+ * the result, owned by the caller, cloche_changeset_free(); NULL: nothing. */
+CLOCHE_API cloche_changeset *cloche_result_take_changeset(cloche_result *result);
 CLOCHE_API void cloche_result_free(cloche_result *result);
+
+/* {created, modified, deleted} as in files of a result, as JSON text, free(); NULL without memory. */
+CLOCHE_API char *cloche_changeset_json(const cloche_changeset *set);
+/* Keep it in an empty directory, and read it again, with an engine that may mount the same directories. dir_fd is borrowed.
+ * Errors  CLOCHE_E_UNREADABLE_FILE, _INVALID_JSON, _INVALID_ARGUMENT (caller), _RESOURCE (host). */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche_err *e);
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **ret, struct cloche_err *e);
+/* From changes as a result has them, with contents: an array, or an object of created, modified and deleted. mount: as of runs. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount,
+                                                            cloche_changeset **ret, struct cloche_err *e);
+CLOCHE_API void cloche_changeset_free(cloche_changeset *set); /* accepts NULL */
+
+struct cloche_sync_options {
+        const cloche_changeset *changes; /* borrowed until the sync is freed */
+        const char *on_error; /* rollback, continue, abort; NULL: as the mount said */
+        const char *conflict; /* what to do with a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
+        int dry_run;          /* say what would be done */
+        cloche_file_handler on_event;
+        void *event_data;
+        unsigned events;
+        cloche_run *run;      /* given to on_event */
+        /* NULL, or called once when it is over, from within cloche_engine_turn or a wait. */
+        void (*on_end)(void *data, cloche_sync *sync);
+        void *data;
+};
+
+enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_ABORT };
+
+/* Write changes to the host, a transaction per mounted directory: a crash at any moment leaves the old tree or the new one, once the
+ * next sync of the directory has looked at it. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
+                                                   struct cloche_err *e);
+/* Ends the question. skip: this change is not synced; abort: none is, nothing was written. reason may be NULL. */
+CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
+/* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; of a dry run {steps, denied, conflicts, skipped}. JSON text, free(). */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);
+/* The same without waiting; CLOCHE_E_STATE while it is under way. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e);
+/* What is under way is undone, unless it was beyond that; then it is finished. Accepts NULL. */
+CLOCHE_API void cloche_sync_free(cloche_sync *sync);
 
 CLOCHE_API const char *cloche_code_name(unsigned code);
 CLOCHE_API const char *cloche_code_text(unsigned code);

@@ -20,14 +20,19 @@ int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spe
         return r;
 }
 
-void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made)
+static void set_patience(const struct box *box, int seconds)
 {
-        struct timeval patience = {.tv_sec = BOX_PATIENCE_S};
+        struct timeval patience = {.tv_sec = seconds};
 
-        *box = (struct box){.keeper = keeper, .made = 1, .id = made->id, .control_fd = made->control_fd,
-                            .pidfd = made->pidfd, .fork_fd = made->fork_fd};
         setsockopt(box->control_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         setsockopt(box->control_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made)
+{
+        *box = (struct box){.keeper = keeper, .made = 1, .id = made->id, .control_fd = made->control_fd,
+                            .pidfd = made->pidfd, .fork_fd = made->fork_fd};
+        set_patience(box, BOX_PATIENCE_S);
 }
 
 /* One packet of init. It lives beside hostile code, so nothing of it is believed unseen. */
@@ -125,8 +130,12 @@ int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, 
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_QUIESCE};
+        int r;
 
-        return ask(box, &request, NULL, 0, ret, NULL, e);
+        set_patience(box, BOX_QUIESCE_PATIENCE_S);
+        r = ask(box, &request, NULL, 0, ret, NULL, e);
+        set_patience(box, BOX_PATIENCE_S);
+        return r;
 }
 
 int box_tell(struct box *box, enum init_op op, struct cloche_err *e)
@@ -149,22 +158,28 @@ int box_hear_answer(struct box *box, enum init_op op, int *ret_clean, struct clo
         return answer.op == op;
 }
 
-int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
+static int ask_for_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        struct init_request request = {.op = INIT_LIST};
+        struct init_request request = {.op = op};
         struct init_answer answer;
         int r = set_path(&request, path, e);
 
         return r < 0 ? r : ask(box, &request, NULL, 0, &answer, ret_fd, e);
 }
 
+int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
+{
+        return ask_for_file(box, INIT_LIST, path, ret_fd, e);
+}
+
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
-        struct init_request request = {.op = INIT_GET};
-        struct init_answer answer;
-        int r = set_path(&request, path, e);
+        return ask_for_file(box, INIT_GET, path, ret_fd, e);
+}
 
-        return r < 0 ? r : ask(box, &request, NULL, 0, &answer, ret_fd, e);
+int box_read_link(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
+{
+        return ask_for_file(box, INIT_READLINK, path, ret_fd, e);
 }
 
 int box_hear(struct box *box, struct cloche_err *e)

@@ -7,6 +7,7 @@
 #include "keeper/init-protocol.h"
 
 #define BOX_PATIENCE_S 20
+#define BOX_QUIESCE_PATIENCE_S 10 /* killing takes a second at most, unless a mount's server does not answer */
 
 struct box {
         struct keeper *keeper;
@@ -23,7 +24,7 @@ struct box {
 int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* The same from what the keeper answered. */
 void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made);
-/* fd is borrowed. */
+/* mode: as st_mode, with its type. fd is borrowed. */
 int box_put(struct box *box, const char *path, int fd, uint32_t mode, struct cloche_err *e);
 /* strings: cwd, argc arguments, envc environment entries, each terminated. fds: 3 to 5, borrowed. */
 int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, uint32_t envc, const int *fds,
@@ -36,6 +37,8 @@ int box_hear_answer(struct box *box, enum init_op op, int *ret_clean, struct clo
 /* *ret_fd: struct init_entry records; owned by the caller. */
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
 int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
+/* *ret_fd: a memory file with the target. */
+int box_read_link(struct box *box, const char *path, int *ret_fd, struct cloche_err *e);
 /* The control socket is readable: 0 (box->exited may be set now), or an error: the box's init is gone. */
 int box_hear(struct box *box, struct cloche_err *e);
 /* The same without waiting for it. */

@@ -5,6 +5,7 @@
 #include "handle.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e)
@@ -13,7 +14,7 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
-        *c = (struct channel){.fd = pair[0], .out = BUF_INIT(FRAME_BYTES_MAX)};
+        *c = (struct channel){.fd = pair[0], .received_fd = -EBADF, .out = BUF_INIT(FRAME_BYTES_MAX)};
         frame_reader_init(&c->reader, frame_bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)frame_bytes_max);
         *ret_agent_fd = pair[1];
         return 0;
@@ -47,13 +48,31 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
+static ssize_t receive_with_fd(struct channel *c, char *to, size_t room)
+{
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int))];
+        } control;
+        struct iovec piece = {to, room};
+        struct msghdr msg = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+        ssize_t n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+
+        if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int))) {
+                fd_close(&c->received_fd);
+                memcpy(&c->received_fd, CMSG_DATA(header), sizeof(c->received_fd));
+        }
+        return n;
+}
+
 /* 1: more may be there. The callbacks may close the channel. */
 static int read_some(struct channel *c)
 {
         struct cloche_err e = {0};
         size_t room;
         char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = to ? recv(c->fd, to, room, MSG_DONTWAIT) : -1;
+        ssize_t n = !to ? -1 : c->takes_fds ? receive_with_fd(c, to, room) : recv(c->fd, to, room, MSG_DONTWAIT);
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
@@ -125,6 +144,8 @@ void channel_close(struct channel *c)
         handle_close(c->poll);
         c->poll = NULL;
         fd_close(&c->fd);
+        if (c->takes_fds)
+                fd_close(&c->received_fd);
         frame_reader_done(&c->reader);
         buf_done(&c->out);
 }

@@ -9,6 +9,8 @@
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended;
+        int takes_fds;   /* descriptors that come along are taken: the last one is kept, until the next */
+        int received_fd; /* or -EBADF */
         uv_poll_t *poll;
         struct frame_reader reader;
         struct buf out;

@@ -74,6 +74,21 @@ static int absolute(const char *path, char **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
+static int take_mount_roots(cloche_engine *engine, const struct cloche_engine_options *opt, struct cloche_err *e)
+{
+        engine->mount_roots.paths = calloc(opt->mount_root_count + 1, sizeof(char *));
+        if (!engine->mount_roots.paths)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+        for (size_t i = 0; i < opt->mount_root_count; i++) {
+                int r = absolute(opt->mount_roots[i], &engine->mount_roots.paths[i], e);
+
+                if (r < 0)
+                        return err_wrap(e, "mount_roots");
+                engine->mount_roots.count++;
+        }
+        return 0;
+}
+
 static int open_probe(const char *libexec_dir)
 {
         char path[4200];
@@ -101,9 +116,11 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = absolute(libexec, &engine->libexec_dir, e);
         if (r == 0)
+                r = take_mount_roots(engine, opt, e);
+        if (r == 0)
                 engine->probe_fd = open_probe(engine->libexec_dir);
         if (r == 0)
-                r = keeper_start(engine->libexec_dir, &engine->keeper, e);
+                r = keeper_start(engine->libexec_dir, (const char *const *)engine->mount_roots.paths, engine->mount_roots.count, &engine->keeper, e);
         free(runtimes_path);
         engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* without it every build is made anew */
         return r;
@@ -131,8 +148,10 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         do
                 r = keeper_hear(engine->keeper, MSG_DONTWAIT, NULL);
         while (r > 0);
-        if (r < 0)
+        if (r < 0) {
                 uv_poll_stop(poll); /* everybody who waited was told; what is asked from now on fails by itself */
+                engine->is_over = 1;
+        }
 }
 
 static void on_check(uv_check_t *check)
@@ -191,6 +210,16 @@ int cloche_engine_fd(const cloche_engine *engine)
 int cloche_engine_timeout_ms(const cloche_engine *engine)
 {
         return TAILQ_EMPTY(&engine->ended) ? uv_backend_timeout(&engine->loop) : 0;
+}
+
+int cloche_engine_is_over(const cloche_engine *engine)
+{
+        return engine->is_over;
+}
+
+unsigned cloche_engine_waiting(const cloche_engine *engine)
+{
+        return engine->waiting;
 }
 
 void cloche_engine_turn(cloche_engine *engine)
@@ -283,6 +312,9 @@ void cloche_engine_free(cloche_engine *engine)
         uv_loop_close(&engine->loop);
         fd_close(&engine->probe_fd);
         fd_close(&engine->artifacts_fd);
+        for (size_t i = 0; i < engine->mount_roots.count; i++)
+                free(engine->mount_roots.paths[i]);
+        free(engine->mount_roots.paths);
         free(engine->image);
         free(engine->libexec_dir);
         free(engine);

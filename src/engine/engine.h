@@ -6,7 +6,9 @@
 #include "bridge.h"
 #include "build.h"
 #include "files.h"
+#include "changeset.h"
 #include "limits.h"
+#include "mount.h"
 #include "output.h"
 #include "runtime.h"
 #include "signature.h"
@@ -25,6 +27,7 @@ struct cloche_engine {
         char *image, *libexec_dir;
         int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
         int artifacts_fd; /* -errno: nothing is kept */
+        struct mount_roots mount_roots;
         uint32_t optional_guards;
         uv_loop_t loop;
         uv_poll_t keeper_poll;
@@ -39,6 +42,7 @@ struct cloche_engine {
         unsigned running, waiting; /* of the runs that come from templates */
         uv_timer_t refill_timer, tidy_timer;
         int dispatching, dispatch_again, is_watching;
+        int is_over; /* the keeper is gone */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 
@@ -64,6 +68,9 @@ enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_E
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
+/* Of a run with mounts, between its end and its result. */
+enum run_books { BOOKS_OPEN, BOOKS_COLLECTING, BOOKS_SYNCING, BOOKS_READY };
+
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link;
         struct cloche_engine *engine;
@@ -75,13 +82,32 @@ struct cloche_run {
         struct files files;
         uint64_t started_ns, ended_ns;
         void (*on_end)(void *data, cloche_run *run);
+        void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
+        int output_held;
         int is_queued, is_concluded, waited, is_freed;
         int code; /* these three once it is concluded */
         cloche_result *result;
         struct cloche_err error;
 
+        char **collect; /* paths to be read back */
+        size_t collect_count;
+        json_t *collected;
+
+        /* Of a run with mounts. */
+        struct mounts *mounts; /* NULL: none */
+        cloche_file_handler on_file_event;
+        void *file_event_data;
+        unsigned file_events;
+        enum run_books books;
+        json_t *own_changes;      /* of the box's own files, kept while the mounts are asked */
+        struct init_answer quiet;
+        cloche_changeset *changeset;
+        cloche_sync *sync;
+        json_t *synced;           /* what the sync came to */
+
         /* Of a run that is forked from a template. */
+        int is_forked;
         struct template *template;
         enum run_place place;
         struct trunk *trunk;
@@ -160,6 +186,9 @@ const char *request_filename(const struct cloche_run_options *opt, const struct 
 void request_script_path(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret, size_t size);
 
 /* result.c: closes the books of a run whose box is quiet or gone. */
+/* A denial of cloche-fs in the contract's words. */
+json_t *result_denial(const struct changeset_row *row, const json_t *denial);
+enum cloche_status result_status(const struct cloche_run *run, const struct keeper_usage *usage);
 int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
                 cloche_result **ret, struct cloche_err *e);
 
@@ -178,10 +207,21 @@ int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloch
 /* Close the books of a run that has ended, and give its place and its box to others; then tell the caller, if nobody did. */
 void run_conclude(struct cloche_run *run);
 void run_tell(struct cloche_run *run);
+/* What the run did to the box's own files, once nothing moves them any more; NULL: not to be told. */
+json_t *run_changes(struct cloche_run *run, struct init_answer *ret_quiet);
+void run_warn(struct cloche_run *run, const char *text);
+/* What was put off is done: to be concluded now. */
+void run_end_again(struct cloche_run *run);
+/* run-mounts.c */
+int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* At the end of a run with mounts: 0, when it is to be concluded later. */
+int run_close_mounts(struct cloche_run *run);
+void run_cancel_sync(struct cloche_run *run);
 /* What a template has to say to its runs. */
 void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */
 void run_exited(struct cloche_run *run, const struct init_answer *exit);
 void run_failed(struct cloche_run *run, const struct cloche_err *e);
+void run_out_of_memory(struct cloche_run *run);
 void run_template_died(struct cloche_run *run);
 /* A limit of the bridge was crossed. */
 void run_broke_bridge(struct cloche_run *run, const struct cloche_err *e);

@@ -31,7 +31,7 @@ static int is_normal(const char *path)
         return 1;
 }
 
-int files_resolve(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e)
+int files_normalise(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e)
 {
         int n = path[0] == '/' ? snprintf(ret, size, "%s", path) : snprintf(ret, size, "%s/%s", workdir, path);
 
@@ -39,28 +39,49 @@ int files_resolve(const char *path, const char *workdir, char *ret, size_t size,
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path %.60s… is too long", path);
         if (!path[0] || !is_normal(ret))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path '%.100s' must be plain: no empty part, no '.', no '..'", path);
+        return 0;
+}
+
+int files_resolve(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e)
+{
+        int r = files_normalise(path, workdir, ret, size, e);
+
+        if (r < 0)
+                return r;
         if (!below(ret, FILES_ROOT) && !below(ret, "/tmp") && !below(ret, "/home/cloche"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the path '%.100s' must be below /workspace, /tmp or /home/cloche, or relative", path);
         return 0;
 }
 
-static int keep_one(const struct cloche_file *file, const char *workdir, struct kept_file *ret, struct cloche_err *e)
+/* Where a mount stands, files may be put as well. */
+static int resolve(const char *path, const char *workdir, struct mounts *mounts, char *ret, size_t size, struct cloche_err *e)
 {
+        const char *beneath;
+
+        if (mounts && files_normalise(path, workdir, ret, size, NULL) == 0 && mounts_find(mounts, ret, &beneath))
+                return 0;
+        return files_resolve(path, workdir, ret, size, e);
+}
+
+static int keep_one(const struct cloche_file *file, const char *workdir, struct mounts *mounts, struct kept_file *ret, struct cloche_err *e)
+{
+        static const mode_t types[] = {S_IFREG, S_IFDIR, S_IFLNK}, defaults[] = {0644, 0755, 0777};
         char path[INIT_PATH_MAX];
-        int r = files_resolve(file->path, workdir, path, sizeof(path), e);
+        int r = resolve(file->path, workdir, mounts, path, sizeof(path), e), is_open;
 
         if (r < 0)
                 return r;
-        ret->fd = file->data ? fd_from_bytes("file", file->data, file->size) : fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+        is_open = file->kind == CLOCHE_FILE_PLAIN && !file->data;
+        ret->fd = is_open ? fcntl(file->fd, F_DUPFD_CLOEXEC, 3) : fd_from_bytes("file", file->data ? file->data : "", file->data ? file->size : 0);
         if (ret->fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, file->data ? -ret->fd : errno, "hold the file %s", path);
-        ret->mode = file->mode ? file->mode : 0644;
+                return err_os(e, CLOCHE_E_RESOURCE, is_open ? errno : -ret->fd, "hold the file %s", path);
+        ret->mode = types[file->kind] | (file->mode ? file->mode & 07777 : defaults[file->kind]);
         ret->path = strdup(path);
         return ret->path ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the file %s", path);
 }
 
-int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct kept_files *ret, struct cloche_err *e)
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e)
 {
         ret->rows = calloc(count ? count : 1, sizeof(*ret->rows));
         ret->count = 0;
@@ -70,7 +91,7 @@ int files_keep(const struct cloche_file *files, size_t count, const char *workdi
                 ret->rows[i].fd = -EBADF;
         while (ret->count < count) {
                 struct kept_file *row = &ret->rows[ret->count];
-                int r = keep_one(&files[ret->count++], workdir ? workdir : FILES_ROOT, row, e);
+                int r = keep_one(&files[ret->count++], workdir ? workdir : FILES_ROOT, mounts, row, e);
 
                 if (r < 0)
                         return r;
@@ -78,12 +99,33 @@ int files_keep(const struct cloche_file *files, size_t count, const char *workdi
         return 0;
 }
 
-int files_place(struct box *box, const struct kept_files *files, struct cloche_err *e)
+static int place_in_mount(struct mount *mount, const char *below, int fd, uint32_t mode, struct cloche_err *e)
+{
+        char target[INIT_PATH_MAX] = "";
+
+        if (S_ISREG(mode))
+                return mount_place(mount, below, "file", fd, mode & 07777, NULL, e);
+        if (S_ISDIR(mode))
+                return mount_place(mount, below, "directory", -1, mode & 07777, NULL, e);
+        if (pread(fd, target, sizeof(target) - 1, 0) <= 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
+        return mount_place(mount, below, "symlink", -1, 0777, target, e);
+}
+
+int files_place_one(struct box *box, struct mounts *mounts, const char *path, int fd, uint32_t mode, struct cloche_err *e)
+{
+        const char *below;
+        struct mount *mount = mounts_find(mounts, path, &below);
+
+        return mount ? place_in_mount(mount, below, fd, mode, e) : box_put(box, path, fd, mode, e);
+}
+
+int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
 {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < files->count; i++)
-                r = box_put(box, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
+                r = files_place_one(box, mounts, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
         return r;
 }
 
@@ -154,8 +196,7 @@ int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *
         return r;
 }
 
-/* A whole regular file of at most max bytes, read from its beginning: NULL, or bytes owned by the caller. */
-static char *read_file(int fd, size_t max, size_t *ret_size)
+char *files_read(int fd, size_t max, size_t *ret_size)
 {
         struct stat st;
         char *bytes;
@@ -184,7 +225,7 @@ int files_list(struct box *box, struct files *ret, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        bytes = read_file(fd, INIT_LIST_MAX, &size);
+        bytes = files_read(fd, INIT_LIST_MAX, &size);
         return bytes ? files_parse(bytes, size, ret, e) : err_set(e, CLOCHE_E_PROTOCOL, "the list of files cannot be read");
 }
 
@@ -219,39 +260,62 @@ struct comparison {
 enum { CREATED, MODIFIED, DELETED };
 static const char *const change_types[] = {"created", "modified", "deleted"};
 
-static void add_content(struct comparison *c, json_t *change, const char *path, uint64_t size)
+/* The bytes behind fd, or that they are left out. */
+static void add_bytes(json_t *told, const char *member, int fd, uint64_t *left)
 {
-        _cleanup_fd_ int fd = -EBADF;
-        size_t have = 0;
-        char *bytes = NULL;
+        size_t have = 0, max = *left < FILES_CONTENT_MAX ? (size_t)*left : FILES_CONTENT_MAX;
+        char *bytes = fd < 0 ? NULL : files_read(fd, max, &have);
 
-        if (size <= FILES_CONTENT_MAX && size <= c->contents_left && box_get(c->box, path, &fd, NULL) == 0)
-                bytes = read_file(fd, FILES_CONTENT_MAX, &have);
         if (!bytes) {
-                json_object_set_new(change, "contentOmitted", json_true());
+                json_object_set_new(told, "contentOmitted", json_true());
                 return;
         }
-        c->contents_left -= have < c->contents_left ? have : c->contents_left;
-        json_object_set_new(change, "content", files_bytes_to_json(bytes, have));
+        *left -= have;
+        json_object_set_new(told, member, files_bytes_to_json(bytes, have));
         free(bytes);
 }
 
-static int add_change(struct comparison *c, int type, const struct files_entry *entry)
+static void add_content(struct comparison *c, json_t *change, const char *path, const struct init_entry *about)
+{
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (S_ISLNK(about->mode) && box_read_link(c->box, path, &fd, NULL) == 0)
+                add_bytes(change, "target", fd, &c->contents_left);
+        else if (S_ISREG(about->mode) && !c->omit_contents) {
+                if (about->size <= c->contents_left && about->size <= FILES_CONTENT_MAX)
+                        (void)box_get(c->box, path, &fd, NULL);
+                add_bytes(change, "content", fd, &c->contents_left);
+        }
+}
+
+static const char *kind_of(uint32_t mode)
+{
+        return S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "symlink" : S_ISREG(mode) ? "file" : "special";
+}
+
+static int path_of(const struct files_entry *entry, char *ret, size_t size)
+{
+        return snprintf(ret, size, FILES_ROOT "/%.*s", (int)entry->about.path_size, entry->path);
+}
+
+/* other: of a rename the other name, or NULL. */
+static int add_change(struct comparison *c, int type, const struct files_entry *entry, const struct files_entry *other)
 {
         char path[INIT_PATH_MAX + sizeof(FILES_ROOT) + 1];
-        int n = snprintf(path, sizeof(path), FILES_ROOT "/%.*s", (int)entry->about.path_size, entry->path);
-        const char *kind = S_ISDIR(entry->about.mode)   ? "directory"
-                           : S_ISLNK(entry->about.mode) ? "symlink"
-                           : S_ISREG(entry->about.mode) ? "file"
-                                                        : "special";
-        json_t *change = json_pack("{s:s, s:o, s:s, s:I, s:I}", "type", change_types[type], "path", files_bytes_to_json(path, (size_t)n),
-                                   "kind", kind, "size", (json_int_t)(S_ISDIR(entry->about.mode) ? 0 : entry->about.size),
-                                   "timestamp", (json_int_t)(entry->about.mtime_ns / 1000000));
+        int n = path_of(entry, path, sizeof(path));
+        json_t *change = json_pack("{s:s, s:o, s:s, s:i, s:I, s:I}", "type", change_types[type], "path", files_bytes_to_json(path, (size_t)n),
+                                   "kind", kind_of(entry->about.mode), "mode", (int)(entry->about.mode & 07777), "size",
+                                   (json_int_t)(S_ISDIR(entry->about.mode) ? 0 : entry->about.size), "timestamp",
+                                   (json_int_t)(entry->about.mtime_ns / 1000000));
 
         if (!change)
                 return -CLOCHE_E_RESOURCE;
-        if (type != DELETED && S_ISREG(entry->about.mode) && !c->omit_contents)
-                add_content(c, change, path, entry->about.size);
+        if (type != DELETED)
+                add_content(c, change, path, &entry->about);
+        if (other) {
+                n = path_of(other, path, sizeof(path));
+                json_object_set_new(change, type == DELETED ? "renamedTo" : "renamedFrom", files_bytes_to_json(path, (size_t)n));
+        }
         return json_array_append_new(c->lists[type], change) < 0 ? -CLOCHE_E_RESOURCE : 0;
 }
 
@@ -264,7 +328,45 @@ static int differs(const struct files_entry *a, const struct files_entry *b)
         return a->about.size != b->about.size || a->about.mtime_ns != b->about.mtime_ns || a->about.ctime_ns != b->about.ctime_ns;
 }
 
-static int compare(struct comparison *c, const struct files *before, const struct files *after)
+/* What is gone and what is new, until it is known which of them are one. */
+struct names {
+        struct name {
+                const struct files_entry *entry, *other;
+        } *rows;
+        size_t count;
+};
+
+static int compare_inodes(const void *a, const void *b)
+{
+        const struct files_entry *x = ((const struct name *)a)->entry, *y = ((const struct name *)b)->entry;
+
+        return (x->about.inode > y->about.inode) - (x->about.inode < y->about.inode);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+        return compare_paths(((const struct name *)a)->entry, ((const struct name *)b)->entry);
+}
+
+/* The same inode under another name. tmpfs counts its numbers up, so that none comes twice (get_next_ino); of several names of one
+ * file the first two are taken. */
+static void match_renames(struct names *gone, struct names *made)
+{
+        if (gone->count == 0 || made->count == 0)
+                return;
+        qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
+        for (size_t i = 0; i < made->count; i++) {
+                struct name *found = bsearch(&made->rows[i], gone->rows, gone->count, sizeof(gone->rows[0]), compare_inodes);
+
+                if (found && !found->other && (found->entry->about.mode & S_IFMT) == (made->rows[i].entry->about.mode & S_IFMT)) {
+                        found->other = made->rows[i].entry;
+                        made->rows[i].other = found->entry;
+                }
+        }
+        qsort(gone->rows, gone->count, sizeof(gone->rows[0]), compare_names);
+}
+
+static int compare(struct comparison *c, const struct files *before, const struct files *after, struct names *gone, struct names *made)
 {
         size_t i = 0, j = 0;
         int r = 0;
@@ -275,16 +377,31 @@ static int compare(struct comparison *c, const struct files *before, const struc
                                                 : compare_paths(&before->entries[i], &after->entries[j]);
 
                 if (order < 0)
-                        r = add_change(c, DELETED, &before->entries[i++]);
+                        gone->rows[gone->count++] = (struct name){&before->entries[i++], NULL};
                 else if (order > 0)
-                        r = add_change(c, CREATED, &after->entries[j++]);
+                        made->rows[made->count++] = (struct name){&after->entries[j++], NULL};
                 else {
                         if (differs(&before->entries[i], &after->entries[j]))
-                                r = add_change(c, MODIFIED, &after->entries[j]);
+                                r = add_change(c, MODIFIED, &after->entries[j], NULL);
                         i++;
                         j++;
                 }
         }
+        match_renames(gone, made);
+        for (i = 0; r == 0 && i < gone->count; i++)
+                r = add_change(c, DELETED, gone->rows[i].entry, gone->rows[i].other);
+        for (i = 0; r == 0 && i < made->count; i++)
+                r = add_change(c, CREATED, made->rows[i].entry, made->rows[i].other);
+        return r;
+}
+
+static int compare_all(struct comparison *c, const struct files *before, const struct files *after)
+{
+        struct names gone = {.rows = calloc(before->count + 1, sizeof(*gone.rows))}, made = {.rows = calloc(after->count + 1, sizeof(*made.rows))};
+        int r = gone.rows && made.rows ? compare(c, before, after, &gone, &made) : -CLOCHE_E_RESOURCE;
+
+        free(gone.rows);
+        free(made.rows);
         return r;
 }
 
@@ -297,7 +414,7 @@ int files_compare(struct box *box, const struct files *before, const struct file
                 .contents_left = FILES_CONTENTS_TOTAL_MAX,
                 .lists = {json_array(), json_array(), json_array()},
         };
-        int r = c.lists[0] && c.lists[1] && c.lists[2] ? compare(&c, before, after) : -CLOCHE_E_RESOURCE;
+        int r = c.lists[0] && c.lists[1] && c.lists[2] ? compare_all(&c, before, after) : -CLOCHE_E_RESOURCE;
         json_t *all = json_pack("{s:o, s:o, s:o, s:[]}", "created", c.lists[CREATED], "modified", c.lists[MODIFIED], "deleted",
                                 c.lists[DELETED], "denied");
 
@@ -307,4 +424,64 @@ int files_compare(struct box *box, const struct files *before, const struct file
         }
         *ret = all;
         return 0;
+}
+
+/* -- reading back --------------------------------------------------------------------------------------------- */
+
+static json_t *describe_entries(struct box *box, const char *path)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        struct files list = {0};
+        json_t *entries = NULL;
+        size_t size = 0;
+        char *bytes = box_list(box, path, &fd, NULL) == 0 ? files_read(fd, INIT_LIST_MAX, &size) : NULL;
+
+        if (!bytes || files_parse(bytes, size, &list, NULL) < 0)
+                return NULL;
+        entries = json_array();
+        for (size_t i = 0; i < list.count; i++) {
+                const struct init_entry *about = &list.entries[i].about;
+
+                json_array_append_new(entries, json_pack("{s:o, s:s, s:i, s:I}", "path", files_bytes_to_json(list.entries[i].path, about->path_size), "kind",
+                                                         kind_of(about->mode), "mode", (int)(about->mode & 07777), "size",
+                                                         (json_int_t)(S_ISDIR(about->mode) ? 0 : about->size)));
+        }
+        files_done(&list);
+        return entries;
+}
+
+/* A file, a symbolic link, a directory: whichever init takes it for. */
+static void read_back(struct box *box, const char *path, json_t *told, uint64_t *left)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        struct cloche_err e = {0};
+        json_t *entries;
+        struct stat st;
+
+        if (box_get(box, path, &fd, &e) == 0 && fstat(fd, &st) == 0) {
+                json_object_update_new(told, json_pack("{s:s, s:i, s:I}", "kind", "file", "mode", (int)(st.st_mode & 07777), "size", (json_int_t)st.st_size));
+                add_bytes(told, "content", fd, left);
+        } else if (box_read_link(box, path, &fd, NULL) == 0) {
+                json_object_set_new(told, "kind", json_string("symlink"));
+                add_bytes(told, "target", fd, left);
+        } else if ((entries = describe_entries(box, path))) {
+                json_object_set_new(told, "kind", json_string("directory"));
+                json_object_set_new(told, "entries", entries);
+        } else {
+                json_object_set_new(told, "error", json_string(e.msg));
+        }
+}
+
+json_t *files_collect(struct box *box, char *const *paths, size_t count)
+{
+        uint64_t left = FILES_CONTENTS_TOTAL_MAX;
+        json_t *all = json_array();
+
+        for (size_t i = 0; all && i < count; i++) {
+                json_t *told = json_pack("{s:o}", "path", files_bytes_to_json(paths[i], strlen(paths[i])));
+
+                read_back(box, paths[i], told, &left);
+                json_array_append_new(all, told);
+        }
+        return all;
 }

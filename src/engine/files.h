@@ -3,6 +3,7 @@
 #define CLOCHE_ENGINE_FILES_H
 
 #include "box.h"
+#include "mount.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -21,6 +22,8 @@ struct files {
         char *bytes;
 };
 
+/* An absolute path without empty parts, '.' and '..' for path, which may be relative to workdir. -CLOCHE_E_INVALID_ARGUMENT. */
+int files_normalise(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e);
 /* An absolute normal path in the box's writable places for path, which may be relative to workdir.
  * -CLOCHE_E_INVALID_ARGUMENT for anything else. */
 int files_resolve(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e);
@@ -30,24 +33,31 @@ struct kept_files {
         struct kept_file {
                 char *path; /* in the box */
                 int fd;
-                uint32_t mode;
+                uint32_t mode; /* with its type, as st_mode; a link's target are the contents */
         } *rows;
         size_t count;
 };
 
-/* ret is done with kept_files_done(), also on failure. */
-int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct kept_files *ret, struct cloche_err *e);
-int files_place(struct box *box, const struct kept_files *files, struct cloche_err *e);
+/* mounts: NULL, or those of the run. ret is done with kept_files_done(), also on failure. */
+int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e);
+/* mounts: NULL, or those of the box; what lies in one is put there as a virtual file. */
+int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
+int files_place_one(struct box *box, struct mounts *mounts, const char *path, int fd, uint32_t mode, struct cloche_err *e);
 void kept_files_done(struct kept_files *files);
 
 int files_list(struct box *box, struct files *ret, struct cloche_err *e);
 /* Records as init writes them; pure. bytes is taken, also on failure. */
 int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *e);
 void files_done(struct files *files);
+/* A whole regular file of at most max bytes, read from its beginning: NULL, or bytes owned by the caller. */
+char *files_read(int fd, size_t max, size_t *ret_size);
 
 /* {created, modified, deleted, denied}; contents are fetched from the box unless omit_contents. */
 int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents, json_t **ret,
                   struct cloche_err *e);
+
+/* [{path, kind, size, mode, content | target | entries | error}] of what lies there now. */
+json_t *files_collect(struct box *box, char *const *paths, size_t count);
 
 /* A JSON string for bytes that are UTF-8, else the tagged form; NULL when out of memory. */
 json_t *files_bytes_to_json(const void *bytes, size_t size);

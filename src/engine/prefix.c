@@ -97,7 +97,7 @@ static int setup_new(const struct cloche_engine *engine, const struct cloche_pre
         if (r == 0)
                 r = describe_build(engine, opt, function, runtime, setup, e);
         if (r == 0)
-                r = files_keep(opt->files, opt->file_count, NULL, &setup->files, e);
+                r = files_keep(opt->files, opt->file_count, NULL, NULL, &setup->files, e);
         if (r == 0)
                 r = make_key(setup, e);
         if (r < 0) {
@@ -108,35 +108,32 @@ static int setup_new(const struct cloche_engine *engine, const struct cloche_pre
         return 0;
 }
 
-static int bring_up(struct template *t, char **failure, struct cloche_err *e)
+int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err *e)
 {
-        template_forget_failure(t);
-        template_start(t);
-        while (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_IDLE) {
+        struct template *t = prefix->template;
+
+        if (failure)
+                *failure = NULL;
+        if (t->state == TEMPLATE_IDLE)
                 template_start(t); /* it may have crashed on the way */
-                uv_run(&t->engine->loop, UV_RUN_ONCE);
-        }
+        if (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_IDLE)
+                return 1;
         if (t->state == TEMPLATE_READY)
                 return 0;
-        *e = t->error;
+        if (e)
+                *e = t->error;
         if (failure && t->failure)
                 *failure = json_dumps(t->failure, JSON_COMPACT);
-        return -(int)e->code;
+        return -(int)t->error.code;
 }
 
-int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, char **failure,
-                      struct cloche_err *e)
+int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
-        struct cloche_err spare;
         struct setup *setup;
         cloche_prefix *prefix;
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
-        if (!e)
-                e = &spare;
-        if (failure)
-                *failure = NULL;
         if (r == 0)
                 r = request_check_prefix(opt, runtime, e);
         if (r == 0 && runtime->is_cold_only)
@@ -163,7 +160,24 @@ int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options 
                 return r;
         }
         prefix->template->users++;
-        r = bring_up(prefix->template, failure, e);
+        template_forget_failure(prefix->template);
+        template_start(prefix->template);
+        *ret = prefix;
+        return 0;
+}
+
+int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, char **failure,
+                      struct cloche_err *e)
+{
+        cloche_prefix *prefix;
+        int r = cloche_prefix_start(engine, opt, &prefix, e);
+
+        if (failure)
+                *failure = NULL;
+        if (r < 0)
+                return r;
+        while ((r = cloche_prefix_state(prefix, failure, e)) > 0)
+                uv_run(&engine->loop, UV_RUN_ONCE);
         if (r < 0) {
                 cloche_prefix_free(prefix);
                 return r;

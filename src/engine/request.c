@@ -51,17 +51,29 @@ static int check_json(const char *text, const char *what, int array_too, struct 
 static int check_files(const struct cloche_run_options *opt, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];
+        int r = 0;
 
+        for (size_t i = 0; r == 0 && i < opt->collect_count; i++)
+                r = files_normalise(opt->collect[i], opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
+        if (r < 0)
+                return err_wrap(e, "collect");
+        if (opt->collect_count > FILES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu paths to collect, at most %d are", opt->collect_count, FILES_MAX);
         if (opt->file_count > FILES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%zu files, at most %d are placed", opt->file_count, FILES_MAX);
         for (size_t i = 0; i < opt->file_count; i++) {
                 const struct cloche_file *file = &opt->files[i];
                 struct stat st;
-                int r = files_resolve(file->path, opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
 
+                /* What is to lie in a mount is known once the mounts are. */
+                r = (opt->mount ? files_normalise : files_resolve)(file->path, opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
                 if (r < 0)
                         return r;
-                if (!file->data && (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode)))
+                if ((unsigned)file->kind > CLOCHE_FILE_SYMLINK)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the kind of %s is none there is", path);
+                if (file->kind == CLOCHE_FILE_SYMLINK && (!file->data || file->size == 0 || file->size >= INIT_PATH_MAX || memchr(file->data, '\0', file->size)))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %s must have a target of 1 to %d bytes", path, INIT_PATH_MAX - 1);
+                if (file->kind == CLOCHE_FILE_PLAIN && !file->data && (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode)))
                         return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file for %s is not an open regular file", path);
         }
         return 0;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 struct cloche_result {
+        cloche_changeset *changeset;
         enum cloche_status status;
         int exit_code;
         json_t *root;
@@ -132,6 +133,11 @@ static struct verdict judge(const struct cloche_run *run, const struct keeper_us
         else if (!run->answer)
                 judge_death(run, usage, &v);
         return v;
+}
+
+enum cloche_status result_status(const struct cloche_run *run, const struct keeper_usage *usage)
+{
+        return judge(run, usage).status;
 }
 
 /* The contract's codes for what no code of the guest said itself (isolate contract, 2.2). */
@@ -280,12 +286,48 @@ static void add_output(json_t *root, const char *name, const char *base64_name, 
                 json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
 }
 
+/* A path below a mount, which is text or tagged bytes, as the box has it. */
+json_t *result_denial(const struct changeset_row *row, const json_t *denial)
+{
+        json_t *told = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial);
+
+        json_object_set(told, "path", json_object_get(named, "path"));
+        json_decref(named);
+        if (json_string_length(json_object_get(told, "rule")) == 0) /* it was the default */
+                json_object_del(told, "rule");
+        return told;
+}
+
+static void add_denials(const struct cloche_run *run, json_t *denied)
+{
+        size_t k;
+        json_t *denial;
+
+        for (size_t i = 0; i < run->mounts->options.count; i++)
+                json_array_foreach(run->mounts->rows[i].denials, k, denial)
+                        json_array_append_new(denied, result_denial(&run->changeset->rows[i], denial));
+}
+
+static void add_mounts(const struct cloche_run *run, json_t *files)
+{
+        uint64_t left = FILES_CONTENTS_TOTAL_MAX;
+
+        if (!run->omit_changes && changeset_describe(run->changeset, run->omit_contents, &left, json_object_get(files, "created"),
+                                                     json_object_get(files, "modified"), json_object_get(files, "deleted")) < 0)
+                json_array_append_new(run->warnings, json_string("no memory to list the changes of the mounts"));
+        add_denials(run, json_object_get(files, "denied"));
+}
+
 static json_t *files_object(const struct cloche_run *run, json_t *changes)
 {
         if (!changes)
                 changes = json_pack("{s:[], s:[], s:[], s:[]}", "created", "modified", "deleted", "denied");
+        if (run->changeset)
+                add_mounts(run, changes);
         if (run->omit_denied)
                 json_object_del(changes, "denied");
+        if (run->collected)
+                json_object_set(changes, "collected", run->collected);
         return changes;
 }
 
@@ -312,6 +354,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
                 json_object_set_new(result->root, "console", json_pack("{s:O, s:O}", "stdout", run->console[0].lines, "stderr", run->console[1].lines));
         json_object_set_new(result->root, "exitCode", json_integer(v.exit_code));
         json_object_set_new(result->root, "files", files_object(run, changes));
+        if (run->synced)
+                json_object_set(result->root, "sync", run->synced);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
         if (value)
                 result->value = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -320,6 +364,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
                 cloche_result_free(result);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result");
         }
+        result->changeset = run->changeset;
+        run->changeset = NULL;
         *ret = result;
         return 0;
 }
@@ -383,10 +429,19 @@ const char *cloche_result_error_stack(const cloche_result *result)
         return error_member(result, "stack");
 }
 
+cloche_changeset *cloche_result_take_changeset(cloche_result *result)
+{
+        cloche_changeset *set = result->changeset;
+
+        result->changeset = NULL;
+        return set;
+}
+
 void cloche_result_free(cloche_result *result)
 {
         if (!result)
                 return;
+        cloche_changeset_free(result->changeset);
         json_decref(result->root);
         free(result->value);
         free(result->json);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define FRAME_OVERHEAD (1u << 20) /* of an answer beside its value: names, a stack */
 #define CPU_LOOK_MIN_MS 5
@@ -92,8 +93,11 @@ static void on_cancel(uv_async_t *async)
 {
         struct cloche_run *run = async->data;
 
-        if (atomic_load(&run->cancelled))
-                end(run, RUN_END_CANCELLED);
+        if (!atomic_load(&run->cancelled))
+                return;
+        if (run->mounts)
+                run_cancel_sync(run);
+        end(run, RUN_END_CANCELLED);
 }
 
 /* The box's own clock is asked, ever sooner as the limit comes near: all processors at full speed cannot cross it by
@@ -170,6 +174,10 @@ static int keep_console(struct cloche_run *run, const json_t *params, struct clo
         if (run->console[i].kept + json_string_length(text) > run->limits.output_bytes)
                 return 0;
         run->console[i].kept += json_string_length(text);
+        if (run->on_output) {
+                run->on_output(run->data, run, i + 1, json_string_value(text), json_string_length(text));
+                run->on_output(run->data, run, i + 1, "\n", 1);
+        }
         return json_array_append(run->console[i].lines, text) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line") : 0;
 }
 
@@ -290,10 +298,24 @@ static int make_box(struct cloche_run *run, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
         r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
+        if (r == 0 && run->mounts)
+                mounts_describe(run->mounts, spec);
         if (r == 0)
                 r = box_make(&run->box, run->engine->keeper, spec, e);
         free(spec);
-        return r;
+        return r == 0 && run->mounts ? mounts_serve(run->mounts, &run->box, e) : r;
+}
+
+/* The box's own; what is mounted tells its changes itself. */
+static int list_files(struct cloche_run *run, struct files *ret, struct cloche_err *e)
+{
+        const char *below;
+
+        if (mounts_find(run->mounts, FILES_ROOT "/", &below)) {
+                *ret = (struct files){0};
+                return 0;
+        }
+        return files_list(&run->box, ret, e);
 }
 
 static int place_script(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
@@ -305,19 +327,19 @@ static int place_script(struct cloche_run *run, const struct cloche_run_options 
         fd = fd_from_bytes("script", opt->code, opt->code_size ? opt->code_size : strlen(opt->code));
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -fd, "hold the script");
-        return box_put(&run->box, path, fd, 0644, e);
+        return files_place_one(&run->box, run->mounts, path, fd, S_IFREG | 0644, e);
 }
 
 static int place_files(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
-        int r = files_keep(opt->files, opt->file_count, opt->workdir, &run->own_files, e);
+        int r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
 
         if (r == 0)
-                r = files_place(&run->box, &run->own_files, e);
+                r = files_place(&run->box, run->mounts, &run->own_files, e);
         if (r == 0 && run->kind == CLOCHE_SCRIPT)
                 r = place_script(run, opt, e);
-        if (r == 0 && !run->omit_changes && (opt->file_count > 0 || run->kind == CLOCHE_SCRIPT))
-                r = files_list(&run->box, &run->files, e);
+        if (r == 0 && !run->omit_changes && (opt->file_count > 0 || run->kind == CLOCHE_SCRIPT || run->mounts))
+                r = list_files(run, &run->files, e);
         return r;
 }
 
@@ -405,10 +427,10 @@ static int watch(struct cloche_run *run, struct cloche_err *e)
 
 static int place_own_files(struct cloche_run *run, struct cloche_err *e)
 {
-        int r = files_place(&run->box, &run->own_files, e);
+        int r = files_place(&run->box, run->mounts, &run->own_files, e);
 
         if (r == 0 && !run->omit_changes)
-                r = files_list(&run->box, &run->files, e);
+                r = list_files(run, &run->files, e);
         return r;
 }
 
@@ -429,6 +451,10 @@ void run_seated(struct cloche_run *run, struct seat *seat)
         streams_take(run, &seat->stdio);
         seat_free(seat);
         run->started_ns = clock_now_ns();
+        if (run->mounts && run->mounts->error.code) {
+                run_failed(run, &run->mounts->error);
+                return;
+        }
         r = place_own_files(run, &e);
         if (r == 0)
                 r = watch(run, &e);
@@ -470,6 +496,12 @@ void run_failed(struct cloche_run *run, const struct cloche_err *e)
                 end(run, RUN_END_FAILED);
 }
 
+void run_out_of_memory(struct cloche_run *run)
+{
+        if (!run->ended)
+                end(run, RUN_END_NONE);
+}
+
 void run_template_died(struct cloche_run *run)
 {
         if (!run->ended && uv_is_active((uv_handle_t *)&run->exit_timer))
@@ -496,7 +528,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         else
                 r = template_base(engine, run->runtime, &run->template, e);
         if (r == 0)
-                r = files_keep(opt->files, opt->file_count, opt->workdir, &run->own_files, e);
+                r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
         if (r < 0) {
                 run->template = NULL;
                 return r;
@@ -522,6 +554,10 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
         run->on_end = opt->on_end;
+        run->on_file_event = opt->on_file_event;
+        run->file_event_data = opt->file_event_data;
+        run->file_events = opt->on_file_event ? opt->file_events : 0;
+        run->on_output = opt->on_output;
         run->data = opt->data;
         run->channel.fd = run->input.source_fd = run->input.guest_fd = -EBADF;
         run->box.control_fd = run->box.pidfd = run->box.fork_fd = -EBADF;
@@ -582,15 +618,15 @@ static int ask_for_build(struct cloche_run *run, const struct cloche_run_options
 
 static int start(struct cloche_run *run, const struct cloche_run_options *opt, const struct arguments *arguments, struct cloche_err *e)
 {
-        int is_forked = opt->prefix || opt->warm, r = 0;
+        int r = 0;
 
-        if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !is_forked)
+        if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !run->is_forked)
                 r = ask_for_build(run, opt, e);
-        if (r == 0 && (run->kind != CLOCHE_SCRIPT || is_forked))
+        if (r == 0 && (run->kind != CLOCHE_SCRIPT || run->is_forked))
                 r = request_build(opt, run->runtime, &run->limits, arguments, &run->request, e);
         if (r < 0)
                 return r;
-        return is_forked ? queue_run(run, opt, e) : start_cold(run, opt, e);
+        return run->is_forked ? queue_run(run, opt, e) : start_cold(run, opt, e);
 }
 
 /* Arguments that do not fit need no box to say so: the run has ended. */
@@ -606,6 +642,24 @@ static int start_bound(struct cloche_run *run, const struct cloche_run_options *
                 end(run, RUN_END_NONE);
         arguments_done(&arguments);
         return r;
+}
+
+static int keep_collect(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        char path[INIT_PATH_MAX];
+
+        run->collect = calloc(opt->collect_count + 1, sizeof(char *));
+        for (size_t i = 0; run->collect && i < opt->collect_count; i++) {
+                int r = files_normalise(opt->collect[i], opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
+
+                if (r < 0)
+                        return r;
+                run->collect[i] = strdup(path);
+                if (!run->collect[i])
+                        break;
+                run->collect_count++;
+        }
+        return run->collect && run->collect_count == opt->collect_count ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the paths to collect");
 }
 
 int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
@@ -628,7 +682,12 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         run = run_new(engine, opt, runtime, &limits);
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
-        r = streams_keep(run, opt, e);
+        run->is_forked = opt->prefix || opt->warm;
+        r = keep_collect(run, opt, e);
+        if (r == 0 && opt->mount)
+                r = run_take_mounts(run, opt, e);
+        if (r == 0)
+                r = streams_keep(run, opt, e);
         if (r == 0)
                 r = start_bound(run, opt, e);
         if (r < 0) {
@@ -642,26 +701,27 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
 
 /* -- ending --------------------------------------------------------------------------------------------------- */
 
-static void warn(struct cloche_run *run, const char *text)
+void run_warn(struct cloche_run *run, const char *text)
 {
         json_array_append_new(run->warnings, json_string(text));
 }
 
-/* What the run did to the files, once nothing moves them any more. */
-static json_t *changes(struct cloche_run *run, struct init_answer *ret_quiet)
+json_t *run_changes(struct cloche_run *run, struct init_answer *ret_quiet)
 {
         struct files after = {0};
         json_t *list = NULL;
 
         if (box_quiesce(&run->box, ret_quiet, NULL) < 0) {
-                warn(run, "the box did not survive the run: changes of files are not known");
+                run_warn(run, "the box did not survive the run: changes of files are not known");
                 return NULL;
         }
+        if (run->collect_count > 0)
+                run->collected = files_collect(&run->box, run->collect, run->collect_count);
         if (run->omit_changes)
                 return NULL;
-        if (files_list(&run->box, &after, NULL) < 0 ||
+        if (list_files(run, &after, NULL) < 0 ||
             files_compare(&run->box, &run->files, &after, run->omit_contents, &list, NULL) < 0)
-                warn(run, "the files could not be compared");
+                run_warn(run, "the files could not be compared");
         files_done(&after);
         return list;
 }
@@ -699,7 +759,7 @@ static void give_box_back(struct cloche_run *run, const struct keeper_usage *usa
 {
         struct keeper_box_limits limits = limits_of_box(&run->limits);
 
-        if (run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
+        if (run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
                 box_drop_later(&run->box);
                 return;
         }
@@ -714,8 +774,13 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         json_t *list = NULL;
         int r = 0;
 
-        if (!run->trunk || !run->omit_changes)
-                list = changes(run, &quiet);
+        if (run->mounts) {
+                list = run->own_changes;
+                quiet = run->quiet;
+                run->own_changes = NULL;
+        } else if (!run->trunk || !run->omit_changes || run->collect_count > 0) {
+                list = run_changes(run, &quiet);
+        }
         close_handles(run);
         channel_close(&run->channel);
         bridge_done(&run->bridge);
@@ -740,7 +805,8 @@ static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_
                 return give_up(run, e);
         if (!run->box.made)
                 return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
-        streams_stop(run);
+        if (!run->mounts)
+                streams_stop(run);
         return close_books(run, ret, e);
 }
 
@@ -751,10 +817,17 @@ static void leave_queue(struct cloche_run *run)
         run->is_queued = 0;
 }
 
+void run_end_again(struct cloche_run *run)
+{
+        run->is_queued = 1;
+        TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
+        uv_stop(&run->engine->loop);
+}
+
 void run_conclude(struct cloche_run *run)
 {
         leave_queue(run);
-        if (run->is_concluded)
+        if (run->is_concluded || (run->mounts && !run_close_mounts(run)))
                 return;
         run->is_concluded = 1;
         run->code = close_run(run, &run->result, &run->error);
@@ -766,7 +839,7 @@ void run_tell(struct cloche_run *run)
         int is_news = run->is_queued;
 
         run_conclude(run);
-        if (is_news && run->on_end)
+        if (is_news && run->is_concluded && run->on_end)
                 run->on_end(run->data, run);
 }
 
@@ -774,9 +847,11 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->waited)
                 return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
-        while (!run->ended) {
-                if (atomic_load(&run->cancelled))
+        while (!run->ended || (run->mounts && !run->is_concluded)) {
+                if (!run->ended && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);
+                else if (run->is_queued)
+                        run_tell(run);
                 else
                         uv_run(&run->engine->loop, UV_RUN_ONCE);
         }
@@ -812,6 +887,9 @@ void cloche_run_free(cloche_run *run)
         run->ended = 1;
         leave_queue(run);
         cloche_result_free(run->result);
+        cloche_sync_free(run->sync);
+        if (run->mounts)
+                mounts_close(run->mounts);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
         if (run->trunk)
@@ -825,6 +903,14 @@ void cloche_run_free(cloche_run *run)
         buf_done(&run->request);
         build_done(&run->build);
         files_done(&run->files);
+        mounts_unref(run->mounts);
+        cloche_changeset_free(run->changeset);
+        json_decref(run->own_changes);
+        for (size_t i = 0; i < run->collect_count; i++)
+                free(run->collect[i]);
+        free(run->collect);
+        json_decref(run->collected);
+        json_decref(run->synced);
         json_decref(run->schema);
         json_decref(run->answer);
         json_decref(run->warnings);

@@ -28,23 +28,29 @@ static int same_limits(const struct keeper_box_limits *a, const struct keeper_bo
         return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits)
+/* mounts: of the one run a seat must be for, or NULL: it is for any. */
+static int fits(const struct seat *seat, const struct keeper_box_limits *limits, const struct mounts *mounts)
+{
+        return seat->mounts == mounts && same_limits(&seat->limits, limits);
+}
+
+static struct seat *find_seat(struct template *t, const struct keeper_box_limits *limits, const struct mounts *mounts)
 {
         struct seat *seat;
 
         TAILQ_FOREACH(seat, &t->seats, link)
-                if (seat->state == SEAT_READY && same_limits(&seat->limits, limits))
+                if (seat->state == SEAT_READY && fits(seat, limits, mounts))
                         return seat;
         return NULL;
 }
 
-static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits)
+static unsigned count_seats(const struct template *t, const struct keeper_box_limits *limits, const struct mounts *mounts)
 {
         const struct seat *seat;
         unsigned count = 0;
 
         TAILQ_FOREACH(seat, &t->seats, link)
-                count += same_limits(&seat->limits, limits);
+                count += fits(seat, limits, mounts);
         return count;
 }
 
@@ -54,7 +60,7 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
         struct seat *seat;
 
         TAILQ_FOREACH(seat, &t->seats, link)
-                if (!same_limits(&seat->limits, limits)) {
+                if (!seat->mounts && !same_limits(&seat->limits, limits)) {
                         TAILQ_REMOVE(&t->seats, seat, link);
                         t->seat_count--;
                         seat_free(seat);
@@ -63,7 +69,7 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
 }
 
 /* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made. */
-static int add_seat(struct template *t, const struct keeper_box_limits *limits)
+static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
 {
         struct cloche_err e = {0};
         struct seat *seat;
@@ -73,7 +79,7 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits)
                 return -1;
         if (t->seat_count >= t->engine->options.spares + t->waiting_count)
                 drop_other_seat(t, limits);
-        r = seat_new(t, limits, 0, &seat, &e);
+        r = seat_new(t, limits, mounts, 0, &seat, &e);
         if (r < 0) {
                 if (t->seat_count == 0)
                         template_tell_waiting(t, &e);
@@ -84,14 +90,29 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits)
         return 0;
 }
 
+/* Runs with mounts that wait, a seat each. */
+static void make_mounted_seats(struct template *t, unsigned free_runs)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH(run, &t->waiting, link) {
+                struct keeper_box_limits limits = limits_of_box(&run->limits);
+
+                if (free_runs-- == 0)
+                        return;
+                if (run->mounts && count_seats(t, &limits, run->mounts) == 0 && add_seat(t, &limits, run->mounts) < 0)
+                        return;
+        }
+}
+
 /* As many as runs wait that could go on. */
 static void make_seats(struct template *t, const struct keeper_box_limits *limits)
 {
         unsigned free_runs = t->engine->options.runs_max - t->engine->running;
         unsigned wanted = t->waiting_count < free_runs ? t->waiting_count : free_runs;
 
-        for (unsigned have = count_seats(t, limits); have < wanted; have++)
-                if (add_seat(t, limits) < 0)
+        for (unsigned have = count_seats(t, limits, NULL); have < wanted; have++)
+                if (add_seat(t, limits, NULL) < 0)
                         return;
 }
 
@@ -105,8 +126,8 @@ void templates_refill(struct cloche_engine *engine)
         engine->dispatching = 1;
         TAILQ_FOREACH(t, &engine->templates, link)
                 if (t->state == TEMPLATE_READY && t->has_spare_limits)
-                        for (unsigned have = count_seats(t, &t->spare_limits) + t->active_count; have < engine->options.spares; have++)
-                                if (add_seat(t, &t->spare_limits) < 0)
+                        for (unsigned have = count_seats(t, &t->spare_limits, NULL) + t->active_count; have < engine->options.spares; have++)
+                                if (add_seat(t, &t->spare_limits, NULL) < 0)
                                         break;
         engine->dispatching = 0;
         if (engine->dispatch_again)
@@ -212,16 +233,22 @@ static int dispatch_one(struct cloche_engine *engine)
         struct template *t = next_in_turn(engine, 0);
 
         for (unsigned held = 0; t && engine->running + held < engine->options.runs_max; held++) {
+                struct mounts *mounts = TAILQ_FIRST(&t->waiting)->mounts;
                 struct keeper_box_limits limits = limits_of_box(&TAILQ_FIRST(&t->waiting)->limits);
-                struct seat *seat = find_seat(t, &limits);
+                struct seat *seat = find_seat(t, &limits, mounts);
 
-                t->spare_limits = limits;
-                t->has_spare_limits = 1;
+                if (!mounts) {
+                        t->spare_limits = limits;
+                        t->has_spare_limits = 1;
+                }
                 if (seat) {
                         t->turn = ++engine->turns;
                         seat_first(t, seat);
                 }
-                make_seats(t, &limits);
+                if (mounts)
+                        make_mounted_seats(t, engine->options.runs_max - engine->running);
+                else
+                        make_seats(t, &limits);
                 engine_refill_later(engine);
                 if (seat)
                         return 1;
@@ -260,6 +287,20 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         templates_dispatch(t->engine);
 }
 
+/* Nobody else can take it. */
+static void drop_seat_of(struct template *t, const struct mounts *mounts)
+{
+        struct seat *seat;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                if (mounts && seat->mounts == mounts) {
+                        TAILQ_REMOVE(&t->seats, seat, link);
+                        t->seat_count--;
+                        seat_free(seat);
+                        return;
+                }
+}
+
 void template_leave(struct template *t, struct cloche_run *run)
 {
         if (run->place == RUN_ACTIVE) {
@@ -270,6 +311,7 @@ void template_leave(struct template *t, struct cloche_run *run)
                 TAILQ_REMOVE(&t->waiting, run, link);
                 t->waiting_count--;
                 t->engine->waiting--;
+                drop_seat_of(t, run->mounts);
         }
         run->place = RUN_NOWHERE;
         templates_dispatch(t->engine);

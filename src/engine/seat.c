@@ -31,6 +31,7 @@ static void discard(struct seat *seat)
         stdio_close(&seat->stdio);
         box_drop_later(&seat->box);
         trunk_unref(seat->trunk);
+        mounts_unref(seat->mounts);
         free(seat);
 }
 
@@ -141,10 +142,14 @@ static void on_made(void *data, struct keeper_reply *reply)
                 e = *reply->error;
         if (r == 0) {
                 box_adopt(&seat->box, seat->trunk->box.keeper, &made);
-                r = seat->abandoned ? -1 : template_furnish(seat->of, seat, &e);
+                r = seat->abandoned ? -1 : 0;
         }
+        if (r == 0 && seat->mounts)
+                r = mounts_serve(seat->mounts, &seat->box, &e);
         if (r == 0)
-                r = seat->is_template ? ask_for_fork(seat, &e) : ask_init(seat, INIT_MARK, &e);
+                r = template_furnish(seat->of, seat, &e);
+        if (r == 0) /* a box with mounts is not used again: it need not be remembered */
+                r = seat->is_template || seat->mounts ? ask_for_fork(seat, &e) : ask_init(seat, INIT_MARK, &e);
         if (r < 0)
                 fail(seat, &e);
 }
@@ -186,7 +191,7 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         return 0;
 }
 
-int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e)
+int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, int is_template, struct seat **ret, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         struct seat *seat = seat_of(of, limits, of->trunk);
@@ -198,6 +203,8 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, int is
                 spec->parent = of->trunk->box.id;
                 spec->is_template = (uint32_t)is_template;
                 spec->optional_guards = of->engine->optional_guards;
+                if (mounts)
+                        mounts_describe(mounts, spec);
                 r = keeper_box_make_later(of->engine->keeper, spec, on_made, seat, e);
         }
         free(spec);
@@ -206,6 +213,8 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, int is
                 return r;
         }
         trunk_ref(of->trunk);
+        if (mounts)
+                seat->mounts = mounts_ref(mounts);
         *ret = seat;
         return 0;
 }

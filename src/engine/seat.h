@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 struct template;
+struct mounts;
 struct cloche_engine;
 
 /* The box of one life of a template. It lasts as long as anything forked from it: the kernel kills what is beneath. Counted. */
@@ -32,6 +33,7 @@ struct seat {
         int abandoned; /* while it is made: nobody wants it any more */
         int is_template;
         struct keeper_box_limits limits;
+        struct mounts *mounts; /* of the one run it is for, or NULL */
         struct box box;
         struct channel channel;
         struct stdio stdio;
@@ -41,8 +43,8 @@ struct seat {
         uint32_t fork; /* under this number the template speaks of the child */
 };
 
-/* Start making one; template_seat_ready or template_seat_failed is called later, never from here. */
-int seat_new(struct template *of, const struct keeper_box_limits *limits, int is_template, struct seat **ret, struct cloche_err *e);
+/* Start making one (mounts: NULL, or a run's, of which a reference is taken); template_seat_ready or template_seat_failed is called later, never from here. */
+int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, int is_template, struct seat **ret, struct cloche_err *e);
 /* A seat in the box of a run that has ended, if the box turns out to be as it was; else it fails. box and trunk are taken
  * over, also on failure. */
 int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,

@@ -77,6 +77,8 @@ static void take(struct stream *s, const char *data, size_t size)
         uint64_t left = s->relay_bytes_max > s->kept.total ? s->relay_bytes_max - s->kept.total : 0;
 
         if (!s->relayed) {
+                if (s->run->on_output)
+                        s->run->on_output(s->run->data, s->run, s == &s->run->streams[0] ? 1 : 2, data, size);
                 /* Out of memory here loses output of the guest and nothing else; the count tells. */
                 if (output_append(&s->kept, data, size) < 0)
                         s->kept.total += size;
@@ -323,9 +325,24 @@ static int start_output(struct stream *s, struct cloche_err *e)
 
         if (r == 0 && s->relayed)
                 s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
-        if (r == 0)
+        if (r == 0 && (s->relayed || !s->run->output_held))
                 uv_poll_start(&s->poll, UV_READABLE, on_output);
         return r;
+}
+
+void cloche_run_hold_output(cloche_run *run, int hold)
+{
+        run->output_held = hold;
+        for (int i = 0; i < 2; i++) {
+                struct stream *s = &run->streams[i];
+
+                if (run->ended || s->relayed || !s->poll.data)
+                        continue;
+                if (hold)
+                        uv_poll_stop(&s->poll);
+                else
+                        uv_poll_start(&s->poll, UV_READABLE, on_output);
+        }
 }
 
 int streams_start(struct cloche_run *run, struct cloche_err *e)

@@ -500,7 +500,7 @@ static void advance(struct template *t)
                 e = t->parent->error;
                 r = -1;
         } else if (t->parent->state == TEMPLATE_READY) {
-                r = seat_new(t->parent, &limits, 1, &t->own_seat, &e);
+                r = seat_new(t->parent, &limits, NULL, 1, &t->own_seat, &e);
         } else {
                 template_start(t->parent);
         }
@@ -536,7 +536,7 @@ int template_furnish(const struct template *of, struct seat *seat, struct cloche
 {
         const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
 
-        return t && t->setup ? files_place(&seat->box, &t->setup->files, e) : 0;
+        return t && t->setup ? files_place(&seat->box, seat->mounts, &t->setup->files, e) : 0;
 }
 
 void template_seat_ready(struct template *of, struct seat *seat)
@@ -553,6 +553,23 @@ void template_seat_ready(struct template *of, struct seat *seat)
                 break_down(t, &e);
 }
 
+/* It was for one run, whose mounts may be what is wrong. */
+static void fail_mounted(struct template *t, const struct mounts *mounts, const struct cloche_err *e)
+{
+        struct cloche_run *run;
+
+        TAILQ_FOREACH(run, &t->waiting, link)
+                if (run->mounts == mounts) {
+                        TAILQ_REMOVE(&t->waiting, run, link);
+                        t->waiting_count--;
+                        t->engine->waiting--;
+                        run->place = RUN_NOWHERE;
+                        run_failed(run, mounts->error.code ? &mounts->error : e);
+                        break;
+                }
+        templates_dispatch(t->engine);
+}
+
 void template_seat_failed(struct template *of, struct seat *seat, const struct cloche_err *e)
 {
         struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
@@ -566,6 +583,11 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
         }
         TAILQ_REMOVE(&t->seats, seat, link);
         t->seat_count--;
+        if (seat->mounts) {
+                fail_mounted(t, seat->mounts, e);
+                seat_free(seat);
+                return;
+        }
         seat_free(seat);
         if (was_used) {
                 templates_dispatch(t->engine);

@@ -1,0 +1,39 @@
+/* What a run did to mounted directories: the lists of cloche-fs and the contents, on their way to a sync, or kept for one. */
+#ifndef CLOCHE_ENGINE_CHANGESET_H
+#define CLOCHE_ENGINE_CHANGESET_H
+
+#include "mount.h"
+
+struct cloche_changeset {
+        struct changeset_row {
+                char *target, *source;
+                uint32_t root;
+                char *path;      /* beneath the root */
+                json_t *permissions;
+                json_t *changes; /* as cloche-fs lists them (src/fs/README.md) */
+                int contents_fd; /* directory of numbered files, or -EBADF: nobody wrote anything */
+        } rows[KEEPER_MOUNTS_MAX];
+        size_t count;
+        const char *on_error, *conflict; /* static */
+        char *own_directory; /* with the contents of a list that the caller gave, removed at the end; or NULL */
+};
+
+/* What was collected goes over. */
+int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct cloche_err *e);
+
+/* Changes in the contract's form, into lists created, modified and deleted; contents unless omitted, *contents_left bytes of them at
+ * most. 0 or -CLOCHE_E_RESOURCE. */
+int changeset_describe(const struct cloche_changeset *set, int omit_contents, uint64_t *contents_left, json_t *created, json_t *modified,
+                       json_t *deleted);
+/* Those that are for the host: not the virtual ones. */
+size_t changeset_count(const struct cloche_changeset *set);
+/* Without those at these paths of the box. */
+void changeset_forget(struct cloche_changeset *set, const json_t *paths);
+/* What is left of it, where it was saved. */
+int changeset_save_again(const struct cloche_changeset *set, int dir_fd, struct cloche_err *e);
+/* What the guest wrote, O_RDONLY; -1: it wrote nothing, or it cannot be read. */
+int changeset_open_contents(const struct changeset_row *row, const json_t *change);
+/* One change so. */
+json_t *changeset_describe_one(const struct changeset_row *row, const json_t *change);
+
+#endif

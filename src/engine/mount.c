@@ -1,0 +1,404 @@
+#include "mount.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine.h"
+#include "handle.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define CHANGES_PAGE 20000 /* changes in one answer: some MB */
+#define PLACE_PATIENCE_MS 20000
+#define COLLECT_PATIENCE_MS 10000 /* for one answer: a server that was taken over by its guest must not hold the run for ever */
+
+enum { ASK_CONFIGURE = 1, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, struct mounts **ret, struct cloche_err *e)
+{
+        struct mounts *mounts = calloc(1, sizeof(*mounts));
+
+        if (!mounts) {
+                mount_options_done(options);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare the mounts");
+        }
+        mounts->refs = 1;
+        mounts->engine = engine;
+        mounts->options = *options;
+        *options = (struct mount_options){0};
+        for (size_t i = 0; i < mounts->options.count; i++)
+                mounts->rows[i] = (struct mount){.all = mounts, .option = &mounts->options.rows[i], .channel.fd = -EBADF, .contents_fd = -EBADF};
+        *ret = mounts;
+        return 0;
+}
+
+struct mounts *mounts_ref(struct mounts *mounts)
+{
+        mounts->refs++;
+        return mounts;
+}
+
+static void stop_timer(struct mounts *mounts)
+{
+        handle_close(mounts->timer);
+        mounts->timer = NULL;
+}
+
+void mounts_close(struct mounts *mounts)
+{
+        mounts->on_denied = NULL;
+        mounts->on_failed = NULL;
+        mounts->on_collected = NULL;
+        stop_timer(mounts);
+        for (size_t i = 0; i < mounts->options.count; i++)
+                channel_close(&mounts->rows[i].channel);
+}
+
+void mounts_unref(struct mounts *mounts)
+{
+        if (!mounts || --mounts->refs > 0)
+                return;
+        mounts_close(mounts);
+        for (size_t i = 0; i < mounts->options.count; i++) {
+                json_decref(mounts->rows[i].changes);
+                json_decref(mounts->rows[i].denials);
+                json_decref(mounts->rows[i].warnings);
+                fd_close(&mounts->rows[i].contents_fd);
+        }
+        mount_options_done(&mounts->options);
+        free(mounts);
+}
+
+void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec)
+{
+        spec->mount_count = (uint32_t)mounts->options.count;
+        for (size_t i = 0; i < mounts->options.count; i++)
+                memcpy(spec->mounts[i], mounts->options.rows[i].target, sizeof(spec->mounts[i]));
+}
+
+struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below)
+{
+        for (size_t i = 0; mounts && i < mounts->options.count; i++) {
+                const char *target = mounts->options.rows[i].target;
+                size_t size = strlen(target);
+
+                if (strncmp(path, target, size) == 0 && path[size] == '/') {
+                        *ret_below = path + size + 1;
+                        return &mounts->rows[i];
+                }
+        }
+        return NULL;
+}
+
+/* -- what a server says --------------------------------------------------------------------------------------- */
+
+static int is_collecting(const struct mounts *mounts)
+{
+        for (size_t i = 0; i < mounts->options.count; i++)
+                if (mounts->rows[i].waiting > 0)
+                        return 1;
+        return 0;
+}
+
+static void look_whether_collected(struct mounts *mounts)
+{
+        if (is_collecting(mounts))
+                return;
+        stop_timer(mounts);
+        if (mounts->on_collected)
+                mounts->on_collected(mounts->data);
+}
+
+static void fail(struct mount *mount, const struct cloche_err *e)
+{
+        struct mounts *mounts = mount->all;
+        int was_collecting = is_collecting(mounts);
+
+        if (!mounts->error.code)
+                mounts->error = *e;
+        mount->waiting = 0;
+        if (mounts->on_failed)
+                mounts->on_failed(mounts->data, e);
+        if (was_collecting)
+                look_whether_collected(mounts);
+}
+
+static int ask(struct mount *mount, int id, const char *method, json_t *params, struct cloche_err *e)
+{
+        int r = rpc_request(json_integer(id), method, params, NULL, 0, &mount->channel.out, e);
+
+        if (r == 0)
+                channel_flush(&mount->channel);
+        return r;
+}
+
+static int ask_changes(struct mount *mount, struct cloche_err *e)
+{
+        return ask(mount, ASK_CHANGES, "changes", json_pack("{s:I, s:i}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE), e);
+}
+
+static void keep_list(json_t **place, const json_t *result, const char *name)
+{
+        json_t *list = json_object_get(result, name);
+
+        if (json_array_size(list) > 0) {
+                json_decref(*place);
+                *place = json_incref(list);
+        }
+}
+
+/* One page; the last one is followed by the question for the contents. */
+static int keep_changes(struct mount *mount, const json_t *result, struct cloche_err *e)
+{
+        json_t *page = json_object_get(result, "changes");
+
+        if (mount->all->timer)
+                uv_timer_again(mount->all->timer);
+        if (!json_is_array(page) || json_array_extend(mount->changes, page) < 0)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes", mount->option->target);
+        keep_list(&mount->denials, result, "denials");
+        keep_list(&mount->warnings, result, "warnings");
+        if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
+                return ask_changes(mount, e);
+        return ask(mount, ASK_CONTENTS, "contents", json_object(), e);
+}
+
+static int keep_contents(struct mount *mount, struct cloche_err *e)
+{
+        struct stat st;
+
+        fd_close(&mount->contents_fd);
+        mount->contents_fd = TAKE_FD(mount->channel.received_fd);
+        if (mount->contents_fd < 0 || fstat(mount->contents_fd, &st) < 0 || !S_ISDIR(st.st_mode))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no directory of contents", mount->option->target);
+        mount->waiting = 0;
+        look_whether_collected(mount->all);
+        return 0;
+}
+
+static int keep_result(struct mount *mount, int64_t id, const json_t *result, struct cloche_err *e)
+{
+        if (id == ASK_CHANGES && mount->waiting)
+                return keep_changes(mount, result, e);
+        if (id == ASK_CONTENTS && mount->waiting)
+                return keep_contents(mount, e);
+        if (id == ASK_CONFIGURE)
+                mount->is_configured = 1;
+        else if (id != ASK_PLACE)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked", mount->option->target);
+        else
+                mount->waiting = 0;
+        return 0;
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct mount *mount = data;
+
+        (void)f;
+        if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "permissionDenied") == 0) {
+                if (mount->all->on_denied)
+                        mount->all->on_denied(mount->all->data, mount, m->params);
+                return 0;
+        }
+        if (m->kind == RPC_RESULT)
+                return keep_result(mount, json_integer_value(m->id), m->result, e);
+        if (m->kind == RPC_ERROR)
+                return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target, mount->option->source, m->error_message);
+        return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target, m->method ? m->method : "");
+}
+
+static void on_end(void *data, const struct cloche_err *e)
+{
+        struct mount *mount = data;
+        struct cloche_err gone = {0};
+
+        if (!e) {
+                err_set(&gone, CLOCHE_E_MOUNT, "the server of %.80s is gone", mount->option->target);
+                e = &gone;
+        }
+        fail(mount, e);
+}
+
+/* -- starting ------------------------------------------------------------------------------------------------- */
+
+static void on_served(void *data, struct keeper_reply *reply)
+{
+        struct mount *mount = data;
+        struct mounts *mounts = mount->all;
+
+        mount->is_asking = 0;
+        if (reply->error) {
+                struct cloche_err e = *reply->error;
+
+                err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
+                fail(mount, &e);
+        }
+        mounts_unref(mounts);
+}
+
+static int serve(struct mount *mount, uint32_t index, const struct box *box, struct cloche_err *e)
+{
+        struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
+        _cleanup_fd_ int server_fd = -EBADF;
+        int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
+
+        if (r == 0) {
+                mount->channel.takes_fds = 1;
+                mount->channel.on_message = on_message;
+                mount->channel.on_end = on_end;
+                mount->channel.data = mount;
+                r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
+        }
+        if (r == 0) /* it waits in the socket */
+                r = ask(mount, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+        if (r == 0) {
+                spec->service = KEEPER_SERVICE_MOUNT;
+                spec->mount = index;
+                spec->root = mount->option->root;
+                strcpy(spec->path, mount->option->path);
+                r = keeper_serve_later(box->keeper, box->id, spec, &server_fd, 1, on_served, mount, e);
+        }
+        if (r == 0) {
+                mount->is_asking = 1;
+                mounts_ref(mount->all);
+        }
+        free(spec);
+        return r;
+}
+
+int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < mounts->options.count; i++)
+                r = serve(&mounts->rows[i], (uint32_t)i, box, e);
+        return r;
+}
+
+/* -- placing files -------------------------------------------------------------------------------------------- */
+
+/* The whole message, the descriptor with its first byte. */
+static int send_with_fd(int socket_fd, const struct buf *message, int fd)
+{
+        for (size_t at = 0; at < message->size;) {
+                union {
+                        struct cmsghdr header;
+                        char room[CMSG_SPACE(sizeof(int))];
+                } control = {0};
+                struct iovec piece = {message->data + at, message->size - at};
+                struct msghdr msg = {.msg_iov = &piece, .msg_iovlen = 1};
+                struct pollfd writable = {socket_fd, POLLOUT, 0};
+                ssize_t n;
+
+                if (at == 0 && fd >= 0) {
+                        msg.msg_control = control.room;
+                        msg.msg_controllen = sizeof(control.room);
+                        control.header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+                        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+                }
+                n = sendmsg(socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+                if (n > 0)
+                        at += (size_t)n;
+                else if (errno == EAGAIN && poll(&writable, 1, PLACE_PATIENCE_MS) <= 0)
+                        return -ETIMEDOUT;
+                else if (errno != EAGAIN && errno != EINTR)
+                        return -errno;
+        }
+        return 0;
+}
+
+/* The answers to what was asked before come first. */
+static int wait_for_answer(struct mount *mount, struct cloche_err *e)
+{
+        uint64_t until_ns = clock_now_ns() + UINT64_C(1000000) * PLACE_PATIENCE_MS;
+
+        while (mount->waiting) {
+                struct pollfd readable = {mount->channel.fd, POLLIN, 0};
+                uint64_t now_ns = clock_now_ns();
+
+                if (now_ns >= until_ns)
+                        return err_os(e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
+                if (poll(&readable, 1, (int)((until_ns - now_ns) / 1000000) + 1) < 0 && errno != EINTR)
+                        return err_os(e, CLOCHE_E_MOUNT, errno, "place a file in the mount %.60s", mount->option->target);
+                channel_drain(&mount->channel);
+                if (mount->all->error.code) {
+                        if (e)
+                                *e = mount->all->error;
+                        return -(int)mount->all->error.code;
+                }
+        }
+        return 0;
+}
+
+int mount_place(struct mount *mount, const char *below, const char *kind, int fd, uint32_t mode, const char *target, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf message = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *params = json_pack("{s:o, s:s, s:i}", "path", files_bytes_to_json(below, strlen(below)), "kind", kind, "mode", (int)mode);
+        int r;
+
+        if (target)
+                json_object_set_new(params, "target", files_bytes_to_json(target, strlen(target)));
+        r = rpc_request(json_integer(ASK_PLACE), "place", params, NULL, 0, &message, e);
+        if (r < 0)
+                return r;
+        /* What was asked before goes first. */
+        r = send_with_fd(mount->channel.fd, &mount->channel.out, -1);
+        buf_consume(&mount->channel.out, mount->channel.out.size);
+        if (r == 0)
+                r = send_with_fd(mount->channel.fd, &message, fd);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -r, "place a file in the mount %.60s", mount->option->target);
+        mount->waiting = 1;
+        return wait_for_answer(mount, e);
+}
+
+/* -- collecting ----------------------------------------------------------------------------------------------- */
+
+static void on_impatient(uv_timer_t *timer)
+{
+        struct mounts *mounts = timer->data;
+        struct cloche_err e;
+
+        for (size_t i = 0; i < mounts->options.count && mounts->timer; i++)
+                if (mounts->rows[i].waiting) {
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mounts->rows[i].option->target);
+                        fail(&mounts->rows[i], &e);
+                }
+}
+
+static void start_timer(struct mounts *mounts)
+{
+        mounts->timer = malloc(sizeof(*mounts->timer));
+        if (!mounts->timer)
+                return;
+        uv_timer_init(&mounts->engine->loop, mounts->timer);
+        mounts->timer->data = mounts;
+        uv_timer_start(mounts->timer, on_impatient, COLLECT_PATIENCE_MS, COLLECT_PATIENCE_MS);
+}
+
+void mounts_collect(struct mounts *mounts)
+{
+        start_timer(mounts);
+        for (size_t i = 0; i < mounts->options.count; i++) {
+                mounts->rows[i].changes = json_array();
+                mounts->rows[i].waiting = 1;
+        }
+        for (size_t i = 0; i < mounts->options.count; i++) {
+                struct mount *mount = &mounts->rows[i];
+                struct cloche_err e = {0};
+
+                if (mount->channel.fd < 0 || mount->channel.is_ended)
+                        err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost", mount->option->target);
+                else if (mount->changes)
+                        (void)ask_changes(mount, &e);
+                if (e.code)
+                        fail(mount, &e);
+        }
+}

@@ -1,0 +1,62 @@
+/* The mounts of one run: a cloche-fs each, started by the keeper, spoken to over its control socket (src/fs/README.md).
+ *
+ *   mounts_new ── box made ──▶ mounts_serve ── configured ── guest runs ── quiet ──▶ mounts_collect ──▶ its changes
+ *
+ * All of it happens on the engine's loop; what the guest asks waits in the kernel until its server is there. */
+#ifndef CLOCHE_ENGINE_MOUNT_H
+#define CLOCHE_ENGINE_MOUNT_H
+
+#include "box.h"
+#include "channel.h"
+#include "mount-options.h"
+
+struct cloche_engine;
+struct mounts;
+
+struct mount {
+        struct mounts *all;
+        const struct mount_option *option;
+        struct channel channel;
+        json_t *changes;  /* as cloche-fs lists them, once collected */
+        json_t *denials, *warnings;
+        int contents_fd;  /* the directory with what the guest wrote, once collected */
+        int is_asking;    /* the keeper was asked for the server */
+        int is_configured;
+        unsigned waiting; /* collecting: answers to come */
+};
+
+/* Counted: a seat that is still being made may be left behind by its run. */
+struct mounts {
+        unsigned refs;
+        struct cloche_engine *engine;
+        struct mount_options options;
+        struct mount rows[KEEPER_MOUNTS_MAX];
+        struct cloche_err error; /* the first thing that went wrong, code 0: none */
+        uv_timer_t *timer;       /* while collecting */
+        /* Once there is a run. */
+        void *data;
+        void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);
+        void (*on_failed)(void *data, const struct cloche_err *e);
+        void (*on_collected)(void *data);
+};
+
+/* options are taken over, also on failure. */
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, struct mounts **ret, struct cloche_err *e);
+struct mounts *mounts_ref(struct mounts *mounts);
+void mounts_unref(struct mounts *mounts); /* accepts NULL */
+/* Their places, for the keeper. */
+void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec);
+/* The box is made: have them served. Failures come later, as error and on_failed. */
+int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e);
+
+/* The mount that path lies in, with *ret_below what is beneath it; NULL: none. */
+struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below);
+/* Put a virtual file there, before the guest runs; waits until that is done. fd is borrowed. */
+int mount_place(struct mount *mount, const char *below, const char *kind, int fd, uint32_t mode, const char *target, struct cloche_err *e);
+
+/* Fetch changes, denials and contents; on_collected follows, perhaps from here. With an error set what could be had is there. */
+void mounts_collect(struct mounts *mounts);
+/* No more callbacks; the servers end. */
+void mounts_close(struct mounts *mounts);
+
+#endif

@@ -1,0 +1,185 @@
+/* What a run has to do with its mounts: what happens in them is told, and at the end what changed is collected and, when the run went
+ * well and nobody wants to decide, written to the host. */
+#include "base/err.h"
+#include "engine.h"
+#include "wire/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- at the end ----------------------------------------------------------------------------------------------- */
+
+static void close_books(struct cloche_run *run)
+{
+        run->books = BOOKS_READY;
+        run_end_again(run);
+}
+
+static void warn_of_mount(struct cloche_run *run, const struct mount *mount)
+{
+        size_t i;
+        json_t *warning;
+
+        json_array_foreach(mount->warnings, i, warning) {
+                const char *path = json_string_value(json_object_get(warning, "path")), *message = json_string_value(json_object_get(warning, "message"));
+
+                json_array_append_new(run->warnings, json_sprintf("%s%s%s: %s", mount->option->target, path && *path ? "/" : "", path ? path : " (a name that is no text)",
+                                                                  message ? message : "?"));
+        }
+}
+
+static void on_synced(void *data, cloche_sync *sync)
+{
+        struct cloche_run *run = data;
+        struct cloche_err e = {0};
+        char *text = NULL;
+
+        if (cloche_sync_result(sync, &text, &e) == 0)
+                run->synced = json_loads(text, 0, NULL);
+        else
+                run->synced = json_pack("{s:[], s:[], s:[], s:{s:s, s:s}}", "synced", "failed", "skipped", "error", "name", cloche_code_name(e.code), "message", e.msg);
+        free(text);
+        close_books(run);
+}
+
+static int has_changes(const struct cloche_changeset *set)
+{
+        for (size_t i = 0; i < set->count; i++)
+                if (json_array_size(set->rows[i].changes) > 0)
+                        return 1;
+        return 0;
+}
+
+static int start_sync(struct cloche_run *run, struct cloche_err *e)
+{
+        struct cloche_sync_options opt = {
+                .changes = run->changeset, .on_event = run->on_file_event, .event_data = run->file_event_data, .events = run->file_events,
+                .run = run, .on_end = on_synced, .data = run,
+        };
+
+        run->books = BOOKS_SYNCING;
+        return cloche_sync_start(run->engine, &opt, &run->sync, e);
+}
+
+/* Batch: what a run without success did is not written. */
+static void on_collected(void *data)
+{
+        struct cloche_run *run = data;
+        struct keeper_usage usage = {0};
+        struct cloche_err e = {0};
+
+        (void)engine_box_usage(run->engine, run->box.id, &usage, NULL);
+        for (size_t i = 0; i < run->mounts->options.count; i++)
+                warn_of_mount(run, &run->mounts->rows[i]);
+        if (run->mounts->error.code)
+                run_warn(run, run->mounts->error.msg);
+        if (changeset_take(run->mounts, &run->changeset, &e) == 0 && !run->mounts->error.code && !run->mounts->options.is_manual &&
+            has_changes(run->changeset) && result_status(run, &usage) == CLOCHE_STATUS_SUCCESS && start_sync(run, &e) == 0)
+                return;
+        if (e.code)
+                run_warn(run, e.msg);
+        close_books(run);
+}
+
+static void on_denied(void *data, const struct mount *mount, const json_t *denial)
+{
+        struct cloche_run *run = data;
+        struct changeset_row row = {.target = (char *)mount->option->target, .source = mount->option->source};
+        json_t *told;
+        char *text;
+
+        if (!(run->file_events & 1u << CLOCHE_FILE_DENIED))
+                return;
+        told = result_denial(&row, denial);
+        text = json_dumps(told, JSON_COMPACT);
+        json_decref(told);
+        if (text)
+                run->on_file_event(run->file_event_data, run, CLOCHE_FILE_DENIED, text, NULL);
+        free(text);
+}
+
+/* Without its server a mount answers ENOTCONN: what the guest does then is not its doing. */
+static void on_mount_failed(void *data, const struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+        struct keeper_usage usage = {0};
+
+        if (run->ended)
+                return;
+        (void)engine_box_usage(run->engine, run->box.id, &usage, NULL);
+        if (usage.oom_kills > run->before.oom_kills)
+                run_out_of_memory(run); /* the server shares the box's memory */
+        else
+                run_failed(run, e);
+}
+
+static void listen_to_mounts(struct cloche_run *run)
+{
+        run->mounts->data = run;
+        run->mounts->on_denied = on_denied;
+        run->mounts->on_failed = on_mount_failed;
+        run->mounts->on_collected = on_collected;
+}
+
+void run_cancel_sync(struct cloche_run *run)
+{
+        if (run->books != BOOKS_SYNCING)
+                return;
+        cloche_sync_free(run->sync);
+        run->sync = NULL;
+        run->synced = json_pack("{s:[], s:[], s:[], s:{s:s}}", "synced", "failed", "skipped", "aborted", "reason", "cancelled by the caller");
+        close_books(run);
+}
+
+int run_close_mounts(struct cloche_run *run)
+{
+        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->box.made)
+                return 1;
+        if (run->books == BOOKS_OPEN) {
+                run->books = BOOKS_COLLECTING;
+                streams_stop(run);
+                run->own_changes = run_changes(run, &run->quiet);
+                if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
+                        mounts_collect(run->mounts);
+                else
+                        close_books(run); /* what still moves is no change to be kept */
+        }
+        return 0;
+}
+
+/* -- at the start --------------------------------------------------------------------------------------------- */
+
+/* A box of a template can have new places only where it may be written to: elsewhere the run is started cold. */
+static int choose_origin(struct cloche_run *run, const struct cloche_run_options *opt, const struct mount_options *mounts, struct cloche_err *e)
+{
+        for (size_t i = 0; i < mounts->count; i++) {
+                if (mount_is_below_writable(mounts->rows[i].target))
+                        continue;
+                if (opt->prefix || opt->kind == CLOCHE_EVALUATE)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "mount.dirs: '%.100s': of a prefix mounts stand at or below /workspace, /tmp and /home/cloche", mounts->rows[i].target);
+                run->is_forked = 0;
+        }
+        return 0;
+}
+
+int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        struct mount_options mounts = {0};
+        json_t *object = NULL;
+        int r = json_load_human(opt->mount, strlen(opt->mount), &object, e);
+
+        if (r < 0)
+                err_wrap(e, "mount");
+        if (r == 0)
+                r = mount_options_load(&run->engine->mount_roots, object, &mounts, e);
+        json_decref(object);
+        if (r == 0)
+                r = choose_origin(run, opt, &mounts, e);
+        if (r == 0)
+                r = mounts_new(run->engine, &mounts, &run->mounts, e);
+        if (r == 0)
+                listen_to_mounts(run);
+        mount_options_done(&mounts);
+        return r;
+}
