@@ -54,7 +54,9 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
   })
   channel.on('error', () => {})
   for (const name of ['stdout', 'stderr']) child[name].on('data', (text) => { output[name] += text })
-  child.on('exit', (code) => waiting?.reject(new Error(`the agent ended (${code}): ${output.stderr}`)))
+  child.on('exit', (code, signal) => waiting?.reject(new Error(`the agent ended (${code ?? signal}): ${output.stderr}`)))
+
+  const ended = new Promise((resolve) => child.on('close', resolve)) // and what it printed has been read
 
   const ask = (method, params = {}, attachments = []) => new Promise((resolve, reject) => {
     waiting = { resolve, reject }
@@ -74,6 +76,9 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
     prepare: (code, more) => result('prepare', { code, filename: 'prefix.js', globals: {}, imports: {}, ...more }),
     evaluate: async (code, more) => (await result('evaluate', withDefaults(code, more))).exports,
     fails: (promise) => promise.then((value) => { throw new Error(`it gave ${JSON.stringify(value)}`) }, (thrown) => thrown),
-    stop: () => channel.end()
+    stop: () => {
+      channel.end()
+      return ended
+    }
   }
 }
