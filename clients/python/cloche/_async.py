@@ -1,0 +1,503 @@
+"""The client for asyncio. It belongs to the loop in which it was first used.
+
+Functions of the host that are coroutine functions run as tasks of the loop, the others in threads; several may be under way in one
+run. Callbacks (output, denials, questions of a sync) run in the task that awaits the run, one after another. When that task is
+cancelled so is the run."""
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import os
+import socket
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from . import _daemon, _requests
+from ._base_errors import ClocheError, ConnectionLostError, RunTimeoutError
+from ._core import Backlog, Core, Event, Exchange, HostCall, SyncQuestion, dispatch
+from ._requests import PrefixData, Request
+from ._results import Result
+from ._rpc import Message
+from ._sync import CANCEL_GRACE, GONE, STOP_GRACE, _check_options, _dressed, _Ignored
+from ._threads import ThreadPool
+from ._version import USER_AGENT
+from .errors import InternalError, InvalidStateError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Run(Exchange, Generic[T]):
+    """A request under way; `settle` is awaited once."""
+
+    def __init__(self, client: AsyncCloche, request: Request[T]) -> None:
+        super().__init__(request)
+        self._client = client
+        self._context = contextvars.copy_context()
+        self._inbox: asyncio.Queue[Event | SyncQuestion | ClocheError | None] = asyncio.Queue()
+        self._backlog = Backlog()
+        self._answer: Message | ClocheError | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._given_up = False
+
+    @property
+    def done(self) -> bool:
+        return self._answer is not None
+
+    async def settle(self, timeout: float | None) -> T:
+        try:
+            async with asyncio.timeout(timeout) as bound:
+                await self._drain()
+            return self._read()
+        except TimeoutError:
+            if not bound.expired():
+                self._give_up()
+                raise
+            return await self._after_timeout(timeout)
+        except BaseException:
+            self._give_up()
+            raise
+
+    async def _drain(self) -> None:
+        """Everything that happens, in its order, up to the answer."""
+        while (happened := await self._inbox.get()) is not None:
+            if isinstance(happened, ClocheError):
+                raise happened
+            if isinstance(happened, SyncQuestion):
+                await self._decide(happened)
+                continue
+            self._backlog.taken(happened)
+            value = dispatch(self.request, happened)
+            if inspect.isawaitable(value):
+                await value
+
+    def _read(self) -> T:
+        if isinstance(self._answer, ClocheError):
+            raise type(self._answer)(*self._answer.args, name=self._answer.name, data=self._answer.data)
+        assert self._answer is not None
+        return self.read(self._answer)  # type: ignore[no-any-return]
+
+    async def _after_timeout(self, timeout: float | None) -> T:
+        self.cancel()
+        message = f"{self.request.method}: not done after {timeout:g} s; it was cancelled"
+        try:
+            async with asyncio.timeout(CANCEL_GRACE):
+                await self._drain()
+            value = self._read()
+        except (TimeoutError, ClocheError):
+            self._give_up()
+            raise RunTimeoutError(message) from None
+        except BaseException:
+            self._give_up()
+            raise
+        if isinstance(value, Result) and value.status == "terminated":
+            raise RunTimeoutError(message, value)
+        # It ended by itself in the meantime.
+        return value
+
+    def cancel(self) -> None:
+        if not self.done:
+            self._client._send_if_open(_Ignored(self._client._core.cancel(self)))
+
+    def _give_up(self) -> None:
+        """Nobody waits any more: what still happens in the run concerns nobody."""
+        self.cancel()
+        self._given_up = True
+        if isinstance(self._answer, Message):
+            self._forget(self._answer)
+        for task in self._tasks:
+            task.cancel()
+        while not self._inbox.empty():
+            left = self._inbox.get_nowait()
+            if isinstance(left, SyncQuestion):
+                self._reply(left.abort(GONE))
+
+    # -- what the connection tells
+
+    def answered(self, message: Message) -> None:
+        self._end(message)
+
+    def lost(self, error: ClocheError) -> None:
+        self._end(error)
+
+    def _end(self, answer: Message | ClocheError) -> None:
+        self._answer = answer
+        self._inbox.put_nowait(None)
+        for task in self._tasks:
+            task.cancel()
+        if self._given_up and isinstance(answer, Message):
+            self._forget(answer)
+
+    def _forget(self, answer: Message) -> None:
+        forget = self.request.forget(answer)
+        if forget is not None:
+            self._client._send_if_open(_Ignored(forget))
+
+    def told(self, event: Event) -> None:
+        if self._given_up:
+            return
+        self._backlog.put(event)
+        over = self._backlog.over
+        self._inbox.put_nowait(over or event)
+        if over is not None:
+            self._given_up = True
+            self.cancel()
+
+    def host_call(self, call: HostCall) -> None:
+        if self._given_up:
+            self._reply(call.fail(RuntimeError(GONE)))
+            return
+        task = self._client._loop.create_task(self._serve(call), context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def sync_question(self, question: SyncQuestion) -> None:
+        if self._given_up:
+            self._reply(question.abort(GONE))
+        else:
+            self._inbox.put_nowait(question)
+
+    # -- answers
+
+    async def _decide(self, question: SyncQuestion) -> None:
+        ask = self.request.handlers.before_sync
+        try:
+            decision: Any = ask(question.change) if ask else None
+            reply = question.answer(await decision if inspect.isawaitable(decision) else decision)
+        except BaseException as error:
+            self._reply(question.abort(f"before_sync failed: {type(error).__name__}"))
+            raise
+        self._reply(reply)
+
+    async def _serve(self, call: HostCall) -> None:
+        try:
+            args, kwargs = call.arguments()
+            value = await self._invoke(call.function, args, kwargs)
+        except asyncio.CancelledError:
+            self._reply(call.fail(RuntimeError("the call of the host function was cancelled")))
+            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._reply(call.fail(error))
+            raise
+        except BaseException as error:
+            self._reply(call.fail(error))
+        else:
+            self._reply(call.answer(value))
+
+    async def _invoke(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):
+            return await function(*args, **kwargs)
+        work = functools.partial(contextvars.copy_context().run, functools.partial(function, *args, **kwargs))
+        value = await asyncio.wrap_future(self._client._pool.submit(work))
+        return await value if inspect.isawaitable(value) else value
+
+    def _reply(self, data: bytes) -> None:
+        if not self.done:
+            self._client._write_if_open(data)
+
+
+class _Wire(asyncio.Protocol):
+    """What the loop tells of the connection."""
+
+    def __init__(self, core: Core, pool: ThreadPool, told: Callable[[], str]) -> None:
+        self._core = core
+        self._pool = pool
+        self._told = told
+        self._transport: asyncio.Transport | None = None
+        self.over = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for reply in self._core.receive(data):
+                self.write(reply)
+        except ClocheError as error:
+            self._end(error)
+        except Exception as error:
+            self._end(InternalError(f"the client failed on what the daemon sent: {type(error).__name__}: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.over.set()
+        if self._core.error is None:
+            # A thread: whether the program has ended, and what it said last, may have to be waited for.
+            words = asyncio.wrap_future(self._pool.submit(self._told))
+            words.add_done_callback(lambda words: self._core.lose(self._core.ended((f": {error}" if error else "") + words.result())))
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _end(self, error: ClocheError) -> None:
+        self._core.lose(error)
+        self.abort()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+# ---- methods out of requests ----
+
+def _awaits(build: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncCloche, P], Coroutine[Any, Any, T]]:
+    async def method(self: AsyncCloche, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._ask(build(*args, **kwargs))
+    return _dressed(method, build, 0)
+
+
+def _opens(build: Callable[P, Request[PrefixData]]) -> Callable[Concatenate[AsyncCloche, P], PrefixOpening]:
+    def method(self: AsyncCloche, /, *args: P.args, **kwargs: P.kwargs) -> PrefixOpening:
+        return PrefixOpening(self, build(*args, **kwargs))
+    return _dressed(method, build, 0, "PrefixOpening")
+
+
+def _prefix_awaits(
+        build: Callable[Concatenate[PrefixData, P], Request[T]]) -> Callable[Concatenate[AsyncPrefix, P], Coroutine[Any, Any, T]]:
+    async def method(self: AsyncPrefix, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._client._ask(build(self._use(), *args, **kwargs))
+    return _dressed(method, build, 1)
+
+
+class AsyncPrefix:
+    """As Prefix."""
+
+    def __init__(self, client: AsyncCloche, data: PrefixData) -> None:
+        self._client = client
+        self._data = data
+        self._alive = True
+
+    call = _prefix_awaits(_requests.prefix_call)
+    script = _prefix_awaits(_requests.prefix_script)
+    evaluate = _prefix_awaits(_requests.prefix_evaluate)
+
+    async def run(self, code: str, **options: Any) -> Result:
+        """A module of a bare prefix, a call of another."""
+        return await (self.evaluate(code, **options) if self._data.bare else self.call(code, **options))
+
+    @property
+    def id(self) -> str:
+        return self._data.id
+
+    @property
+    def language(self) -> str:
+        return self._data.language
+
+    @property
+    def alive(self) -> bool:
+        return self._alive and not self._client.closed
+
+    async def dispose(self) -> None:
+        """Runs that were started go on. Again does nothing."""
+        if self.alive:
+            self._alive = False
+            await self._client._ask(_requests.prefix_dispose(self._data))
+
+    async def __aenter__(self) -> AsyncPrefix:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            await self.dispose()
+        except ConnectionLostError:
+            # It went with the connection; what went wrong in the block is what is to be seen.
+            if kind is None:
+                raise
+
+    def _use(self) -> PrefixData:
+        if not self._alive:
+            raise InvalidStateError(f"the prefix {self._data.id} was disposed of")
+        return self._data
+
+
+class PrefixOpening:
+    """To be awaited, or entered: `prefix = await client.prefix(...)`, `async with client.prefix(...) as prefix:`"""
+
+    def __init__(self, client: AsyncCloche, request: Request[PrefixData]) -> None:
+        self._client = client
+        self._request = request
+        self._prefix: AsyncPrefix | None = None
+
+    async def _open(self) -> AsyncPrefix:
+        return AsyncPrefix(self._client, await self._client._ask(self._request))
+
+    def __await__(self) -> Generator[Any, None, AsyncPrefix]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncPrefix:
+        self._prefix = await self._open()
+        return self._prefix
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._prefix is not None:
+            await self._prefix.__aexit__(kind, error, trace)
+
+
+class AsyncCloche:
+    """As Cloche, for asyncio: `async with AsyncCloche() as client:`, or the first request connects."""
+
+    def __init__(self, address: str | os.PathLike[str] | None = None, *, token: str | None = None,
+                 daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (), connect_timeout: float = 30.0,
+                 host_threads: int = 64) -> None:
+        _check_options(address, token, daemon, host_threads)
+        _requests.check_timeout(connect_timeout)
+        self._address = None if address is None else _daemon.parse_address(address)
+        self._token = token
+        self._program, self._program_options = daemon, daemon_options
+        self._connect_timeout = connect_timeout
+        self._core = Core(USER_AGENT)
+        self._pool = ThreadPool(host_threads)
+        self._owner = os.getpid()
+        self._connecting: asyncio.Task[None] | None = None
+        self._wire: _Wire | None = None
+        self._socket: socket.socket | None = None
+        self._daemon: _daemon.PrivateDaemon | None = None
+        self.server: dict[str, Any] = {}
+
+    call = _awaits(_requests.call)
+    script = _awaits(_requests.script)
+    evaluate = _awaits(_requests.evaluate)
+    sync = _awaits(_requests.sync)
+    plan_sync = _awaits(_requests.plan_sync)
+    drop_changes = _awaits(_requests.drop_changes)
+    prefix = _opens(_requests.prefix)
+    find_prefix = _opens(_requests.find_prefix)
+    prefixes = _awaits(_requests.prefixes)
+    languages = _awaits(_requests.languages)
+    guards = _awaits(_requests.guards)
+    stats = _awaits(_requests.stats)
+
+    @property
+    def daemon_pid(self) -> int | None:
+        """Of a daemon of our own."""
+        return self._daemon.pid if self._daemon else None
+
+    @property
+    def closed(self) -> bool:
+        return self._core.error is not None
+
+    async def connect(self) -> Self:
+        """Again does nothing."""
+        self._check_owner()
+        if self._connecting is None:
+            self._loop = asyncio.get_running_loop()
+            # A task: whoever came first may be cancelled, the others go on waiting.
+            self._connecting = self._loop.create_task(self._connect())
+        await asyncio.shield(self._connecting)
+        return self
+
+    async def close(self) -> None:
+        """What runs is ended, what waits gets ConnectionLostError, a daemon of our own is seen off. Again does nothing."""
+        if os.getpid() != self._owner:
+            return
+        if self._connecting is not None and not self._connecting.done():
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        self._core.lose(ConnectionLostError("the client was closed"))
+        if self._wire is not None:
+            self._wire.abort()
+            await self._wire.over.wait()
+        elif self._socket is not None:
+            self._socket.close()
+        self._wire = self._socket = None
+        if self._daemon is not None:
+            await asyncio.wrap_future(self._pool.submit(functools.partial(self._daemon.stop, STOP_GRACE)))
+        _living.discard(self)
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- connecting
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                sock: socket.socket = await asyncio.wrap_future(self._pool.submit(self._open_socket))
+                self._socket = sock
+                _living.add(self)
+                sock.setblocking(False)
+                wire = _Wire(self._core, self._pool, self._last_words)
+                await self._loop.create_connection(lambda: wire, sock=sock)
+                self._wire = wire
+                hello = _Run(self, self._core.hello(self._token))
+                wire.write(self._core.greeting(hello))
+                self.server = await hello.settle(None)
+        except BaseException as error:
+            late = ConnectionLostError(f"the daemon did not answer within {self._connect_timeout:g} s")
+            self._core.lose(error if isinstance(error, ClocheError) else late)
+            if self._wire is not None:
+                self._wire.abort()
+            if self._daemon is not None:
+                self._pool.submit(functools.partial(self._daemon.stop, STOP_GRACE))
+            if isinstance(error, TimeoutError) and not isinstance(error, ClocheError):
+                raise late from None
+            raise
+
+    def _open_socket(self) -> socket.socket:
+        """Blocks: in a thread."""
+        if self._address is not None:
+            return _daemon.connect(self._address, self._connect_timeout)
+        self._daemon = _daemon.PrivateDaemon(self._program, self._program_options)
+        return self._daemon.socket
+
+    def _last_words(self) -> str:
+        return self._daemon.last_words() if self._daemon is not None else ""
+
+    # -- asking
+
+    async def _ask(self, request: Request[T]) -> T:
+        return await (await self._start(request)).settle(request.timeout)
+
+    async def _start(self, request: Request[T]) -> _Run[T]:
+        """Sent when this returns; to be settled."""
+        if self._wire is None or not self.server:
+            await self.connect()
+        self._check_owner()
+        run = _Run(self, request)
+        data = self._core.ask(run)
+        assert self._wire is not None
+        self._wire.write(data)
+        return run
+
+    def _send_if_open(self, exchange: Exchange) -> None:
+        try:
+            self._write_if_open(self._core.ask(exchange))
+        except ClocheError:
+            # The connection is gone, and what was asked with it.
+            pass
+
+    def _write_if_open(self, data: bytes) -> None:
+        if self._wire is not None:
+            self._wire.write(data)
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._owner:
+            raise InvalidStateError(f"this client belongs to process {self._owner}, and this is its child {os.getpid()}: make another here")
+        if self._connecting is not None and self._loop is not asyncio.get_running_loop():
+            raise InvalidStateError("this client belongs to another event loop: make one for each")
+
+
+# ---- forks ----
+
+_living: weakref.WeakSet[AsyncCloche] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """The child must not keep the parent's daemon alive; its loop is a copy that nobody runs."""
+    for client in list(_living):
+        client._core.error = InvalidStateError("this client belongs to the parent process: make another here")
+        if client._socket is not None:
+            client._socket.close()
+        if client._daemon is not None:
+            client._daemon.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

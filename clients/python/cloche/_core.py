@@ -1,0 +1,361 @@
+"""What both clients do with a connection: no sockets, threads or loops here. Bytes in, bytes out, and in between the owners of
+requests are told what concerns them."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from . import _rpc
+from ._base_errors import ClocheError, ConnectionLostError, ValueRefusedError
+from ._declare import HostFunction
+from ._frames import FrameReader
+from ._requests import Abort, Decision, Request, Skip
+from ._results import Change, Denial, SyncOutcome, _why
+from ._rpc import Id, Message
+from ._values import Decoder, Encoder
+from .errors import InvalidArgumentError, ProtocolError, TooLargeError
+
+MAGIC = b"CLOCHE1\n"
+PROTOCOL = 1
+
+# What may wait for the callbacks of one run: whoever prints faster than they read must not fill the host's memory.
+MAX_WAITING_OUTPUT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Output:
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+Event = Output | Denial | SyncOutcome | tuple[Change, str]
+
+
+class HostCall:
+    """The code that runs calls a function of the host. To be answered once, in any thread."""
+
+    def __init__(self, message: Message, references: bool, function: HostFunction, name: str) -> None:
+        self._message = message
+        self._references = references
+        self.function = function
+        self.name = name
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Raises ValueRefusedError when Python cannot hold one."""
+        decoder, params = Decoder(self._message.attachments), self._message.params
+        args = decoder.value(params.get("args", []), "args")
+        kwargs = decoder.value(params.get("kwargs", {}), "kwargs")
+        decoder.finish()
+        if not isinstance(args, list) or not isinstance(kwargs, dict) or not all(isinstance(key, str) for key in kwargs):
+            raise ValueRefusedError("args must be an array and kwargs an object of names")
+        return args, kwargs
+
+    def answer(self, value: Any) -> bytes:
+        encoder = Encoder(self._references)
+        try:
+            tree = encoder.value(value, "$")
+            return _rpc.write_result(self._ident, {"value": tree}, encoder.parts)
+        except (ValueRefusedError, TooLargeError) as error:
+            return self.fail(TypeError(f"what the host function {self.name} returned cannot be sent: {error}"))
+
+    def fail(self, error: BaseException) -> bytes:
+        """Name, message and fields go over; the host's stack does not."""
+        encoder = Encoder()
+        data: dict[str, Any] = {"name": _error_name(error), "message": _error_text(error)}
+        fields = _sendable_fields(error, encoder)
+        if fields:
+            data["fields"] = fields
+        try:
+            return _rpc.write_error(self._ident, _rpc.THROWN, data["message"], data, encoder.parts)
+        except TooLargeError as too_large:
+            return _rpc.write_error(self._ident, _rpc.THROWN, str(too_large), {"name": data["name"], "message": str(too_large)})
+
+    @property
+    def _ident(self) -> Id:
+        assert self._message.id is not None
+        return self._message.id
+
+
+def _error_name(error: BaseException) -> str:
+    """A class's, or what an error that came from elsewhere says it was."""
+    name = error.__dict__.get("name")
+    if type(error) is Exception and isinstance(name, str):
+        return name
+    return type(error).__name__
+
+
+def _error_text(error: BaseException) -> str:
+    try:
+        # str() of a KeyError is the repr of its key.
+        text = error.args[0] if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str) else str(error)
+    except Exception as broken:
+        text = f"{type(error).__name__} whose text cannot be had: {type(broken).__name__}"
+    return text.encode("utf-8", "replace").decode("utf-8")[:1 << 20]
+
+
+def _sendable_fields(error: BaseException, encoder: Encoder) -> dict[str, Any]:
+    """An error without what cannot be sent of it is still that error."""
+    out = {}
+    for name, value in list(error.__dict__.items()):
+        if name.startswith("_") or name in ("name", "message", "stack"):
+            continue
+        before = len(encoder.parts), encoder.size
+        try:
+            out[name] = encoder.value(value, name)
+        except ValueRefusedError:
+            del encoder.parts[before[0]:]
+            encoder.size = before[1]
+    return out
+
+
+class SyncQuestion:
+    """May this change be written? To be answered once."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self.change = Change.read(_plain(message, "change"))
+
+    def answer(self, decision: Decision) -> bytes:
+        """Raises InvalidArgumentError for what is no decision: then abort() is to be sent."""
+        tree: dict[str, Any] = {"action": decision}
+        if decision is None:
+            tree["action"] = "continue"
+        elif isinstance(decision, (Skip, Abort)):
+            tree["action"] = "skip" if isinstance(decision, Skip) else "abort"
+            if decision.reason is not None:
+                tree["reason"] = Encoder().value(str(decision.reason), "reason")
+        elif decision not in ("continue", "skip", "abort"):
+            raise InvalidArgumentError(f"before_sync answered {decision!r}; expected: None, 'continue', 'skip', 'abort', Skip() or Abort()")
+        return self._write(tree)
+
+    def abort(self, reason: str) -> bytes:
+        return self._write({"action": "abort", "reason": reason})
+
+    def _write(self, tree: dict[str, Any]) -> bytes:
+        assert self._message.id is not None
+        return _rpc.write_result(self._message.id, tree)
+
+
+class Exchange:
+    """A request under way, as the connection sees it; the clients' own classes are those that wait."""
+
+    def __init__(self, request: Request[Any]) -> None:
+        self.request = request
+        self.ident: Id = 0
+
+    def answered(self, message: Message) -> None:
+        """Once; so is lost(), and only one of them."""
+        raise NotImplementedError
+
+    def lost(self, error: ClocheError) -> None:
+        raise NotImplementedError
+
+    def told(self, event: Event) -> None:
+        """Something happened, before the answer."""
+
+    def host_call(self, call: HostCall) -> None:
+        raise NotImplementedError
+
+    def sync_question(self, question: SyncQuestion) -> None:
+        raise NotImplementedError
+
+    def read(self, message: Message) -> Any:
+        if message.kind == "error":
+            raise _rpc.error_of(message)
+        return self.request.read(message)
+
+
+class Core:
+    """One connection's state. `ask` may be called from any thread, all else from one."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.error: ClocheError | None = None
+        self._frames = FrameReader()
+        self._ids = itertools.count(1)
+        self._waiting: dict[Id, Exchange] = {}
+
+    # -- going out
+
+    def greeting(self, exchange: Exchange) -> bytes:
+        return MAGIC + self.ask(exchange)
+
+    def hello(self, token: str | None) -> Request[dict[str, Any]]:
+        params: dict[str, Any] = {"protocol": PROTOCOL, "client": self.client}
+        if token is not None:
+            params["token"] = token
+        return Request("hello", params, _read_hello)
+
+    def ask(self, exchange: Exchange) -> bytes:
+        """The frame to send. Raises what ended the connection, when it has ended."""
+        request = exchange.request
+        exchange.ident = ident = next(self._ids)
+        data = _rpc.write_request(ident, request.method, request.params, request.parts)
+        self._waiting[ident] = exchange
+        if self.error is not None:
+            # Put in first and looked at then: the reader, which looks the other way round, cannot miss both.
+            self._waiting.pop(ident, None)
+            raise self.error
+        return data
+
+    def cancel(self, exchange: Exchange) -> Request[None]:
+        return Request("cancel", {"id": exchange.ident}, lambda message: None)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    # -- coming in
+
+    def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
+        """Take what came; gives what is to be sent at once. Raises ProtocolError: the connection is then of no more use."""
+        replies = []
+        for frame in self._frames.feed(data):
+            reply = self._one(_rpc.read_message(frame))
+            if reply is not None:
+                replies.append(reply)
+        return replies
+
+    def lose(self, error: ClocheError) -> None:
+        """The connection is over: everybody who waits is told. Again does nothing."""
+        if self.error is None:
+            self.error = error
+        for ident in list(self._waiting):
+            exchange = self._waiting.pop(ident, None)
+            if exchange is not None:
+                exchange.lost(self.error)
+
+    def ended(self, told: str) -> ClocheError:
+        """What the end of the stream means."""
+        cut = ", in the middle of a message" if self._frames.unfinished else ""
+        return ConnectionLostError(f"the connection to the daemon ended{cut}{told}")
+
+    def _one(self, message: Message) -> bytes | None:
+        if message.kind in ("result", "error"):
+            self._answer(message)
+            return None
+        if message.kind == "notification":
+            self._tell(message)
+            return None
+        return self._asked(message)
+
+    def _answer(self, message: Message) -> None:
+        if message.id is None:
+            raise _rpc.error_of(message)
+        exchange = self._waiting.pop(message.id, None)
+        if exchange is None:
+            raise ProtocolError(f"the daemon answered request {message.id!r}, which is not open")
+        exchange.answered(message)
+
+    def _tell(self, message: Message) -> None:
+        reader = EVENTS.get(message.method)
+        exchange = self._owner(message)
+        # What is told of a run that has ended goes nowhere; so does what a later daemon may tell.
+        if reader is not None and exchange is not None:
+            exchange.told(reader(message))
+
+    def _asked(self, message: Message) -> bytes | None:
+        assert message.id is not None
+        exchange = self._owner(message)
+        if message.method not in ("bridge", "sync.before"):
+            return _rpc.write_error(message.id, _rpc.NO_SUCH_METHOD, f"a client has no method {message.method:.80}", {})
+        if exchange is None:
+            return _rpc.write_error(message.id, _rpc.THROWN, "the run has ended", {"name": "Error", "message": "the run has ended"})
+        if message.method == "sync.before":
+            exchange.sync_question(SyncQuestion(message))
+            return None
+        return self._bridge(message, exchange)
+
+    def _owner(self, message: Message) -> Exchange | None:
+        run = message.params.get("run")
+        return self._waiting.get(run) if isinstance(run, (int, str)) else None
+
+    def _bridge(self, message: Message, exchange: Exchange) -> bytes | None:
+        target = message.params.get("target")
+        steps = tuple(target) if isinstance(target, list) and all(isinstance(step, str) for step in target) else ()
+        function = exchange.request.handlers.functions.get(steps)
+        name = ".".join(steps[1:])
+        call = HostCall(message, exchange.request.references, function or _nobody, name)
+        if function is None:
+            return call.fail(NameError(f"the host has no function {name or target!r}"))
+        exchange.host_call(call)
+        return None
+
+
+def _nobody(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("called a function that is not there")
+
+
+def _read_hello(message: Message) -> dict[str, Any]:
+    told = message.result
+    if not isinstance(told, dict) or told.get("server") != "cloche":
+        raise ProtocolError("who answered is no cloched")
+    if told.get("protocol") != PROTOCOL:
+        raise ProtocolError(f"the daemon speaks protocol {told.get('protocol')!r}, this client speaks {PROTOCOL}")
+    return told
+
+
+def _plain(message: Message, name: str) -> dict[str, Any]:
+    value = Decoder(message.attachments, any_integer=True).value(message.params.get(name), name)
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{message.method} without {name}")
+    return value
+
+
+def _read_output(message: Message) -> Event:
+    stream, node = message.params.get("stream"), message.params.get("data")
+    data = Decoder(message.attachments).value(node, "data")
+    if stream not in ("stdout", "stderr") or not isinstance(data, (bytes, str)):
+        raise ProtocolError("output of no stream, or that is neither bytes nor text")
+    return Output(stream, data if isinstance(data, bytes) else data.encode("utf-8"))
+
+
+def _read_params(message: Message) -> dict[str, Any]:
+    told = {name: node for name, node in message.params.items() if name != "run"}
+    value = Decoder(message.attachments, any_integer=True).value(told, message.method)
+    assert isinstance(value, dict)
+    return value
+
+
+EVENTS: dict[str, Callable[[Message], Event]] = {
+    "output": _read_output,
+    "permissionDenied": lambda message: Denial.read(_read_params(message)),
+    "sync.after": lambda message: SyncOutcome.read(_read_params(message)),
+    "sync.error": lambda message: (Change.read(_plain(message, "change")), _why(_read_params(message).get("error")) or ""),
+}
+
+
+def dispatch(request: Request[Any], event: Event) -> Any:
+    """Call the callback that wants this event; gives what it gave, which may have to be awaited."""
+    handlers = request.handlers
+    if isinstance(event, Output):
+        return handlers.on_output(event.stream, event.data) if handlers.on_output else None
+    if isinstance(event, Denial):
+        return handlers.on_permission_denied(event) if handlers.on_permission_denied else None
+    if isinstance(event, SyncOutcome):
+        return handlers.after_sync(event) if handlers.after_sync else None
+    return handlers.on_sync_error(*event) if handlers.on_sync_error else None
+
+
+class Backlog:
+    """How much output waits for one run's callbacks. Two counts, each of one thread's: one of both would need a lock."""
+
+    def __init__(self) -> None:
+        self._come = 0
+        self._gone = 0
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self._come += len(event.data)
+
+    def taken(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self._gone += len(event.data)
+
+    @property
+    def over(self) -> TooLargeError | None:
+        if self._come - self._gone <= MAX_WAITING_OUTPUT:
+            return None
+        return TooLargeError(f"more than {MAX_WAITING_OUTPUT} bytes of output wait: on_output is slower than the run, which was cancelled")

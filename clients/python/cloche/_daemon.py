@@ -1,0 +1,168 @@
+"""Where the daemon is: an address, or a program that is started for this client alone and ends with it."""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ._base_errors import ConnectionLostError, DaemonNotFoundError
+from .errors import InvalidArgumentError
+
+PROGRAM = "cloched"
+LAST_WORDS = 4096
+
+
+class Address(NamedTuple):
+    """A path, or host and port."""
+
+    path: str | None
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return self.path if self.path is not None else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str | os.PathLike[str]) -> Address:
+    """`/path`, `./path`, `unix:PATH`, `HOST:PORT`, `tcp://HOST:PORT`, `[V6]:PORT`."""
+    text = os.fspath(text)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidArgumentError(f"{text!r} is no address: expected a path, unix:PATH or HOST:PORT")
+    if text.startswith("unix:"):
+        return Address(text.removeprefix("unix:").removeprefix("//"), "", 0)
+    rest = text.removeprefix("tcp://").removeprefix("tcp:")
+    if rest == text and "/" in text:
+        return Address(text, "", 0)
+    host, colon, port = rest.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
+        raise InvalidArgumentError(f"{text!r} is no address: expected a path, unix:PATH or HOST:PORT")
+    return Address(None, host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def connect(address: Address, timeout: float) -> socket.socket:
+    try:
+        if address.path is None:
+            sock = socket.create_connection((address.host, address.port), timeout)
+            # Frames are whole when they are written: nothing is to wait for more.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            sock = _connect_unix(address.path, timeout)
+    except TimeoutError:
+        raise ConnectionLostError(f"{address}: nobody answered within {timeout:g} s") from None
+    except OSError as error:
+        raise DaemonNotFoundError(f"{address}: {error.strerror or error}") from error
+    sock.settimeout(None)
+    return sock
+
+
+def _connect_unix(path: str, timeout: float) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(timeout)
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+# ---- a program ----
+
+def find_program(named: str | os.PathLike[str] | None = None) -> str:
+    """By argument, by $CLOCHE_DAEMON, in $PATH, in the source tree this file lies in."""
+    for told, by in ((named, "daemon"), (os.environ.get("CLOCHE_DAEMON"), "$CLOCHE_DAEMON")):
+        if told:
+            path = os.fspath(told)
+            if not _is_program(path):
+                raise DaemonNotFoundError(f"{by} is {path!r}, which is no program")
+            return path
+    found = shutil.which(PROGRAM) or _in_source_tree()
+    if found is None:
+        raise DaemonNotFoundError(f"there is no {PROGRAM}: none named by `daemon` or $CLOCHE_DAEMON, in $PATH, or built in a source tree")
+    return found
+
+
+def _is_program(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def _in_source_tree() -> str | None:
+    """The newest build."""
+    here = pathlib.Path(__file__).resolve().parents
+    if len(here) < 4 or not (here[3] / "meson.build").exists():
+        return None
+    built = [path for path in here[3].glob(f"build*/{PROGRAM}") if _is_program(str(path))]
+    return str(max(built, key=lambda path: path.stat().st_mtime)) if built else None
+
+
+class PrivateDaemon:
+    """A cloched of our own, at one end of a socket pair. It ends when the other end is closed."""
+
+    def __init__(self, program: str | os.PathLike[str] | None = None, options: Sequence[str] = ()) -> None:
+        self.path = find_program(program)
+        self._tail = bytearray()
+        self._tail_lock = threading.Lock()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [self.path, *options, "--connect-fd", str(theirs.fileno())], pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
+        except OSError as error:
+            ours.close()
+            raise DaemonNotFoundError(f"{self.path}: {error.strerror or error}") from error
+        self.socket = ours
+        self._listener = threading.Thread(target=self._listen, name="cloche-daemon-log", daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _listen(self) -> None:
+        """Keeps the end of what it logs, for the error that names its death."""
+        pipe = self._process.stderr
+        assert pipe is not None
+        with pipe:
+            while data := os.read(pipe.fileno(), 4096):
+                with self._tail_lock:
+                    self._tail += data
+                    del self._tail[:-LAST_WORDS]
+
+    def last_words(self) -> str:
+        """How it ended, if it did, and what it said last."""
+        try:
+            code = self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            return ""
+        self._listener.join(0.5)
+        with self._tail_lock:
+            said = self._tail.decode("utf-8", "replace").strip()
+        how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+        return f" ({self.path}: {how})" + (f"; it said last:\n{said}" if said else "")
+
+    def abandon(self) -> None:
+        """In a forked child: it is the parent's."""
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def stop(self, grace: float) -> None:
+        """After the socket was closed: wait, then insist."""
+        for insist in (None, self._process.terminate, self._process.kill):
+            if insist is not None:
+                insist()
+            try:
+                self._process.wait(grace)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self._listener.join(grace)

@@ -1,0 +1,93 @@
+"""A host directory shown in a box: which, under which rules, and what becomes of changes."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .errors import InvalidArgumentError
+
+Right = Literal["read", "list", "create", "modify", "delete", "*"]
+OnError = Literal["rollback", "continue", "abort"]
+Conflict = Literal["refuse", "keepBoth", "overwrite"]
+"""What becomes of a file that the host has changed in the meantime."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The first rule whose pattern fits decides, higher priorities first; deny before allow; what it does not name keeps the
+    default."""
+
+    pattern: str
+    allow: Sequence[Right] = ()
+    deny: Sequence[Right] = ()
+    priority: int = 0
+
+    def tree(self) -> dict[str, Any]:
+        return {"pattern": self.pattern, "allow": list(self.allow), "deny": list(self.deny), "priority": self.priority}
+
+
+@dataclass(frozen=True)
+class Permissions:
+    default: Mapping[Right, bool] = field(default_factory=dict)
+    """What is not named: read and list are permitted, create, modify and delete are not."""
+    rules: Sequence[Rule] = ()
+    exclude: Sequence[str] = ()
+
+    def tree(self) -> dict[str, Any]:
+        return {"default": dict(self.default), "rules": [rule.tree() for rule in self.rules], "exclude": list(self.exclude)}
+
+
+@dataclass(frozen=True)
+class Loading:
+    mode: Literal["eager", "lazy", "explicit"] = "lazy"
+    include: Sequence[str] = ()
+    max_file_size: int | None = None
+    max_total_size: int | None = None
+
+    def tree(self) -> dict[str, Any]:
+        return _given(mode=self.mode, include=list(self.include) or None, maxFileSize=self.max_file_size, maxTotalSize=self.max_total_size)
+
+
+@dataclass(frozen=True)
+class Sync:
+    mode: Literal["batch", "manual"] = "batch"
+    """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
+    on_error: OnError = "rollback"
+    conflict: Conflict | None = None
+
+    def tree(self) -> dict[str, Any]:
+        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """dirs: where the box has it, and where the host does."""
+
+    dirs: Mapping[str, str | os.PathLike[str]]
+    permissions: Permissions = Permissions()
+    loading: Loading | None = None
+    sync: Sync = Sync()
+    follow_symlinks: Literal[True, False, "restricted"] | None = None
+    on_permission_denied: Literal["throw", "ignore", "virtual"] = "throw"
+
+    def tree(self) -> dict[str, Any]:
+        return _given(
+            dirs={inside: os.fspath(outside) for inside, outside in self.dirs.items()},
+            permissions=self.permissions.tree(), loading=self.loading and self.loading.tree(), sync=self.sync.tree(),
+            security=None if self.follow_symlinks is None else {"followSymlinks": self.follow_symlinks},
+            onPermissionDenied=self.on_permission_denied)
+
+
+def mount_tree(mount: Mount | Mapping[str, Any]) -> dict[str, Any]:
+    """A Mount, or the contract's own object as it is."""
+    if isinstance(mount, Mount):
+        return mount.tree()
+    if isinstance(mount, Mapping):
+        return dict(mount)
+    raise InvalidArgumentError(f"mount must be a Mount or a mapping, not a {type(mount).__name__}")
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

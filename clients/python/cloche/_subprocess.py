@@ -1,0 +1,248 @@
+"""The contract of the subprocess sandbox: code and tools in, {result, logs, error, duration} out; each execution in a box of its own."""
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from . import _requests
+from ._async import AsyncCloche
+from ._requests import Request
+from ._results import Result
+from ._schema import Check, Misfit, compile_schema
+from ._sync import Cloche, Run
+from .errors import InvalidArgumentError, InvalidStateError
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SubprocessResult:
+    result: Any
+    logs: list[str]
+    """Lines, each with its stream in front: `[stdout] ...`"""
+    error: str | None
+    duration: float
+    """Milliseconds."""
+
+
+Tools = Sequence[Tool | Mapping[str, Any]]
+ToolExecutor = Callable[[str, Any], Any]
+
+# The code is the body of a function whatever it defines: sent as text, and made a function in the box.
+PYTHON = '''
+def _execute(text):
+    import ast, linecache
+    linecache.cache["code.py"] = (len(text), None, text.splitlines(True), "code.py")
+    body = ast.parse(text, "code.py").body
+    if body and isinstance(body[-1], ast.Expr):
+        body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
+    try:
+        code = _function(ast, "def", body)
+    except SyntaxError:
+        code = _function(ast, "async def", body)
+    exec(code, globals())
+    return globals().pop("_body")()
+
+
+def _function(ast, keyword, body):
+    holder = ast.parse(keyword + " _body(): pass", "code.py")
+    holder.body[0].body = body or holder.body[0].body
+    return compile(holder, "code.py", "exec")
+'''
+
+JAVASCRIPT = '''
+async function _execute(text) {
+    const AsyncFunction = (async () => {}).constructor;
+    return await new AsyncFunction("require", "module", "exports", text)(require, module, exports);
+}
+'''
+
+BODIES = {"python": PYTHON, "javascript": JAVASCRIPT}
+
+
+class _Logs:
+    """Bytes as they come, lines as they are complete."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
+        self._begun = {"stdout": "", "stderr": ""}
+
+    def add(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        *lines, self._begun[stream] = (self._begun[stream] + self._decoders[stream].decode(data)).split("\n")
+        self.lines += [f"[{stream}] {line}" for line in lines]
+
+    def finish(self) -> list[str]:
+        self.lines += [f"[{stream}] {rest}" for stream, rest in self._begun.items() if rest]
+        return self.lines
+
+
+@dataclass(frozen=True)
+class _Config:
+    language: str
+    timeout: int
+    memory_limit: int
+    minimal_env: bool
+
+    def __post_init__(self) -> None:
+        if self.language not in BODIES:
+            raise InvalidArgumentError(f"language must be one of {', '.join(BODIES)}, not {self.language!r}")
+        for name in ("timeout", "memory_limit"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidArgumentError(f"{name} must be an integer of 0 (none) or more, not {value!r}")
+
+    def request(self, code: str, tools: Tools, executor: ToolExecutor | None, logs: _Logs) -> Request[Result]:
+        if not isinstance(code, str):
+            raise InvalidArgumentError(f"code must be text, not a {type(code).__name__}")
+        return _requests.call(
+            self.language, BODIES[self.language], "_execute", [code], globals=_tool_functions(tools, executor), on_output=logs.add,
+            limits={"wall_ms": self.timeout, "cpu_ms": self.timeout, "memory_bytes": self.memory_limit * MEGABYTE},
+            env=None if self.minimal_env else {name: value for name, value in os.environ.items() if name},
+            result_options={"includeChanges": False})
+
+    def conclude(self, result: Result, logs: _Logs) -> SubprocessResult:
+        return SubprocessResult(result.value, logs.finish(), self._error(result), result.meta.duration_ms)
+
+    def _error(self, result: Result) -> str | None:
+        if result.success:
+            return None
+        if result.status == "timeout":
+            return f"Execution timed out after {self.timeout} ms"
+        if result.status == "terminated":
+            return "Execution was terminated"
+        return str(result.error) if result.error else result.status
+
+
+def _tool_functions(tools: Tools, executor: ToolExecutor | None) -> dict[str, Callable[..., Any]]:
+    functions: dict[str, Callable[..., Any]] = {}
+    for index, told in enumerate(tools):
+        tool = _read_tool(told, f"tools[{index}]")
+        if tool.name in functions:
+            raise InvalidArgumentError(f"tools[{index}]: there is a tool {tool.name!r} already")
+        if executor is None:
+            raise InvalidArgumentError("tools need a tool_executor, which is to be called with a name and parameters")
+        functions[tool.name] = _tool_function(tool.name, compile_schema(tool.input_schema, f"tools[{index}].inputSchema"), executor)
+    return functions
+
+
+def _read_tool(told: Tool | Mapping[str, Any], where: str) -> Tool:
+    if isinstance(told, Mapping):
+        schema = told.get("inputSchema", told.get("input_schema"))
+        told = Tool(told.get("name", ""), told.get("description", ""), {} if schema is None else schema)
+    if not isinstance(told, Tool) or not isinstance(told.name, str) or not told.name.isidentifier():
+        raise InvalidArgumentError(f"{where} must have a name that code can call, not {getattr(told, 'name', told)!r}")
+    return told
+
+
+def _tool_function(name: str, check: Check, executor: ToolExecutor) -> Callable[..., Any]:
+    """What the code calls: with one object of parameters, or with keywords."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1 or (args and kwargs):
+            raise TypeError(f"{name} takes one object of parameters, or keywords")
+        params = args[0] if args and args[0] is not None else kwargs
+        try:
+            check(params, name)
+        except Misfit as misfit:
+            raise TypeError(str(misfit)) from None
+        return executor(name, params)
+    return call
+
+
+class SubprocessSandbox:
+    """Executes code that may call tools. `timeout` in milliseconds and `memory_limit` in megabytes; 0 means none.
+
+        sandbox = SubprocessSandbox()
+        sandbox.execute("return add(a=2, b=3)", [{"name": "add"}], lambda name, params: params["a"] + params["b"])
+    """
+
+    def __init__(self, client: Cloche | None = None, *, language: str = "python", timeout: int = 30000, memory_limit: int = 128,
+                 minimal_env: bool = True) -> None:
+        self._config = _Config(language, timeout, memory_limit, minimal_env)
+        self._owned = client is None
+        self._client: Cloche | None = client or Cloche()
+        self._runs: set[Run[Result]] = set()
+
+    def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
+        """tool_executor(name, params) may be a coroutine function; what it raises is an exception in the code."""
+        if self._client is None:
+            raise InvalidStateError("the sandbox was closed")
+        logs = _Logs()
+        run = self._client._start(self._config.request(code, tools, tool_executor, logs))
+        self._runs.add(run)
+        try:
+            return self._config.conclude(run.wait(), logs)
+        finally:
+            self._runs.discard(run)
+
+    def is_running(self) -> bool:
+        return bool(self._runs)
+
+    def terminate(self) -> None:
+        """Ends what is executed, from any thread. The sandbox may be used again."""
+        for run in list(self._runs):
+            run.cancel()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and self._owned:
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+        self.close()
+
+
+class AsyncSubprocessSandbox:
+    """As SubprocessSandbox, for asyncio."""
+
+    def __init__(self, client: AsyncCloche | None = None, *, language: str = "python", timeout: int = 30000, memory_limit: int = 128,
+                 minimal_env: bool = True) -> None:
+        self._config = _Config(language, timeout, memory_limit, minimal_env)
+        self._owned = client is None
+        self._client: AsyncCloche | None = client or AsyncCloche()
+        self._runs: set[Any] = set()
+
+    async def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
+        if self._client is None:
+            raise InvalidStateError("the sandbox was closed")
+        logs = _Logs()
+        run = await self._client._start(self._config.request(code, tools, tool_executor, logs))
+        self._runs.add(run)
+        try:
+            return self._config.conclude(await run.settle(None), logs)
+        finally:
+            self._runs.discard(run)
+
+    def is_running(self) -> bool:
+        return bool(self._runs)
+
+    def terminate(self) -> None:
+        """Ends what is executed. The sandbox may be used again."""
+        for run in list(self._runs):
+            run.cancel()
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and self._owned:
+            await client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.terminate()
+        await self.close()

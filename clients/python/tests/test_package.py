@@ -1,0 +1,119 @@
+"""The package: installed without a network, typed, and its documents true."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tests.real import program
+
+HERE = pathlib.Path(__file__).resolve().parents[1]
+EXAMPLES = HERE.parents[1] / "examples"
+
+
+def run(*command, python_path=HERE, **options):
+    environment = {**os.environ, "CLOCHE_DAEMON": program(), "PYTHONPATH": str(python_path)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, env=environment, **options)
+
+
+class Documents(unittest.TestCase):
+    def test_the_examples_of_the_readme_run(self):
+        blocks = re.findall(r"^```python\n(.*?)^```$", (HERE / "README.md").read_text(), re.M | re.S)
+        self.assertEqual(len(blocks), 4)
+        said = []
+        for block in blocks:
+            self.assertLessEqual(len(block.strip().splitlines()), 12)
+            done = run(sys.executable, "-X", "dev", "-W", "error", "-c", block)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), block)
+            said.append(done.stdout)
+        self.assertEqual(said[0], "5\nerror ZeroDivisionError: division by zero\n")
+        self.assertEqual(said[1], "['a 0', 'a 1', 'a 2', 'b 0', 'b 1', 'b 2']\n")
+        self.assertEqual(said[2], "[1, 2, 3]\n")
+        self.assertIn("report.txt", said[3])
+
+    def test_every_public_name_says_what_it_is(self):
+        import cloche
+        for name in cloche.__all__:
+            self.assertTrue(hasattr(cloche, name), name)
+        for client in (cloche.Cloche, cloche.AsyncCloche):
+            for name in ("call", "script", "evaluate", "prefix", "sync", "plan_sync", "drop_changes", "prefixes", "find_prefix", "guards"):
+                self.assertTrue(getattr(client, name).__doc__, name)
+
+
+class Examples(unittest.TestCase):
+    def example(self, name, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(sys.executable, "-X", "dev", str(EXAMPLES / name), *words, cwd=folder)
+        if done.returncode == 77 and os.environ.get("CLOCHE_MUST_WORK") != "1":
+            self.skipTest(done.stderr.strip())
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
+
+    def test_an_agent_with_tools(self):
+        said = self.example("python-agent.py")
+        self.assertIn("=> 6650.0\n", said)
+        self.assertIn("=> NameError: name 'longest' is not defined", said)
+        self.assertTrue(said.endswith("in miles?\n217\n"), said)
+
+    def test_an_analysis_with_approval(self):
+        said = self.example("python-approval.py", "--yes")
+        self.assertIn("denied: modify /workspace/data/rivers.csv", said)
+        self.assertIn("written: 2, left out: 0", said)
+        self.assertIn("Africa: 6650 km", said)
+
+    def test_an_analysis_without_approval(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "CLOCHE_DAEMON": program(), "PYTHONPATH": str(HERE)}
+            done = subprocess.run([sys.executable, str(EXAMPLES / "python-approval.py")], input="n\nn\n", capture_output=True, text=True,
+                                  timeout=120, env=environment, cwd=folder)
+        if done.returncode == 77 and os.environ.get("CLOCHE_MUST_WORK") != "1":
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nothing was approved", done.stdout)
+
+
+class Types(unittest.TestCase):
+    def mypy(self, *words):
+        done = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, *words, cwd=HERE,
+                   python_path=os.environ.get("PYTHONPATH", HERE))
+        if "No module named mypy" in done.stderr:
+            if os.environ.get("CLOCHE_MUST_WORK") == "1":
+                self.fail(done.stderr)
+            self.skipTest("no mypy here")
+        return done.stdout
+
+    def test_the_package_is_clean(self):
+        self.assertIn("Success: no issues found", self.mypy("cloche"))
+
+    def test_users_are_told_what_is_wrong_and_nothing_else(self):
+        found = {int(line) for line in re.findall(r"^tests/typed\.py:(\d+): error", self.mypy("tests/typed.py"), re.M)}
+        lines = (HERE / "tests/typed.py").read_text().splitlines()
+        self.assertEqual(found, {number for number, line in enumerate(lines, 1) if "# wrong: " in line})
+
+
+class Installing(unittest.TestCase):
+    def test_with_what_debian_has_and_no_network(self):
+        """The built package is complete: it runs from elsewhere, and says that it is typed."""
+        python = "/usr/bin/python3"
+        if run(python, "-c", "import setuptools, wheel, pip").returncode:
+            if os.environ.get("CLOCHE_MUST_WORK") == "1":
+                self.fail("no setuptools, wheel and pip")
+            self.skipTest("no setuptools, wheel and pip of Debian's here")
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "source")
+            source.mkdir()
+            for name in ("cloche", "pyproject.toml", "README.md"):
+                subprocess.run(["cp", "-r", str(HERE / name), str(source)], check=True)
+            done = run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-index", "--no-deps", "--target",
+                       folder + "/there", str(source))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(pathlib.Path(folder, "there/cloche/py.typed").exists())
+            done = run(python, "-c", "import cloche\nwith cloche.Cloche() as c: print(cloche.__file__, c.call('python', '6 * 7').value)",
+                       python_path=folder + "/there", cwd=folder)
+            self.assertEqual(done.stdout.split(), [folder + "/there/cloche/__init__.py", "42"], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
