@@ -57,6 +57,17 @@ step 'Set-up code, checked once and kept by name' 0 \
 RIVERS = {row["river"]: float(row["length_km"]) for row in csv.DictReader(open("rivers.csv"))}'
 step 'A call forked from it, with its data there' 0 \
         call python --prefix rivers -c 'return max(RIVERS, key=RIVERS.get)'
+host=$(mktemp -d)
+cp rivers.csv "$host/"
+step 'A host directory under rules: the report may be written, the data only read' 0 \
+        call python -c 'def report():
+    rows = open("/workspace/data/rivers.csv").read().splitlines()
+    open("/workspace/data/report.txt", "w").write(f"{len(rows) - 1} rivers\n")
+    try: open("/workspace/data/rivers.csv", "w")
+    except PermissionError as e: return str(e)' --mount "/workspace/data=$host" --rule 'report.txt=create'
+echo "on the host: $(cat "$host/report.txt")"
+[ "$(cat "$host/report.txt")" = "19 rivers" ] || problems=$((problems + 1))
+rm -rf "$host"
 step 'What a call costs here: cold, forked on demand, from a spare' 0 bench python --runs 20
 step 'What protects all this' 0 selftest
 

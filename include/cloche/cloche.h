@@ -292,8 +292,8 @@ CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t 
 CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
-/* What the run did to mounted directories, when it was not synced already (sync.mode manual, or a run without success): taken out of
- * the result, owned by the caller, cloche_changeset_free(); NULL: nothing. */
+/* What the run did to mounted directories, whether it was written to the host (member sync of the result says what was) or not
+ * (sync.mode manual, or a run without success): taken out of the result, owned by the caller, cloche_changeset_free(); NULL: it had no mounts. */
 CLOCHE_API cloche_changeset *cloche_result_take_changeset(cloche_result *result);
 CLOCHE_API void cloche_result_free(cloche_result *result);
 

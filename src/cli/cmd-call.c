@@ -1,8 +1,10 @@
 /* cloche call: one function, its result on standard output. */
 #include "options.h"
+#include "outcome.h"
 #include "session.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void print_error(const cloche_result *result)
@@ -31,17 +33,42 @@ static void print_plain(const cloche_result *result)
                 print_error(result);
 }
 
-static int run_in(cloche_engine *engine, const struct cli_request *request)
+/* What it answered, and under which name changes are kept. */
+static void print_json(const cloche_result *result, const struct outcome *outcome)
+{
+        const char *text = cloche_result_json(result);
+
+        if (outcome->name[0])
+                printf("%.*s,\"changeset\":\"%s\"}\n", (int)strlen(text) - 1, text, outcome->name);
+        else
+                printf("%s\n", text);
+}
+
+static int report(struct cli_request *request, cloche_result *result)
+{
+        int code = cloche_result_exit_code(result);
+        struct outcome outcome;
+        int bad = outcome_settle(request, result, &outcome);
+
+        if (request->json)
+                print_json(result, &outcome);
+        else
+                print_plain(result);
+        if (!request->json)
+                fwrite(outcome.text, 1, outcome.size, stderr);
+        if (code == 0 && (bad || outcome.has_failed))
+                code = 1;
+        outcome_done(&outcome);
+        return code;
+}
+
+static int run_in(cloche_engine *engine, struct cli_request *request)
 {
         cloche_result *result = NULL;
         struct cloche_err e = {0};
         int r = session_run(engine, &request->run, &result, &e);
 
-        if (r == 0 && request->json)
-                printf("%s\n", cloche_result_json(result));
-        else if (r == 0)
-                print_plain(result);
-        r = r < 0 ? cli_fail(&e) : cloche_result_exit_code(result);
+        r = r < 0 ? cli_fail(&e) : report(request, result);
         cloche_result_free(result);
         return fflush(stdout) == 0 || r ? r : 1;
 }
@@ -53,7 +80,7 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_build, options_json, options_prefix, options_files, options_limits, options_box, NULL,
+        options_code, options_call, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_call = {

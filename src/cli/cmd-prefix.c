@@ -1,5 +1,6 @@
 /* cloche prefix: set-ups that are kept under a name. */
 #include "errand.h"
+#include "say.h"
 #include "session.h"
 #include "store.h"
 
@@ -78,27 +79,13 @@ static json_t *row(const char *name, const struct stored *stored)
                          (json_int_t)(age < 0 ? 0 : age));
 }
 
-static const char *age_text(json_int_t seconds, char *ret, size_t size)
-{
-        static const struct {
-                json_int_t seconds;
-                const char *name;
-        } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
-        size_t i = 0;
-
-        while (i < 3 && seconds < 2 * units[i].seconds)
-                i++;
-        snprintf(ret, size, "%lld %s", (long long)(seconds / units[i].seconds), units[i].name);
-        return ret;
-}
-
 static void print_row(const json_t *of)
 {
-        char age[40];
+        char age[SAY_AGE_BYTES];
 
         printf("%-24s %-12s %12lld bytes %9s old\n", json_string_value(json_object_get(of, "name")),
                json_string_value(json_object_get(of, "language")), (long long)json_integer_value(json_object_get(of, "bytes")),
-               age_text(json_integer_value(json_object_get(of, "ageSeconds")), age, sizeof(age)));
+               say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
 }
 
 static void print_rows(const json_t *rows, int json)

@@ -1,40 +1,48 @@
 /* cloche run: a script with its streams, arguments and environment passed through. */
 #include "options.h"
+#include "outcome.h"
+#include "say.h"
 #include "session.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* The last word must not wait for a reader who is gone: what is not taken within a second is dropped. A pipe that polls
- * writable takes this much at once. */
+/* The last word must not wait for a reader who is gone. */
+#define PATIENCE_MS 1000
+
 static void tell(const cloche_result *result)
 {
-        struct pollfd polled = {.fd = STDERR_FILENO, .events = POLLOUT};
         char line[PIPE_BUF];
         int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
                          cloche_result_error_type(result), cloche_result_error_message(result));
 
-        if (n > 0 && poll(&polled, 1, 1000) > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
-                return;
+        if (n > 0)
+                (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
-static int report(const cloche_result *result)
+static int report(struct cli_request *request, cloche_result *result)
 {
         enum cloche_status status = cloche_result_status(result);
+        int code = cloche_result_exit_code(result);
+        struct outcome outcome;
+        int bad = outcome_settle(request, result, &outcome);
 
         /* An exit status of the script's own speaks for itself. */
         if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR)
                 tell(result);
-        return cloche_result_exit_code(result);
+        (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
+        if (code == 0 && (bad || outcome.has_failed))
+                code = 1;
+        outcome_done(&outcome);
+        return code;
 }
 
-static int run_in(cloche_engine *engine, const struct cli_request *request)
+static int run_in(cloche_engine *engine, struct cli_request *request)
 {
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int code = session_run(engine, &request->run, &result, &e) < 0 ? cli_fail(&e) : report(result);
+        int code = session_run(engine, &request->run, &result, &e) < 0 ? cli_fail(&e) : report(request, result);
 
         cloche_result_free(result);
         return code;
@@ -51,7 +59,9 @@ static int run(struct cli_request *request)
         return session_whole(request, run_in);
 }
 
-static const struct cli_option *const tables[] = {options_code, options_script, options_files, options_prefix, options_limits, options_box, NULL};
+static const struct cli_option *const tables[] = {
+        options_code, options_script, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+};
 
 const struct cli_command command_run = {
         .tables = tables,

@@ -2,6 +2,8 @@
  * tab between; nothing where a file name or free text belongs. It comes from the same tables as help and parsing. */
 #include "complete.h"
 
+#include "changes.h"
+#include "home.h"
 #include "store.h"
 
 #include <jansson.h>
@@ -33,17 +35,43 @@ static void offer_languages(const char *typed)
         free(text);
 }
 
-static void offer_prefixes(const char *typed)
+static void offer_names(int (*list)(char ***ret, size_t *ret_count), const char *typed, const char *summary)
 {
         char **names = NULL;
         size_t count = 0;
 
-        if (store_names(&names, &count) == 0)
-                for (size_t i = 0; i < count; i++) {
-                        offer(names[i], strlen(names[i]), typed, "prefix");
-                        free(names[i]);
-                }
-        free(names);
+        if (list(&names, &count) == 0)
+                for (size_t i = 0; i < count; i++)
+                        offer(names[i], strlen(names[i]), typed, summary);
+        home_names_done(names, count);
+}
+
+static void offer_prefixes(const char *typed)
+{
+        offer_names(store_names, typed, "prefix");
+}
+
+static void offer_sets(const char *typed)
+{
+        offer_names(changes_names, typed, "changes");
+}
+
+/* Options whose values are a few words. */
+static void offer_words_of(const struct cli_option *option, const char *typed)
+{
+        static const struct {
+                const char *option, *words[3];
+        } rows[] = {
+                {"--sync", {"batch", "manual"}},
+                {"--on-error", {"rollback", "continue", "abort"}},
+                {"--conflict", {"refuse", "keepBoth", "overwrite"}},
+                {"--on-denied", {"throw", "ignore", "virtual"}},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                for (size_t k = 0; k < 3 && strcmp(rows[i].option, option->name) == 0; k++)
+                        if (rows[i].words[k])
+                                offer(rows[i].words[k], strlen(rows[i].words[k]), typed, option->argument);
 }
 
 /* Of a list with commas only the last one is being typed. */
@@ -65,7 +93,7 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}};
+        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}, {"SET", offer_sets}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -96,7 +124,7 @@ static void offer_positional(const struct cli_operation *operation, int place, c
 {
         const char *word = operation->usage;
 
-        while (place-- > 0 && !strstr(word, "NAME…"))
+        while (place-- > 0 && strncmp(word + strcspn(word, " …"), "…", strlen("…")) != 0)
                 word += strcspn(word, " ") + strspn(word + strcspn(word, " "), " ");
         offer_value(word, strcspn(word, " "), typed);
 }
@@ -113,6 +141,7 @@ static void complete_operation(const struct cli_operation *operation, int count,
                         return;
                 if (option && i == count - 2) {
                         offer_value(option->argument, strlen(option->argument), typed);
+                        offer_words_of(option, typed);
                         return;
                 }
                 place += words[i][0] != '-';

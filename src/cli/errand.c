@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "cli.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,6 +24,11 @@ int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), v
         errand->pid = fork();
         if (errand->pid == 0) {
                 close(fds[0]);
+                /* It ends with its socket; a signal to all in the foreground is for whoever gives the word. */
+                signal(SIGINT, SIG_IGN);
+                signal(SIGTERM, SIG_IGN);
+                signal(SIGHUP, SIG_IGN);
+                signal(SIGPIPE, SIG_IGN);
                 _exit(wait_for_word(fds[1], work, data));
         }
         close(fds[1]);
@@ -33,27 +39,34 @@ int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), v
         return cli_bad("cannot fork: %s", strerror(errno));
 }
 
-static int wait_for_end(struct errand *errand)
+int errand_begin(struct errand *errand)
+{
+        return fd_write_full(errand->fd, "!", 1);
+}
+
+int errand_end(struct errand *errand)
 {
         int status = 0;
 
         fd_close(&errand->fd);
         while (waitpid(errand->pid, &status, 0) < 0 && errno == EINTR)
                 ;
+        errand->pid = 0;
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 int errand_do(struct errand *errand, void *answer, size_t size)
 {
-        int r = fd_write_full(errand->fd, "!", 1), code;
+        int r = errand_begin(errand), code;
 
         if (r == 0)
                 r = fd_read_full(errand->fd, answer, size);
-        code = wait_for_end(errand);
+        code = errand_end(errand);
         return r < 0 && code == 0 ? -1 : code;
 }
 
 void errand_cancel(struct errand *errand)
 {
-        (void)wait_for_end(errand);
+        if (errand->pid > 0)
+                (void)errand_end(errand);
 }

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct errand {
-        pid_t pid;
+        pid_t pid; /* 0: none */
         int fd;
 };
 
@@ -15,7 +15,10 @@ struct errand {
 int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), void *data);
 /* Give the word and take the answer. The exit code of work, or -1 when there is no whole answer. */
 int errand_do(struct errand *errand, void *answer, size_t size);
-/* Nothing is to be done after all. */
+/* The same in steps, for work that has more to say and hear over errand->fd: 0 or -errno, and the exit code or -1. */
+int errand_begin(struct errand *errand);
+int errand_end(struct errand *errand);
+/* Nothing is to be done after all; also of one that was never prepared, or has ended. */
 void errand_cancel(struct errand *errand);
 
 #endif

@@ -229,6 +229,76 @@ static int set_file(struct cli_request *r, const char *v)
         return 0;
 }
 
+static int set_mount(struct cli_request *r, const char *v)
+{
+        return mounts_add(&r->mounts, v);
+}
+
+static int set_rule(struct cli_request *r, const char *v)
+{
+        return mounts_add_rule(&r->mounts, v);
+}
+
+static int set_sync(struct cli_request *r, const char *v)
+{
+        return mounts_set(&r->mounts, "sync", "mode", "--sync", v);
+}
+
+static int set_on_error(struct cli_request *r, const char *v)
+{
+        return mounts_set(&r->mounts, "sync", "onError", "--on-error", v);
+}
+
+static int set_conflict(struct cli_request *r, const char *v)
+{
+        return mounts_set(&r->mounts, "sync", "conflict", "--conflict", v);
+}
+
+static int set_on_denied(struct cli_request *r, const char *v)
+{
+        return mounts_set(&r->mounts, NULL, "onPermissionDenied", "--on-denied", v);
+}
+
+static int set_denials(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->denials = 1;
+        return 0;
+}
+
+static int set_sync_on_error(struct cli_request *r, const char *v)
+{
+        r->on_error = v;
+        return 0;
+}
+
+static int set_sync_conflict(struct cli_request *r, const char *v)
+{
+        r->conflict = v;
+        return 0;
+}
+
+static int set_dry_run(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->dry_run = 1;
+        return 0;
+}
+
+static int set_unified(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->unified = 1;
+        return 0;
+}
+
+static int set_all(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->all = 1;
+        return 0;
+}
+
 /* -- code ----------------------------------------------------------------------------------------------------- */
 
 static int read_code(struct cli_request *r, int fd, const char *name)
@@ -359,6 +429,30 @@ const struct cli_option options_files[] = {
         {"--file", "VPATH=HOSTPATH", "put a copy of a host file into the box; may be repeated", set_file},
         {0},
 };
+const struct cli_option options_mounts[] = {
+        {"--mount", "VDIR=HOSTDIR[:RULES.json]", "show a host directory in the box, to be read; may be repeated", set_mount},
+        {"--rule", "PATTERN=[-]ACTION,…", "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
+        {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync", set_sync},
+        {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},
+        {"--conflict", "POLICY", "when the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
+        {"--on-denied", "POLICY", "what the code sees of a denial: throw (an error), ignore or virtual", set_on_denied},
+        {"--denials", NULL, "tell of denials on standard error as they happen", set_denials},
+        {0},
+};
+const struct cli_option options_sync[] = {
+        {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing", set_dry_run},
+        {"--on-error", "POLICY", "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
+        {"--conflict", "POLICY", "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
+        {0},
+};
+const struct cli_option options_diff[] = {
+        {"-u", NULL, "show how texts differ from the host's, as diff -u does", set_unified},
+        {0},
+};
+const struct cli_option options_all[] = {
+        {"--all", NULL, "all there are", set_all},
+        {0},
+};
 const struct cli_option options_box[] = {
         {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
         {"--optional", "GUARD[,GUARD…]", "run even where these guards are missing or degraded", set_optional},
@@ -428,7 +522,9 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
         if (operation->command->needs_code && !request->have_code)
                 return cli_bad("expected code: one of -c CODE, -f FILE and -");
         bind_request(request);
-        return 0;
+        if (request->denials && !request->mounts.object)
+                return cli_bad("--denials: expected --mount VDIR=HOSTDIR");
+        return mounts_bind(&request->mounts, &request->engine, &request->run);
 }
 
 void options_done(struct cli_request *request)
@@ -438,6 +534,7 @@ void options_done(struct cli_request *request)
                 if (request->files[i].fd >= 0)
                         close(request->files[i].fd);
         }
+        mounts_done(&request->mounts);
         free(request->code);
 }
 

@@ -3,6 +3,8 @@
 #define CLOCHE_CLI_OPTIONS_H
 
 #include "cli.h"
+#include "errand.h"
+#include "mounts.h"
 
 #define CLI_FILES_MAX 1000
 #define CLI_ENV_MAX 1000
@@ -18,13 +20,18 @@ struct cli_request {
         char *code; /* owned */
         size_t code_size;
         int have_code, json;
+        struct mounts_said mounts;
         const char *prefix; /* the name of a stored one */
         int force, cold;
+        int denials;           /* are told as they happen */
+        struct errand keeping; /* whoever keeps changes that were not written, see outcome.h */
+        int dry_run, unified, all;
+        const char *on_error, *conflict; /* of a sync of its own; NULL: as the run said */
         uint64_t runs, concurrency; /* 0: not said */
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_script[], options_limits[], options_files[],
-        options_box[], options_json[], options_prefix[], options_force[], options_bench[];
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

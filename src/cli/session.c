@@ -1,4 +1,5 @@
 #include "session.h"
+#include "outcome.h"
 #include "store.h"
 
 #include "base/err.h"
@@ -14,8 +15,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Of the engine as root starts it: not nobody's, which others run as, and who could then reach into it. */
-#define ENGINE_UID 0x6ffffffeu
 #define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
 
 /* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
@@ -49,8 +48,8 @@ int session_drop_privilege(struct cloche_err *e)
 {
         if (geteuid() != 0)
                 return 0;
-        if (setgroups(0, NULL) < 0 || setresgid(ENGINE_UID, ENGINE_UID, ENGINE_UID) < 0 ||
-            setresuid(ENGINE_UID, ENGINE_UID, ENGINE_UID) < 0)
+        if (setgroups(0, NULL) < 0 || setresgid(SESSION_ENGINE_UID, SESSION_ENGINE_UID, SESSION_ENGINE_UID) < 0 ||
+            setresuid(SESSION_ENGINE_UID, SESSION_ENGINE_UID, SESSION_ENGINE_UID) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the engine's user");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
@@ -65,7 +64,7 @@ int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, 
 
         catch_signals();
         if (geteuid() == 0)
-                own.becomes_uid = ENGINE_UID;
+                own.becomes_uid = SESSION_ENGINE_UID;
         return cloche_engine_new(&own, ret, e);
 }
 
@@ -134,19 +133,22 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
         return r;
 }
 
-int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, const struct cli_request *request))
+int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, struct cli_request *request))
 {
         struct stored stored = {0};
         cloche_engine *engine = NULL;
         struct cloche_err e = {0};
         int code = request->prefix ? store_load(request->prefix, &stored) : 0;
 
+        if (code == 0)
+                code = outcome_prepare(request);
         if (code == 0 && session_open(request, &engine, &e) < 0)
                 code = cli_fail(&e);
         if (code == 0 && request->prefix)
                 code = session_set_up(engine, &stored.prefix, &request->run.prefix);
         if (code == 0)
                 code = run_in(engine, request);
+        errand_cancel(&request->keeping);
         cloche_prefix_free(request->run.prefix);
         cloche_engine_free(engine);
         store_done(&stored);

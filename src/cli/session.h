@@ -4,6 +4,9 @@
 
 #include "options.h"
 
+/* Of the engine as root starts it: not nobody's, which others run as, and who could then reach into it. */
+#define SESSION_ENGINE_UID 0x6ffffffeu
+
 /* Start the engine, then give up this process' own privilege: from here on it reads what guests write. */
 int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e);
 /* Several engines, before that. */
@@ -17,6 +20,6 @@ void session_end_by_signal(int at_once);
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e);
 
 /* The stored prefix is read while we may, the engine started, the set-up brought up, run_in called, all ended. The exit code. */
-int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, const struct cli_request *request));
+int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, struct cli_request *request));
 
 #endif

@@ -1,9 +1,9 @@
 #include "store.h"
 
 #include "base/fd.h"
+#include "home.h"
 #include "wire/json.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define NAME_BYTES_MAX 64
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 #define VERSION 1
-#define PATH_BYTES 4096
+#define PATH_BYTES HOME_PATH_BYTES
 
 /* -- names ---------------------------------------------------------------------------------------------------- */
 
@@ -35,19 +35,9 @@ int store_check_name(const char *name)
                        (int)strcspn(name, "\n\r\033"), name, NAME_BYTES_MAX);
 }
 
-/* XDG Base Directory Specification: relative paths do not count. */
 static int find_directory(char *ret, size_t size)
 {
-        const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-        int n;
-
-        if (data && data[0] == '/')
-                n = snprintf(ret, size, "%s/cloche/prefixes", data);
-        else if (home && home[0] == '/')
-                n = snprintf(ret, size, "%s/.local/share/cloche/prefixes", home);
-        else
-                return cli_bad("there is no place for prefixes: set HOME or XDG_DATA_HOME");
-        return n < (int)size ? 0 : cli_bad("the path of the prefixes is too long");
+        return home_find("XDG_DATA_HOME", ".local/share", "cloche/prefixes", "prefixes", ret, size);
 }
 
 static int find_file(const char *name, char *ret, size_t size)
@@ -69,39 +59,14 @@ int store_has(const char *name)
         return find_file(name, path, sizeof(path)) == 0 && access(path, F_OK) == 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-        return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int store_names(char ***ret, size_t *ret_count)
 {
         char directory[PATH_BYTES];
-        struct dirent *entry;
-        size_t room = 0;
-        DIR *dir;
         int bad = find_directory(directory, sizeof(directory));
 
         *ret = NULL;
         *ret_count = 0;
-        if (bad)
-                return bad;
-        dir = opendir(directory);
-        if (!dir)
-                return errno == ENOENT ? 0 : cli_bad("cannot read '%s': %s", directory, strerror(errno));
-        while ((entry = readdir(dir))) {
-                if (!is_name(entry->d_name))
-                        continue;
-                if (*ret_count == room)
-                        *ret = reallocarray(*ret, room = room ? 2 * room : 16, sizeof(**ret));
-                if (!*ret || !((*ret)[*ret_count] = strdup(entry->d_name)))
-                        abort(); /* out of memory */
-                ++*ret_count;
-        }
-        closedir(dir);
-        if (*ret_count)
-                qsort(*ret, *ret_count, sizeof(**ret), compare_names);
-        return 0;
+        return bad ? bad : home_names(directory, is_name, ret, ret_count);
 }
 
 int store_drop(const char *name)
@@ -242,22 +207,6 @@ void store_done(struct stored *stored)
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
 
-static int make_directories(const char *path)
-{
-        char part[PATH_BYTES];
-
-        snprintf(part, sizeof(part), "%s", path);
-        for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-                if (slash)
-                        *slash = '\0';
-                if (mkdir(part, 0700) < 0 && errno != EEXIST)
-                        return cli_bad("cannot make '%s': %s", part, strerror(errno));
-                if (!slash)
-                        return 0;
-                *slash = '/';
-        }
-}
-
 static json_t *limits_said(const struct cloche_limits *limits)
 {
         json_t *said = json_object();
@@ -347,7 +296,7 @@ int store_save(const char *name, const struct cloche_prefix_options *prefix, int
         if (bad == 0)
                 bad = find_directory(directory, sizeof(directory));
         if (bad == 0)
-                bad = make_directories(directory);
+                bad = home_make_directories(directory);
         if (bad)
                 return bad;
         snprintf(beside, sizeof(beside), "%s/.new-%d", directory, (int)getpid());

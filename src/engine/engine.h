@@ -192,6 +192,9 @@ enum cloche_status result_status(const struct cloche_run *run, const struct keep
 int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
                 cloche_result **ret, struct cloche_err *e);
 
+/* What cloche_result_json is the text of, borrowed; for who would have to parse it again. */
+json_t *result_root(cloche_result *result);
+
 /* stream.c */
 /* The caller's descriptors, before there is a box. */
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);

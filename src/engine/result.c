@@ -387,6 +387,11 @@ const char *cloche_result_value(const cloche_result *result)
         return result->value;
 }
 
+json_t *result_root(cloche_result *result)
+{
+        return result->root;
+}
+
 const char *cloche_result_json(const cloche_result *result)
 {
         return result->json;

@@ -70,13 +70,22 @@ static void free_now(struct cloche_sync *sync)
         free(sync);
 }
 
+/* What was written to directories before this one is not to be forgotten. */
+static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
+{
+        if (sync->in_step && sync->row > 0)
+                json_object_set_new(sync->result, "error", json_pack("{s:s, s:s}", "name", cloche_code_name(e->code), "message", e->msg));
+        else
+                sync->error = *e;
+}
+
 static void finish(struct cloche_sync *sync, const struct cloche_err *e)
 {
         if (sync->is_over)
                 return;
         sync->is_over = 1;
         if (e)
-                sync->error = *e;
+                keep_error(sync, e);
         channel_close(&sync->channel);
         if (sync->question)
                 sync->question->sync = NULL; /* whoever holds it answers nobody */

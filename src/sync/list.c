@@ -187,9 +187,10 @@ static int read_contents(const json_t *row, size_t index, struct change *ret, st
                 return 0;
         if (size == 0 || size > 16 || strspn(text, "0123456789abcdef") != size || text[0] == '0')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: expected the number of a file, in hexadecimal", index);
-        if (ret->kind != KIND_FILE || ret->type == CHANGE_DELETED || ret->type == CHANGE_RENAMED || ret->link)
+        if (ret->kind != KIND_FILE || ret->type == CHANGE_DELETED || ret->type == CHANGE_RENAMED)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: only of a file that is created or modified", index);
-        ret->contents = strtoull(text, NULL, 16);
+        if (!ret->link) /* of another name they are those of the file it names */
+                ret->contents = strtoull(text, NULL, 16);
         return 0;
 }
 

@@ -1,0 +1,26 @@
+/* Mounted directories on the command line: put together to the `mount` object of a run. */
+#ifndef CLOCHE_CLI_MOUNTS_H
+#define CLOCHE_CLI_MOUNTS_H
+
+#include "cli.h"
+
+#include <jansson.h>
+
+#define MOUNTS_MAX 8
+
+struct mounts_said {
+        json_t *object; /* NULL: none */
+        char *roots[MOUNTS_MAX]; /* the host's directories, real paths */
+        size_t count;
+        char *text;
+};
+
+/* Each: 0, or a line was printed. */
+int mounts_add(struct mounts_said *mounts, const char *value);      /* VDIR=HOSTDIR[:RULES.json] */
+int mounts_add_rule(struct mounts_said *mounts, const char *value); /* PATTERN=[-]ACTION,… */
+int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option, const char *value);
+/* Once all is said: the run's mount, and what the engine may mount. */
+int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run);
+void mounts_done(struct mounts_said *mounts);
+
+#endif
