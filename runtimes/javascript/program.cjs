@@ -39,11 +39,13 @@ function requirer (file) {
   return Object.assign((specifier) => offered.has(specifier) ? offered.get(specifier) : require(specifier), require)
 }
 
+// By module: how it finds what it imports, and what it found. V8 keeps its half of a linked module, Node's goes with the JavaScript
+// object: a garbage collection between linking and evaluating a SyntheticModule that nothing else holds is a SIGSEGV (Node 20).
 const importers = new WeakMap()
 function sourceModule (code, file, importModule) {
   const options = { identifier: file, importModuleDynamically: importModule, initializeImportMeta (meta) { meta.url = pathToFileURL(file).href } }
   const module = new vm.SourceTextModule(code, options)
-  importers.set(module, importModule)
+  importers.set(module, { importModule, imported: [] })
   return module
 }
 
@@ -56,8 +58,10 @@ function link (module) {
 }
 
 async function imported (specifier, from) {
-  const importModule = importers.get(from)
-  return importModule.own(specifier) ?? synthetic(specifier, await importModule(specifier))
+  const importer = importers.get(from)
+  const module = importer.importModule.own(specifier) ?? synthetic(specifier, await importer.importModule(specifier))
+  importer.imported.push(module)
+  return module
 }
 
 async function run (module) {

@@ -136,7 +136,7 @@ test('freeze: only a template can', () => withAgent({}, async ({ ask }) => {
   assert.equal((await ask('thaw')).error.code, -32601)
 }))
 
-test('a template: warm-up leaves no traces, and the child goes on', () => withAgent({ asTemplate: true }, async ({ result, call, evaluate, told, output }) => {
+test('a template: warm-up leaves no traces, and the child goes on', () => withAgent({ asTemplate: true }, async ({ result, call, evaluate, stop, told, output }) => {
   assert.deepEqual(await result('freeze'), {})
   const names = await call('Object.getOwnPropertyNames(globalThis).filter((name) => /^(args|kwargs|require|module|exports|__|A$|f$|g$|h$|\\$)/.test(name))')
   assert.deepEqual(names.filter((name) => !['args', 'kwargs', 'require', 'module', 'exports', '__filename', '__dirname'].includes(name)), [])
@@ -144,6 +144,7 @@ test('a template: warm-up leaves no traces, and the child goes on', () => withAg
   assert.deepEqual(await evaluate('export default Object.keys(globalThis)'), { default: [] })
   assert.deepEqual(told, [])
   await call('console.log("heard")')
+  await stop()
   assert.equal(output.stdout, 'heard\n')
 }))
 
