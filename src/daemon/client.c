@@ -1,0 +1,389 @@
+#include "client.h"
+#include "bridge.h"
+#include "changes.h"
+#include "log.h"
+#include "prefix.h"
+#include "run.h"
+
+#include "base/err.h"
+#include "wire/json.h"
+#include "wire/rpc.h"
+#include "wire/value.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_HIGH_BYTES (1u << 20)  /* from here on its runs wait with what they print, */
+#define OUT_LOW_BYTES (256u << 10) /* until here */
+/* From here on nothing is read of it. Further off, as a host that answers calls one by one must be able to. */
+#define OUT_STOP_BYTES (8u << 20)
+#define OUT_READ_BYTES (4u << 20) /* until here */
+#define OUT_MAX_BYTES (1u << 30)   /* results that were due all the same; over this it is cut off */
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal)
+{
+        *client = (struct client){
+                .daemon = d, .face = face, .principal = principal, .number = ++d->next_client, .out = BUF_INIT(OUT_MAX_BYTES)};
+        TAILQ_INIT(&client->jobs);
+        TAILQ_INIT(&client->asks);
+}
+
+void client_over(struct client *client)
+{
+        if (client->is_over)
+                return;
+        client->is_over = 1;
+        bridge_client_over(client);
+        run_client_over(client);
+        prefix_client_over(client);
+        changes_client_over(client);
+        if (client->is_unsent)
+                TAILQ_REMOVE(&client->daemon->unsent, client, unsent_link);
+        client->is_unsent = 0;
+}
+
+void client_done(struct client *client)
+{
+        client_over(client);
+        buf_done(&client->out);
+}
+
+/* -- writing -------------------------------------------------------------------------------------------------- */
+
+size_t client_unwritten(const struct client *client)
+{
+        return client->out.size - client->out_at;
+}
+
+static void look_at_queue(struct client *client)
+{
+        size_t size = client_unwritten(client);
+        int hold = client->is_held ? size > OUT_LOW_BYTES : size > OUT_HIGH_BYTES;
+        int stop = client->is_stopped ? size > OUT_READ_BYTES : size > OUT_STOP_BYTES;
+
+        if (hold != client->is_held) {
+                client->is_held = hold;
+                run_client_hold(client, hold);
+        }
+        if (stop != client->is_stopped) {
+                client->is_stopped = stop;
+                client->carrier->hold(client, stop);
+        }
+}
+
+void client_written(struct client *client, size_t size)
+{
+        client->daemon->stats.bytes_written += size;
+        client->out_at += size;
+        if (client->out_at == client->out.size) {
+                client->out_at = client->out.size = 0;
+                if (client->out.room > OUT_LOW_BYTES)
+                        buf_done(&client->out);
+        }
+        look_at_queue(client);
+}
+
+/* Written once a turn: what many runs have to say goes in one piece. */
+static void unsent(struct client *client)
+{
+        if (!client->is_unsent)
+                TAILQ_INSERT_TAIL(&client->daemon->unsent, client, unsent_link);
+        client->is_unsent = 1;
+        look_at_queue(client);
+}
+
+/* A message that could not be made or held: what the client waits for would never come. */
+static void sent(struct client *client, int r, const struct cloche_err *e)
+{
+        if (r == 0)
+                unsent(client);
+        else
+                client->carrier->close(client, e->msg);
+}
+
+void client_request(struct client *client, json_int_t id, const char *method, json_t *params, const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        int r = rpc_request(json_integer(id), method, params, attachments->data, attachments->size, &client->out, &e);
+
+        sent(client, r, &e);
+}
+
+/* -- results -------------------------------------------------------------------------------------------------- */
+
+static int has_tags(const char *text)
+{
+        return strstr(text, "\"$\"") != NULL;
+}
+
+/* Text of ours without a tagged form is the same in a frame: it is not taken apart to be put together again. */
+static int send_text(struct client *client, const json_t *id, const char *text, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf message = BUF_INIT(FRAME_JSON_BYTES_MAX);
+        char *id_text = json_dumps(id, JSON_COMPACT | JSON_ENCODE_ANY);
+        int r = id_text ? buf_append(&message, "{\"jsonrpc\":\"2.0\",\"id\":", 22) : -ENOMEM;
+
+        if (r == 0)
+                r = buf_append(&message, id_text, strlen(id_text));
+        if (r == 0)
+                r = buf_append(&message, ",\"result\":", 10);
+        if (r == 0)
+                r = buf_append(&message, text, strlen(text));
+        if (r == 0)
+                r = buf_append(&message, "}", 1);
+        free(id_text);
+        if (r < 0)
+                return err_os(e, r == -ENOBUFS ? CLOCHE_E_TOO_LARGE : CLOCHE_E_RESOURCE, -r, "write a result");
+        return frame_build(&client->out, message.data, message.size, NULL, 0, e);
+}
+
+/* The member at key is a value of its own: references in it count from there. */
+static int move_value(json_t *object, const char *key, struct buf *attachments, struct cloche_err *e)
+{
+        json_t *value = json_object_get(object, key), *converted = NULL;
+        int r = value ? value_from_text(value, attachments, &converted, e) : 0;
+
+        if (r == 0 && value && json_object_set_new(object, key, converted) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write a result");
+        return r;
+}
+
+static int move_contents(json_t *files, struct buf *attachments, struct cloche_err *e)
+{
+        static const char *const members[] = {"path", "content", "oldContent"};
+        const char *list;
+        json_t *changes;
+        int r = 0;
+
+        json_object_foreach(files, list, changes)
+                for (size_t i = 0; i < json_array_size(changes); i++)
+                        for (size_t m = 0; r == 0 && m < sizeof(members) / sizeof(members[0]); m++)
+                                r = move_value(json_array_get(changes, i), members[m], attachments, e);
+        return r;
+}
+
+/* Of a run: a few of its members are values. */
+static int move_values(json_t *result, struct buf *attachments, struct cloche_err *e)
+{
+        int r = move_value(result, "result", attachments, e);
+
+        if (r == 0)
+                r = move_value(json_object_get(result, "error"), "fields", attachments, e);
+        return r < 0 ? r : move_contents(json_object_get(result, "files"), attachments, e);
+}
+
+static int send_values(struct client *client, const json_t *id, const char *text, json_t *root, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        json_t *result = json_incref(root);
+        int r = root ? move_values(root, &attachments, e) : bridge_to_frame(text, &attachments, &result, e);
+
+        if (r < 0) {
+                json_decref(root);
+                return r;
+        }
+        return rpc_result(json_incref((json_t *)id), result, attachments.data, attachments.size, &client->out, e);
+}
+
+static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
+
+static void frames_result(struct client *client, const struct operation *operation, const json_t *id, const char *text, json_t *root)
+{
+        struct cloche_err e = {0};
+        int r = has_tags(text) ? send_values(client, id, text, root, &e) : send_text(client, id, text, &e);
+
+        (void)operation;
+        if (r < 0)
+                frames_fail(client, id, &e, NULL);
+        else
+                unsent(client);
+}
+
+/* -- errors --------------------------------------------------------------------------------------------------- */
+
+static int rpc_code(unsigned code)
+{
+        if (code == CLOCHE_E_INVALID_ARGUMENT || code == CLOCHE_E_INVALID_JSON || code == CLOCHE_E_UNKNOWN_LANGUAGE)
+                return -32602;
+        return code == CLOCHE_E_INTERNAL ? -32603 : -32000;
+}
+
+/* A message may quote a caller's text, and have cut it in the middle of a character. */
+static json_t *message_of(const struct cloche_err *e)
+{
+        json_t *message = json_string(e->msg);
+        struct cloche_err plain = *e;
+
+        if (message)
+                return message;
+        for (char *at = plain.msg; *at; at++)
+                if ((unsigned char)*at >= 0x80)
+                        *at = '?';
+        return json_string(plain.msg);
+}
+
+json_t *client_error(const struct cloche_err *e, json_t *data)
+{
+        static const char *const faults[] = {"none", "caller", "guest", "host", "bug"};
+        json_t *error = json_pack("{s:s, s:s, s:o}", "name", cloche_code_name(e->code), "fault", faults[cloche_code_fault(e->code)],
+                                  "message", message_of(e));
+
+        if (error && data)
+                json_object_update(error, data);
+        json_decref(data);
+        return error;
+}
+
+static void send_error(struct client *client, const json_t *id, int code, const struct cloche_err *e, json_t *data)
+{
+        struct cloche_err own = {0};
+        json_t *all = client_error(e, data), *message = json_incref(json_object_get(all, "message"));
+
+        client->daemon->stats.errors_total++;
+        json_object_del(all, "message");
+        sent(client, rpc_error(json_incref((json_t *)id), code, message ? json_string_value(message) : "", all, &client->out, &own), &own);
+        json_decref(message);
+}
+
+static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)
+{
+        send_error(client, id, rpc_code(e->code), e, data);
+}
+
+static void frames_output(struct client *client, const json_t *id, int stream, const void *bytes, size_t size)
+{
+        struct cloche_err e = {0};
+        json_t *params = json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr", "data", "$",
+                                   "bytes", "at", 0, "n", (json_int_t)size);
+
+        sent(client, rpc_request(NULL, "output", params, bytes, size, &client->out, &e), &e);
+}
+
+static void frames_tell(struct client *client, const json_t *id, const char *event, const char *about)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        struct cloche_err e = {0};
+        json_t *params = NULL;
+        int r = bridge_to_frame(about, &attachments, &params, &e);
+
+        if (r == 0)
+                json_object_set(params, "run", (json_t *)id);
+        if (r == 0)
+                r = rpc_request(NULL, event, params, attachments.data, attachments.size, &client->out, &e);
+        sent(client, r, &e);
+}
+
+const struct face client_frames = {
+        .name = "frames",
+        .result = frames_result,
+        .fail = frames_fail,
+        .output = frames_output,
+        .tell = frames_tell,
+        .has_bridge = 1,
+};
+
+/* -- what comes in -------------------------------------------------------------------------------------------- */
+
+/* Frame form to text form, member by member, as each is a value of its own. */
+static int params_to_text(const json_t *params, const struct frame *f, json_t **ret, struct cloche_err *e)
+{
+        json_t *all = json_object(), *value, *converted;
+        const char *key;
+
+        json_object_foreach((json_t *)params, key, value) {
+                int r = value_to_text(value, f->attachments, f->attachments_size, &converted, e);
+
+                if (r < 0) {
+                        json_decref(all);
+                        err_wrap(e, "%.60s", key);
+                        if (r == -CLOCHE_E_PROTOCOL && e)
+                                e->code = CLOCHE_E_INVALID_ARGUMENT;
+                        return r;
+                }
+                if (json_object_set_new(all, key, converted) < 0) {
+                        json_decref(all);
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a request");
+                }
+        }
+        *ret = all;
+        return 0;
+}
+
+static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret, struct cloche_err *e)
+{
+        json_t *params = NULL;
+        int r;
+
+        if (m->params && !json_is_object(m->params))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
+        r = params_to_text(m->params, f, &params, e);
+        ask->params = params;
+        if (r == 0)
+                r = operation_run(ask, ret, e);
+        json_decref(params);
+        return r;
+}
+
+static void answer(struct client *client, const struct rpc_message *m, const struct frame *f)
+{
+        struct ask ask = {
+                .client = client, .operation = operation_by_method(m->method), .id = m->id, .bytes = f->json_size + f->attachments_size,
+        };
+        struct cloche_err e = {0};
+        json_t *result = NULL;
+        char *text;
+        int r;
+
+        client->daemon->stats.requests_total++;
+        if (!ask.operation) {
+                err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "there is no method \"%.60s\"", m->method);
+                send_error(client, m->id, -32601, &e, NULL);
+                return;
+        }
+        r = perform(&ask, m, f, &result, &e);
+        if (r == 0) {
+                text = json_dumps(result, JSON_COMPACT);
+                json_decref(result);
+                if (text)
+                        client->face->result(client, ask.operation, m->id, text, NULL);
+                else
+                        r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+                free(text);
+        }
+        if (r < 0)
+                client->face->fail(client, m->id, &e, NULL);
+        if (r == -CLOCHE_E_UNAUTHORIZED)
+                client->carrier->close(client, e.msg);
+}
+
+/* No message of JSON-RPC: the stream as such can still be read. */
+static void answer_nonsense(struct client *client, const struct frame *f, struct cloche_err *e)
+{
+        struct cloche_err json_error = {0};
+        json_t *root = NULL;
+        int code = json_load_text(f->json, f->json_size, &root, &json_error) < 0 ? -32700 : -32600;
+
+        json_decref(root);
+        send_error(client, NULL, code, e, NULL);
+}
+
+void client_receive(struct client *client, const struct frame *f)
+{
+        struct cloche_err e = {0};
+        struct rpc_message m;
+
+        if (rpc_parse(f, &m, &e) < 0) {
+                answer_nonsense(client, f, &e);
+                return;
+        }
+        if (m.kind == RPC_REQUEST)
+                answer(client, &m, f);
+        else if (m.kind == RPC_RESULT || m.kind == RPC_ERROR)
+                bridge_answered(client, &m, f);
+        else if (log_has_level(LEVEL_DEBUG))
+                log_event(LEVEL_DEBUG, "notification", "{s:I}", "client", (json_int_t)client->number);
+        rpc_message_done(&m);
+}

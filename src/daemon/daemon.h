@@ -1,0 +1,57 @@
+/* cloched: one thread, one loop. The engine's own loop is a descriptor in it; connections, runs, prefixes and requests of HTTP are
+ * lists that begin here.
+ *
+ * main.c starts it: options, listeners, engine, then privilege is dropped, and only then is anything read that others wrote. */
+#ifndef CLOCHE_DAEMON_DAEMON_H
+#define CLOCHE_DAEMON_DAEMON_H
+
+#include "languages.h"
+#include "options.h"
+#include "stats.h"
+
+#include <cloche/cloche.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+struct client;
+struct connection;
+struct job;
+struct sync_job;
+struct web_socket;
+struct http_server;
+struct kept_changeset;
+struct kept_prefix;
+
+struct daemon {
+        struct daemon_options options;
+        uv_loop_t loop;
+        cloche_engine *engine;
+        uv_poll_t engine_poll;
+        uv_timer_t engine_timer, sweep_timer, grace_timer;
+        uv_prepare_t turn;
+        uv_signal_t signals[3];
+        struct http_server *http;
+        struct languages languages;
+        struct stats stats;
+        TAILQ_HEAD(connections, connection) connections;
+        TAILQ_HEAD(clients, client) unsent; /* have something to write */
+        TAILQ_HEAD(jobs, job) jobs;
+        TAILQ_HEAD(kept_prefixes, kept_prefix) prefixes;
+        TAILQ_HEAD(kept_changesets, kept_changeset) changesets;
+        TAILQ_HEAD(sync_jobs, sync_job) syncs;
+        TAILQ_HEAD(listeners, listener) listeners;
+        TAILQ_HEAD(web_sockets, web_socket) web_sockets;
+        uint64_t request_bytes; /* of runs under way */
+        uint64_t next_prefix, next_changeset, next_client;
+        unsigned connection_count, prefixes_starting;
+        int is_stopping, exit_code;
+};
+
+#define PRINCIPAL_TOKEN (-1) /* whoever has the token; else a user id */
+
+/* Take no new work; what runs may go on for so long. Again: end at once. */
+void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why);
+/* Something ended that a stop may have waited for. */
+void daemon_look(struct daemon *d);
+
+#endif

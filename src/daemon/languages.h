@@ -1,0 +1,17 @@
+/* What the daemon knows of the languages there are. */
+#ifndef CLOCHE_DAEMON_LANGUAGES_H
+#define CLOCHE_DAEMON_LANGUAGES_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+struct languages {
+        json_t *list; /* of cloche_languages */
+};
+
+int languages_load(const struct cloche_engine_options *opt, struct languages *ret, struct cloche_err *e);
+void languages_done(struct languages *languages);
+/* Of a name or an alias: its entry, or NULL. */
+const json_t *languages_find(const struct languages *languages, const char *name);
+
+#endif

@@ -1,0 +1,282 @@
+#include "listen.h"
+#include "auth.h"
+#include "connection.h"
+#include "log.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define BACKLOG 1024
+#define ACCEPT_AT_ONCE 64
+#define LISTEN_FDS_START 3 /* sd_listen_fds(3) */
+#define LISTEN_FDS_MAX 64
+
+/* Takes fd, also on failure. */
+static int add(struct daemon *d, int fd, int is_tcp, struct cloche_err *e)
+{
+        struct listener *l = calloc(1, sizeof(*l));
+
+        if (!l) {
+                close(fd);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "listen");
+        }
+        *l = (struct listener){.daemon = d, .fd = fd, .is_tcp = is_tcp, .own_uid = geteuid()};
+        TAILQ_INSERT_TAIL(&d->listeners, l, link);
+        return 0;
+}
+
+/* -- unix ----------------------------------------------------------------------------------------------------- */
+
+/* A socket that nobody listens on any more is left over from a daemon that was killed. */
+static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct stat st;
+
+        if (lstat(address->sun_path, &st) < 0)
+                return 0;
+        if (!S_ISSOCK(st.st_mode))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is there and is no socket", address->sun_path);
+        if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
+                return err_set(e, CLOCHE_E_STATE, "somebody listens on %s already", address->sun_path);
+        return errno == ECONNREFUSED && unlink(address->sun_path) < 0
+                       ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "remove what is left at %s", address->sun_path)
+                       : 0;
+}
+
+static int open_unix(struct daemon *d, struct cloche_err *e)
+{
+        const struct daemon_options *o = &d->options;
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        /* Whoever can connect is asked who he is; others need not get so far. */
+        mode_t mode = o->uids.count || o->gids.count ? 0666 : 0600, before;
+        int fd, r;
+
+        strncpy(address.sun_path, o->socket_path, sizeof(address.sun_path) - 1);
+        r = remove_stale(&address, e);
+        if (r < 0)
+                return r;
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        before = umask(0777 & ~mode);
+        r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
+        umask(before);
+        if (r < 0) {
+                fd_close(&fd);
+                return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "listen on %s", o->socket_path);
+        }
+        return add(d, fd, 0, e);
+}
+
+/* -- TCP ------------------------------------------------------------------------------------------------------ */
+
+static void tell_port(int fd)
+{
+        struct sockaddr_storage address;
+        socklen_t size = sizeof(address);
+        char host[64], port[16];
+
+        if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+            getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+                log_event(LEVEL_INFO, "listening", "{s:s, s:i}", "host", host, "port", atoi(port));
+}
+
+static int open_address(struct daemon *d, const struct addrinfo *a, struct cloche_err *e)
+{
+        const int yes = 1;
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd >= 0 && a->ai_family == AF_INET6)
+                (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+        if (fd >= 0)
+                (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+        if (fd < 0 || bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+                int r = err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "listen on %s", d->options.listen);
+
+                fd_close(&fd);
+                return r;
+        }
+        tell_port(fd);
+        return add(d, fd, 1, e);
+}
+
+static int open_tcp(struct daemon *d, struct cloche_err *e)
+{
+        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+        struct addrinfo *list;
+        char host[256];
+        const char *colon = strrchr(d->options.listen, ':');
+        int n = (int)(colon - d->options.listen), is_bracketed = d->options.listen[0] == '[' && colon[-1] == ']', r;
+
+        snprintf(host, sizeof(host), "%.*s", is_bracketed ? n - 2 : n, d->options.listen + is_bracketed);
+        r = getaddrinfo(host, colon + 1, &hints, &list);
+        if (r != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "listen on %s: %s", d->options.listen, gai_strerror(r));
+        r = 0;
+        for (const struct addrinfo *a = list; r == 0 && a; a = a->ai_next)
+                r = open_address(d, a, e);
+        freeaddrinfo(list);
+        return r;
+}
+
+/* -- systemd -------------------------------------------------------------------------------------------------- */
+
+static int take_fd(struct daemon *d, int fd, struct cloche_err *e)
+{
+        int domain = 0, listens = 0;
+        socklen_t size = sizeof(int);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 ||
+            !listens)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+        return add(d, fd, domain != AF_UNIX, e);
+}
+
+static int take_activated(struct daemon *d, struct cloche_err *e)
+{
+        const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
+        int count = fds ? atoi(fds) : 0, r = 0;
+
+        if (!pid || atol(pid) != (long)getpid())
+                return 0;
+        if (count < 1 || count > LISTEN_FDS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "LISTEN_FDS must be 1 to %d, not '%.20s'", LISTEN_FDS_MAX, fds ? fds : "");
+        for (int i = 0; r == 0 && i < count; i++)
+                r = take_fd(d, LISTEN_FDS_START + i, e);
+        unsetenv("LISTEN_PID");
+        unsetenv("LISTEN_FDS");
+        unsetenv("LISTEN_FDNAMES");
+        return r;
+}
+
+int listen_open(struct daemon *d, struct cloche_err *e)
+{
+        int r = take_activated(d, e);
+
+        if (r == 0 && d->options.socket_path)
+                r = open_unix(d, e);
+        if (r == 0 && d->options.listen)
+                r = open_tcp(d, e);
+        if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is nothing to listen on: LISTEN_FDS is another process's");
+        return r;
+}
+
+/* -- taking --------------------------------------------------------------------------------------------------- */
+
+/* Closed at once, so that the caller knows; without descriptors it waits in the kernel. */
+static int is_full(struct daemon *d, int fd)
+{
+        if (d->connection_count < d->options.connections_max)
+                return 0;
+        close(fd);
+        if (d->stats.connections_refused++ % 100 == 0)
+                log_event(LEVEL_WARNING, "connections-full", "{s:i}", "connections", (int)d->connection_count);
+        return 1;
+}
+
+static void take(struct listener *l, int fd)
+{
+        int64_t principal = PRINCIPAL_TOKEN;
+        struct cloche_err e = {0};
+
+        if (is_full(l->daemon, fd))
+                return;
+        if (!l->is_tcp && auth_peer(&l->daemon->options, fd, l->own_uid, &principal, &e) < 0) {
+                log_event(LEVEL_WARNING, "peer-refused", "{s:s}", "why", e.msg);
+                l->daemon->stats.connections_refused++;
+                close(fd);
+                return;
+        }
+        connection_new(l->daemon, fd, l->is_tcp, principal);
+}
+
+/* Without descriptors the caller stays in the kernel's queue, and would be told of again and again. */
+static void rest(struct listener *l, int why)
+{
+        log_event(LEVEL_WARNING, "cannot-accept", "{s:s}", "why", strerror(why));
+        uv_poll_stop(&l->poll);
+        l->is_resting = 1;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+        struct listener *l = poll->data;
+
+        (void)status;
+        (void)events;
+        for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+                int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+                if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+                        continue;
+                if (fd < 0) {
+                        if (errno != EAGAIN)
+                                rest(l, errno);
+                        return;
+                }
+                take(l, fd);
+        }
+}
+
+int listen_start(struct daemon *d, struct cloche_err *e)
+{
+        struct listener *l;
+
+        TAILQ_FOREACH(l, &d->listeners, link) {
+                int r = uv_poll_init(&d->loop, &l->poll, l->fd);
+
+                if (r < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a socket");
+                l->poll.data = l;
+                l->is_polling = 1;
+                uv_poll_start(&l->poll, UV_READABLE, on_connection);
+        }
+        return 0;
+}
+
+void listen_sweep(struct daemon *d)
+{
+        struct listener *l;
+
+        TAILQ_FOREACH(l, &d->listeners, link) {
+                if (l->is_resting)
+                        uv_poll_start(&l->poll, UV_READABLE, on_connection);
+                l->is_resting = 0;
+        }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct listener *l = handle->data;
+
+        fd_close(&l->fd);
+        free(l);
+}
+
+void listen_stop(struct daemon *d)
+{
+        struct listener *l;
+
+        while ((l = TAILQ_FIRST(&d->listeners))) {
+                TAILQ_REMOVE(&d->listeners, l, link);
+                if (l->is_polling) {
+                        uv_close((uv_handle_t *)&l->poll, on_closed);
+                } else {
+                        fd_close(&l->fd);
+                        free(l);
+                }
+        }
+}

@@ -1,0 +1,210 @@
+#include "loop.h"
+#include "changes.h"
+#include "client.h"
+#include "connection.h"
+#include "listen.h"
+#include "log.h"
+#include "notify.h"
+#include "prefix.h"
+#include "run.h"
+#include "web-socket.h"
+#include "web.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "http/server.h"
+
+#include <signal.h>
+
+#define SWEEP_MS 1000
+#define LAST_WORDS_MS 3000 /* for callers to take their last answers */
+
+/* -- turns ---------------------------------------------------------------------------------------------------- */
+
+static void on_nothing(uv_timer_t *timer)
+{
+        (void)timer;
+}
+
+static void on_engine(uv_poll_t *poll, int status, int events)
+{
+        (void)poll;
+        (void)status;
+        (void)events;
+}
+
+static void flush_all(struct daemon *d)
+{
+        struct client *client;
+
+        while ((client = TAILQ_FIRST(&d->unsent))) {
+                TAILQ_REMOVE(&d->unsent, client, unsent_link);
+                client->is_unsent = 0;
+                client->carrier->flush(client);
+        }
+}
+
+/* Before every wait: what callers asked is with the engine, what it has to say is with them, and it says how long it can wait. */
+static void on_turn(uv_prepare_t *prepare)
+{
+        struct daemon *d = prepare->data;
+        int timeout_ms;
+
+        cloche_engine_turn(d->engine);
+        if (cloche_engine_is_over(d->engine) && !d->is_stopping) {
+                d->exit_code = 1;
+                daemon_stop(d, 0, "the keeper is gone");
+        }
+        prefix_look(d);
+        changes_look(d);
+        flush_all(d);
+        http_server_turn(d->http);
+        connections_tidy(d);
+        daemon_look(d);
+        timeout_ms = cloche_engine_timeout_ms(d->engine);
+        if (timeout_ms >= 0)
+                uv_timer_start(&d->engine_timer, on_nothing, (uint64_t)timeout_ms, 0);
+        else
+                uv_timer_stop(&d->engine_timer);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+        uint64_t now_ns = clock_now_ns();
+
+        listen_sweep(d);
+        connections_sweep(d, now_ns);
+        http_server_sweep(d->http, now_ns);
+        web_sockets_sweep(d, now_ns);
+        prefix_tidy(d, now_ns);
+        changes_tidy(d, now_ns);
+}
+
+/* -- stopping ------------------------------------------------------------------------------------------------- */
+
+static void on_last_words(uv_timer_t *timer)
+{
+        uv_stop(timer->loop);
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+
+        log_event(LEVEL_WARNING, "grace-over", "{s:i}", "runs", (int)d->stats.runs_now);
+        run_cancel_all(d);
+}
+
+void daemon_look(struct daemon *d)
+{
+        if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
+                return;
+        if (connections_are_idle(d))
+                uv_stop(&d->loop);
+        else if (d->is_stopping == 1)
+                uv_timer_start(&d->grace_timer, on_last_words, LAST_WORDS_MS, 0);
+        d->is_stopping = 2;
+}
+
+void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
+{
+        if (!d->is_stopping) {
+                log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
+                notify("STOPPING=1");
+                d->is_stopping = 1;
+                listen_stop(d);
+        }
+        if (grace_ms == 0)
+                run_cancel_all(d);
+        else
+                uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
+        daemon_look(d);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct daemon *d = handle->data;
+
+        daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+int loop_new(struct daemon *d, struct cloche_err *e)
+{
+        int r = uv_loop_init(&d->loop);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "make a loop");
+        TAILQ_INIT(&d->connections);
+        TAILQ_INIT(&d->unsent);
+        TAILQ_INIT(&d->jobs);
+        TAILQ_INIT(&d->prefixes);
+        TAILQ_INIT(&d->changesets);
+        TAILQ_INIT(&d->syncs);
+        TAILQ_INIT(&d->web_sockets);
+        TAILQ_INIT(&d->listeners);
+        d->stats.started_ns = clock_now_ns();
+        return 0;
+}
+
+int loop_start(struct daemon *d, struct cloche_err *e)
+{
+        static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+        int r = web_start(d, e);
+
+        if (r < 0)
+                return r;
+        r = uv_poll_init(&d->loop, &d->engine_poll, cloche_engine_fd(d->engine));
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the engine");
+        uv_poll_start(&d->engine_poll, UV_READABLE, on_engine);
+        uv_timer_init(&d->loop, &d->engine_timer);
+        uv_timer_init(&d->loop, &d->sweep_timer);
+        uv_timer_init(&d->loop, &d->grace_timer);
+        uv_prepare_init(&d->loop, &d->turn);
+        d->turn.data = d->sweep_timer.data = d->grace_timer.data = d;
+        uv_prepare_start(&d->turn, on_turn);
+        uv_timer_start(&d->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+        for (int i = 0; i < 3; i++) {
+                uv_signal_init(&d->loop, &d->signals[i]);
+                d->signals[i].data = d;
+                uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+        }
+        return 0;
+}
+
+int loop_run(struct daemon *d)
+{
+        log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
+        notify("READY=1");
+        uv_run(&d->loop, UV_RUN_DEFAULT);
+        log_event(LEVEL_INFO, "end", NULL);
+        return d->exit_code;
+}
+
+static void close_handle(uv_handle_t *handle, void *data)
+{
+        (void)data;
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
+}
+
+void loop_free(struct daemon *d)
+{
+        web_stop(d);
+        connections_close_all(d);
+        prefix_drop_all(d);
+        /* Runs that were cancelled just now, when the end came without waiting for them. */
+        while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))
+                cloche_engine_turn(d->engine);
+        changes_drop_all(d);
+        cloche_engine_free(d->engine);
+        listen_stop(d);
+        uv_walk(&d->loop, close_handle, NULL);
+        while (uv_run(&d->loop, UV_RUN_NOWAIT))
+                ;
+        uv_loop_close(&d->loop);
+        languages_done(&d->languages);
+}

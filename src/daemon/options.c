@@ -1,0 +1,301 @@
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BAD_INPUT 2
+#define MOUNT_ROOTS_MAX 32 /* cloche.h, mount_roots */
+
+static int bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int bad(const char *format, ...)
+{
+        va_list ap;
+
+        fputs("cloched: ", stderr);
+        va_start(ap, format);
+        vfprintf(stderr, format, ap);
+        va_end(ap);
+        fputs(" (cloched --help lists the options)\n", stderr);
+        return BAD_INPUT;
+}
+
+static int whole(const char *option, const char *value, unsigned long min, unsigned long max, unsigned long *ret)
+{
+        if (!*value || strlen(value) > 12 || strspn(value, "0123456789") != strlen(value) || strtoul(value, NULL, 10) < min ||
+            strtoul(value, NULL, 10) > max)
+                return bad("%s must be a whole number from %lu to %lu, not '%s'", option, min, max, value);
+        *ret = strtoul(value, NULL, 10);
+        return 0;
+}
+
+/* -- one option each ------------------------------------------------------------------------------------------ */
+
+static int set_socket(struct daemon_options *o, const char *value)
+{
+        if (!*value || strlen(value) > 107)
+                return bad("--socket must be a path of 1 to 107 bytes");
+        o->socket_path = value;
+        return 0;
+}
+
+static int set_listen(struct daemon_options *o, const char *value)
+{
+        const char *colon = strrchr(value, ':');
+        unsigned long port;
+
+        if (!colon || colon == value)
+                return bad("--listen must be HOST:PORT, not '%s'", value);
+        o->listen = value;
+        return whole("--listen's port", colon + 1, 0, 65535, &port);
+}
+
+static int set_connect_fd(struct daemon_options *o, const char *value)
+{
+        unsigned long fd;
+        int code = whole("--connect-fd", value, 0, 1u << 20, &fd);
+
+        o->connect_fd = (int)fd;
+        return code;
+}
+
+static int set_token_file(struct daemon_options *o, const char *value)
+{
+        o->token_file = value;
+        return 0;
+}
+
+static int set_tls_certificate(struct daemon_options *o, const char *value)
+{
+        o->tls_certificate_file = value;
+        return 0;
+}
+
+static int set_tls_key(struct daemon_options *o, const char *value)
+{
+        o->tls_key_file = value;
+        return 0;
+}
+
+static int add_id(const char *option, const char *value, long *ids, unsigned *count)
+{
+        unsigned long id;
+
+        if (*count == OPTIONS_LIST_MAX)
+                return bad("%s is given more than %d times", option, OPTIONS_LIST_MAX);
+        if (whole(option, value, 0, UINT32_MAX - 1, &id))
+                return BAD_INPUT;
+        ids[(*count)++] = (long)id;
+        return 0;
+}
+
+static int add_uid(struct daemon_options *o, const char *value)
+{
+        return add_id("--allow-uid", value, o->uids.ids, &o->uids.count);
+}
+
+static int add_gid(struct daemon_options *o, const char *value)
+{
+        return add_id("--allow-gid", value, o->gids.ids, &o->gids.count);
+}
+
+static int add_name(const char *option, const char *value, const char **names, unsigned *count)
+{
+        if (*count == OPTIONS_LIST_MAX)
+                return bad("%s is given more than %d times", option, OPTIONS_LIST_MAX);
+        names[(*count)++] = value;
+        return 0;
+}
+
+static int add_host(struct daemon_options *o, const char *value)
+{
+        return add_name("--allow-host", value, o->hosts.names, &o->hosts.count);
+}
+
+static int add_origin(struct daemon_options *o, const char *value)
+{
+        return add_name("--allow-origin", value, o->origins.names, &o->origins.count);
+}
+
+static int set_grace(struct daemon_options *o, const char *value)
+{
+        unsigned long seconds;
+        int code = whole("--grace", value, 0, 86400, &seconds);
+
+        o->grace_ms = seconds * 1000;
+        return code;
+}
+
+static int set_connections(struct daemon_options *o, const char *value)
+{
+        return whole("--max-connections", value, 1, 1000000, &o->connections_max);
+}
+
+static int set_body(struct daemon_options *o, const char *value)
+{
+        unsigned long mib;
+        int code = whole("--max-request", value, 1, 1024, &mib);
+
+        o->body_bytes_max = mib << 20;
+        return code;
+}
+
+static int set_level(struct daemon_options *o, const char *value)
+{
+        int level = level_find(value);
+
+        if (level < 0)
+                return bad("--log-level must be error, warning, info or debug, not '%s'", value);
+        o->level = (enum level)level;
+        return 0;
+}
+
+static int set_image(struct daemon_options *o, const char *value)
+{
+        o->engine.image = value;
+        return 0;
+}
+
+static int add_mount_root(struct daemon_options *o, const char *value)
+{
+        if (value[0] != '/')
+                return bad("--mount-root must be an absolute path, not '%s'", value);
+        if (o->engine.mount_root_count == MOUNT_ROOTS_MAX)
+                return bad("--mount-root is given more than %d times", MOUNT_ROOTS_MAX);
+        o->mount_roots[o->engine.mount_root_count++] = value;
+        o->engine.mount_roots = o->mount_roots;
+        return 0;
+}
+
+static int set_runs(struct daemon_options *o, const char *value)
+{
+        unsigned long runs;
+        int code = whole("--runs", value, 1, 100000, &runs);
+
+        o->engine.runs_max = (unsigned)runs;
+        return code;
+}
+
+static int set_queue(struct daemon_options *o, const char *value)
+{
+        unsigned long runs;
+        int code = whole("--queue", value, 1, 1000000, &runs);
+
+        o->engine.queue_max = (unsigned)runs;
+        return code;
+}
+
+static int set_spares(struct daemon_options *o, const char *value)
+{
+        unsigned long spares;
+        int code = whole("--spares", value, 0, 1000, &spares);
+
+        o->engine.spares = spares ? (unsigned)spares : CLOCHE_NO_SPARES;
+        return code;
+}
+
+static int set_optional(struct daemon_options *o, const char *value)
+{
+        while (*value) {
+                size_t size = strcspn(value, ",");
+                int g = 0;
+
+                while (g < CLOCHE_GUARD_COUNT && (strlen(cloche_guard_name((enum cloche_guard)g)) != size ||
+                                                  strncmp(cloche_guard_name((enum cloche_guard)g), value, size) != 0))
+                        g++;
+                if (g == CLOCHE_GUARD_COUNT)
+                        return bad("--optional: there is no guard '%.*s' (cloche selftest lists them)", (int)size, value);
+                o->engine.optional_guards |= 1u << g;
+                value += size + (value[size] == ',');
+        }
+        return 0;
+}
+
+static const struct option_row {
+        const char *name, *argument, *help;
+        int (*set)(struct daemon_options *o, const char *value);
+} rows[] = {
+        {"--socket", "PATH", "take connections on this unix socket", set_socket},
+        {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, said in the log", set_listen},
+        {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
+        {"--token-file", "FILE", "what callers on TCP must know; made, when it is not there", set_token_file},
+        {"--tls-certificate", "FILE", "PEM; with --tls-key TCP is TLS", set_tls_certificate},
+        {"--tls-key", "FILE", "PEM", set_tls_key},
+        {"--allow-uid", "UID", "this user may use the socket too (root and the daemon's own may)", add_uid},
+        {"--allow-gid", "GID", "this group may use the socket too", add_gid},
+        {"--allow-host", "NAME", "HTTP for this host name is for us (IP addresses and localhost are)", add_host},
+        {"--allow-origin", "ORIGIN", "pages of this origin may ask", add_origin},
+        {"--max-connections", "N", "at one time (4096)", set_connections},
+        {"--max-request", "MIB", "of one request (128)", set_body},
+        {"--grace", "SECONDS", "that runs may go on for after SIGTERM (10)", set_grace},
+        {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
+        {"--image", "DIR", "root image (the host's /usr)", set_image},
+        {"--mount-root", "DIR", "runs may mount this directory of the host and what is beneath (a private daemon: /)", add_mount_root},
+        {"--runs", "N", "at one time (twice the processors)", set_runs},
+        {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
+        {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
+        {"--optional", "GUARD,…", "guards that may be missing", set_optional},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static int help(void)
+{
+        printf("cloched: the Cloche daemon\n\nusage: cloched [OPTION…]\n\n");
+        for (size_t i = 0; i < ROWS; i++)
+                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)), rows[i].argument, rows[i].help);
+        printf("\nSockets of systemd (LISTEN_FDS) are taken too.\n");
+        return 0;
+}
+
+/* "--name value" and "--name=value". */
+static int read_one(struct daemon_options *o, char **argv, int *at)
+{
+        size_t size = strcspn(argv[*at], "=");
+        const char *value = argv[*at][size] ? argv[*at] + size + 1 : argv[*at + 1];
+
+        for (size_t i = 0; i < ROWS; i++)
+                if (strlen(rows[i].name) == size && strncmp(rows[i].name, argv[*at], size) == 0) {
+                        if (!value)
+                                return bad("%s needs %s", rows[i].name, rows[i].argument);
+                        *at += argv[*at][size] ? 1 : 2;
+                        return rows[i].set(o, value);
+                }
+        return bad("there is no option '%s'", argv[*at]);
+}
+
+static int check(const struct daemon_options *o)
+{
+        if (o->connect_fd >= 0 && (o->socket_path || o->listen))
+                return bad("--connect-fd is for a daemon that has no other callers");
+        if (!o->tls_certificate_file != !o->tls_key_file)
+                return bad("--tls-certificate and --tls-key go together");
+        if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
+                return bad("--tls-key is for --listen");
+        if (o->connect_fd < 0 && !o->socket_path && !o->listen && !getenv("LISTEN_FDS"))
+                return bad("expected --socket, --listen or --connect-fd");
+        return 0;
+}
+
+int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_code)
+{
+        int at = 1;
+
+        *ret = (struct daemon_options){
+                .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .body_bytes_max = 128u << 20,
+        };
+        *ret_code = 0;
+        while (at < argc && *ret_code == 0) {
+                if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+                        return *ret_code = help(), 1;
+                if (strcmp(argv[at], "--version") == 0)
+                        return printf("cloched " CLOCHE_VERSION "\n"), 1;
+                *ret_code = read_one(ret, argv, &at);
+        }
+        if (*ret_code == 0)
+                *ret_code = check(ret);
+        if (*ret_code == 0 && ret->connect_fd >= 0 && ret->engine.mount_root_count == 0)
+                *ret_code = add_mount_root(ret, "/"); /* its starter's own directories are not to be kept from him */
+        return *ret_code != 0;
+}

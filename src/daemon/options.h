@@ -1,0 +1,35 @@
+/* What the command line and the environment said. */
+#ifndef CLOCHE_DAEMON_OPTIONS_H
+#define CLOCHE_DAEMON_OPTIONS_H
+
+#include "log.h"
+
+#include <cloche/cloche.h>
+#include <sys/types.h>
+
+#define OPTIONS_LIST_MAX 64
+#define TOKEN_BYTES_MAX 256
+
+struct daemon_options {
+        struct cloche_engine_options engine;
+        const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
+        int connect_fd; /* of a private daemon; -1: none */
+        struct {
+                long ids[OPTIONS_LIST_MAX];
+                unsigned count;
+        } uids, gids;
+        struct {
+                const char *names[OPTIONS_LIST_MAX];
+                unsigned count;
+        } hosts, origins;
+        const char *mount_roots[OPTIONS_LIST_MAX]; /* of engine */
+        unsigned long grace_ms, connections_max, body_bytes_max;
+        enum level level;
+        char token[TOKEN_BYTES_MAX]; /* read before privilege goes */
+        char *tls_certificate, *tls_key;
+};
+
+/* 0: go on. 1: all was said, exit with *ret_code. */
+int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_code);
+
+#endif

@@ -1,0 +1,311 @@
+#include "field.h"
+
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN 48 /* bytes of a wrong value, in the message about it */
+#define COUNT_MAX 86400000
+#define MODE_MAX 07777
+
+static const struct limit {
+        const char *name, *doc;
+        uint64_t preset, min, max;
+} limits[] = {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, doc, def, min, max},
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+#define LIMITS (sizeof(limits) / sizeof(limits[0]))
+
+static const char *const result_options[] = {"includeChanges", "includeContents", "includeDenied"};
+#define RESULT_OPTIONS (sizeof(result_options) / sizeof(result_options[0]))
+
+/* -- refusing ------------------------------------------------------------------------------------------------- */
+
+static void show(const json_t *value, char *ret, size_t size)
+{
+        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+
+        snprintf(ret, size, "%.*s%s", SHOWN, text ? text : "?", text && strlen(text) > SHOWN ? "…" : "");
+        free(text);
+}
+
+static int refuse(const char *where, const json_t *value, struct cloche_err *e, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+static int refuse(const char *where, const json_t *value, struct cloche_err *e, const char *format, ...)
+{
+        char expected[120], found[SHOWN + 8];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(expected, sizeof(expected), format, ap);
+        va_end(ap);
+        show(value, found, sizeof(found));
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.60s must be %s, not %s", where, expected, found);
+}
+
+static int unknown(const char *where, const char *key, const char *expected, struct cloche_err *e)
+{
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.40s has no member \"%.40s\"; expected %s", where, key, expected);
+}
+
+/* -- kinds ---------------------------------------------------------------------------------------------------- */
+
+static int is_text(const json_t *value)
+{
+        return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+}
+
+static int is_whole(const json_t *value, uint64_t min, uint64_t max)
+{
+        return json_is_integer(value) && json_integer_value(value) >= 0 && (uint64_t)json_integer_value(value) >= min &&
+               (uint64_t)json_integer_value(value) <= max;
+}
+
+const char *field_bytes(const json_t *value, size_t *ret_size)
+{
+        const char *tag = json_string_value(json_object_get(value, "$"));
+        const json_t *text = json_object_get(value, "b64");
+
+        if (!tag || (strcmp(tag, "bytes") != 0 && strcmp(tag, "buffer") != 0) || !json_is_string(text))
+                return NULL;
+        *ret_size = json_string_length(text);
+        return json_string_value(text);
+}
+
+static int check_text(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return is_text(value) ? 0 : refuse(name, value, e, "a string without NUL");
+}
+
+static int check_text_or_bytes(const char *name, const json_t *value, struct cloche_err *e)
+{
+        size_t size;
+
+        return json_is_string(value) || field_bytes(value, &size) ? 0 : refuse(name, value, e, "a string or bytes");
+}
+
+static int check_texts(const char *name, const json_t *value, struct cloche_err *e)
+{
+        if (!json_is_array(value))
+                return refuse(name, value, e, "an array of strings");
+        for (size_t i = 0; i < json_array_size(value); i++) {
+                char where[80];
+
+                snprintf(where, sizeof(where), "%s[%zu]", name, i);
+                if (!is_text(json_array_get(value, i)))
+                        return refuse(where, json_array_get(value, i), e, "a string without NUL");
+        }
+        return 0;
+}
+
+static int check_text_by_name(const char *name, const json_t *value, struct cloche_err *e)
+{
+        const char *key;
+        json_t *member;
+
+        if (!json_is_object(value))
+                return refuse(name, value, e, "an object of strings");
+        json_object_foreach((json_t *)value, key, member) {
+                char where[80];
+
+                snprintf(where, sizeof(where), "%s.%.50s", name, key);
+                if (!is_text(member))
+                        return refuse(where, member, e, "a string without NUL");
+                if (!*key || strchr(key, '='))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a name in %s must have no '=' and not be empty, not \"%.50s\"",
+                                       name, key);
+        }
+        return 0;
+}
+
+static int check_boolean(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return json_is_boolean(value) ? 0 : refuse(name, value, e, "true or false");
+}
+
+static int check_count(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return is_whole(value, 0, COUNT_MAX) ? 0 : refuse(name, value, e, "an integer from 0 to %d", COUNT_MAX);
+}
+
+static int check_id(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return json_is_string(value) || json_is_integer(value) ? 0 : refuse(name, value, e, "a string or an integer");
+}
+
+static int check_protocol(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return is_whole(value, 1, 1) ? 0 : refuse(name, value, e, "1, which is all that is spoken here");
+}
+
+static int check_object(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return json_is_object(value) ? 0 : refuse(name, value, e, "an object");
+}
+
+static int check_list(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return json_is_array(value) ? 0 : refuse(name, value, e, "an array");
+}
+
+static int check_arguments(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return json_is_array(value) || json_is_object(value) ? 0 : refuse(name, value, e, "an array or an object");
+}
+
+static const struct limit *find_limit(const char *name)
+{
+        for (size_t i = 0; i < LIMITS; i++)
+                if (strcmp(limits[i].name, name) == 0)
+                        return &limits[i];
+        return NULL;
+}
+
+static int check_limits(const char *name, const json_t *value, struct cloche_err *e)
+{
+        const char *key;
+        json_t *member;
+
+        if (!json_is_object(value))
+                return refuse(name, value, e, "an object of limits");
+        json_object_foreach((json_t *)value, key, member) {
+                const struct limit *limit = find_limit(key);
+                char where[80];
+
+                snprintf(where, sizeof(where), "%s.%.50s", name, key);
+                if (!limit)
+                        return unknown(name, key, "wallMs, cpuMs, memoryBytes and the others of spec/limits.def", e);
+                if (!is_whole(member, limit->min, limit->max) && !is_whole(member, 0, 0))
+                        return limit->min <= 1 ? refuse(where, member, e, "an integer from 0 to %llu", (unsigned long long)limit->max)
+                                               : refuse(where, member, e, "0 or an integer from %llu to %llu",
+                                                        (unsigned long long)limit->min, (unsigned long long)limit->max);
+        }
+        return 0;
+}
+
+static int check_result_options(const char *name, const json_t *value, struct cloche_err *e)
+{
+        const char *key;
+        json_t *member;
+
+        if (!json_is_object(value))
+                return refuse(name, value, e, "an object");
+        json_object_foreach((json_t *)value, key, member) {
+                char where[80];
+                size_t i = 0;
+
+                snprintf(where, sizeof(where), "%s.%.50s", name, key);
+                while (i < RESULT_OPTIONS && strcmp(result_options[i], key) != 0)
+                        i++;
+                if (i == RESULT_OPTIONS)
+                        return unknown(name, key, "includeChanges, includeContents, includeDenied", e);
+                if (!json_is_boolean(member))
+                        return refuse(where, member, e, "true or false");
+        }
+        return 0;
+}
+
+static int check_file_object(const char *where, const json_t *file, struct cloche_err *e)
+{
+        const json_t *content = json_object_get(file, "content"), *mode = json_object_get(file, "mode");
+        const json_t *directory = json_object_get(file, "directory"), *target = json_object_get(file, "symlink");
+        size_t size;
+
+        if (!content + !directory + !target != 2 || json_object_size(file) != 1u + (mode != NULL) || (target && mode))
+                return refuse(where, file, e, "text, bytes, {content, mode}, {directory: true, mode} or {symlink: target}");
+        if (content && !json_is_string(content) && !field_bytes(content, &size))
+                return refuse(where, content, e, "an object whose content is a string or bytes");
+        if (directory && !json_is_true(directory))
+                return refuse(where, directory, e, "an object whose directory is true");
+        if (target && !is_text(target))
+                return refuse(where, target, e, "an object whose symlink is a string without NUL");
+        if (mode && !is_whole(mode, 1, MODE_MAX))
+                return refuse(where, mode, e, "an object whose mode is an integer from 1 to %d", MODE_MAX);
+        return 0;
+}
+
+static int check_files(const char *name, const json_t *value, struct cloche_err *e)
+{
+        const char *key;
+        json_t *member;
+
+        if (!json_is_object(value))
+                return refuse(name, value, e, "an object from path to content");
+        json_object_foreach((json_t *)value, key, member) {
+                char where[80];
+                size_t size;
+                int r;
+
+                snprintf(where, sizeof(where), "%s.%.50s", name, key);
+                if (json_is_string(member) || field_bytes(member, &size))
+                        continue;
+                if (!json_is_object(member))
+                        return refuse(where, member, e, "text, bytes or an object");
+                r = check_file_object(where, member, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* -- as JSON Schema ------------------------------------------------------------------------------------------- */
+
+#define BYTES_SCHEMA \
+        "{\"type\":\"object\",\"properties\":{\"$\":{\"enum\":[\"bytes\",\"buffer\"]},\"b64\":{\"type\":\"string\"}},\"required\":[\"$\",\"b64\"]}"
+#define TEXT_OR_BYTES_SCHEMA "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA "]}"
+#define MODE_SCHEMA "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4095}"
+#define FILE_SCHEMA \
+        "{\"anyOf\":[{\"type\":\"string\"}," BYTES_SCHEMA "," \
+        "{\"type\":\"object\",\"properties\":{\"content\":" TEXT_OR_BYTES_SCHEMA ",\"mode\":" MODE_SCHEMA "},\"required\":[\"content\"],\"additionalProperties\":false}," \
+        "{\"type\":\"object\",\"properties\":{\"directory\":{\"const\":true},\"mode\":" MODE_SCHEMA "},\"required\":[\"directory\"],\"additionalProperties\":false}," \
+        "{\"type\":\"object\",\"properties\":{\"symlink\":{\"type\":\"string\"}},\"required\":[\"symlink\"],\"additionalProperties\":false}]}"
+
+static const struct {
+        int (*check)(const char *name, const json_t *value, struct cloche_err *e);
+        const char *schema; /* NULL: made of a table */
+} types[] = {
+        [FIELD_TEXT] = {check_text, "{\"type\":\"string\"}"},
+        [FIELD_TEXT_OR_BYTES] = {check_text_or_bytes, TEXT_OR_BYTES_SCHEMA},
+        [FIELD_TEXTS] = {check_texts, "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
+        [FIELD_TEXT_BY_NAME] = {check_text_by_name, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"},
+        [FIELD_BOOLEAN] = {check_boolean, "{\"type\":\"boolean\"}"},
+        [FIELD_COUNT] = {check_count, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":86400000}"},
+        [FIELD_ID] = {check_id, "{\"type\":[\"string\",\"integer\"]}"},
+        [FIELD_PROTOCOL] = {check_protocol, "{\"const\":1}"},
+        [FIELD_OBJECT] = {check_object, "{\"type\":\"object\"}"},
+        [FIELD_LIST] = {check_list, "{\"type\":\"array\"}"},
+        [FIELD_ARGUMENTS] = {check_arguments, "{\"type\":[\"array\",\"object\"]}"},
+        [FIELD_LIMITS] = {check_limits, NULL},
+        [FIELD_FILES] = {check_files, "{\"type\":\"object\",\"additionalProperties\":" FILE_SCHEMA "}"},
+        [FIELD_RESULT_OPTIONS] = {check_result_options,
+                                  "{\"type\":\"object\",\"properties\":{\"includeChanges\":{\"type\":\"boolean\"},\"includeContents\":{\"type\":"
+                                  "\"boolean\"},\"includeDenied\":{\"type\":\"boolean\"}},\"additionalProperties\":false}"},
+};
+
+int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e)
+{
+        return types[type].check(name, value, e);
+}
+
+static json_t *limits_schema(void)
+{
+        json_t *properties = json_object();
+
+        for (size_t i = 0; i < LIMITS; i++)
+                json_object_set_new(properties, limits[i].name,
+                                    json_pack("{s:[{s:i},{s:s, s:I, s:I}], s:I, s:s}", "anyOf", "const", 0, "type", "integer", "minimum",
+                                              (json_int_t)limits[i].min, "maximum", (json_int_t)limits[i].max, "default",
+                                              (json_int_t)limits[i].preset, "description", limits[i].doc));
+        return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties, "additionalProperties", 0);
+}
+
+json_t *field_schema(enum field_type type)
+{
+        return types[type].schema ? json_loads(types[type].schema, 0, NULL) : limits_schema();
+}

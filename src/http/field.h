@@ -1,0 +1,33 @@
+/* Parameters: what kinds there are, whether a value is one, and how JSON Schema says so. Values are in text form (spec/values.md). */
+#ifndef CLOCHE_HTTP_FIELD_H
+#define CLOCHE_HTTP_FIELD_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+enum field_type {
+        FIELD_TEXT,          /* without NUL */
+        FIELD_TEXT_OR_BYTES, /* any text, or the tagged form of bytes */
+        FIELD_TEXTS,
+        FIELD_TEXT_BY_NAME,
+        FIELD_BOOLEAN,
+        FIELD_COUNT,
+        FIELD_ID,
+        FIELD_PROTOCOL,
+        FIELD_OBJECT,
+        FIELD_LIST,
+        FIELD_ARGUMENTS,
+        FIELD_LIMITS,
+        FIELD_FILES,
+        FIELD_RESULT_OPTIONS,
+};
+
+/* -CLOCHE_E_INVALID_ARGUMENT names the field, what was expected and what was there. */
+int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e);
+/* A new reference; NULL without memory. */
+json_t *field_schema(enum field_type type);
+
+/* Bytes in tagged form, "b64" its text; NULL for anything else. */
+const char *field_bytes(const json_t *value, size_t *ret_size);
+
+#endif

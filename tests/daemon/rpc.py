@@ -1,0 +1,217 @@
+"""A client of frames for the tests: small, blocking, standard library only."""
+import base64
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["CLOCHE_BUILD"]
+DAEMON = os.path.join(BUILD, "cloched")
+HANG = 40  # seconds; nothing in these tests may take that long
+
+
+class Failed(Exception):
+    """An error of JSON-RPC."""
+
+    def __init__(self, error):
+        super().__init__(error["message"])
+        self.code, self.message, self.data = error["code"], error["message"], error.get("data") or {}
+        self.name = self.data.get("name")
+
+
+class Gone(Exception):
+    """The connection ended."""
+
+
+def frame(message, attachments=b""):
+    text = json.dumps(message).encode() if not isinstance(message, bytes) else message
+    return struct.pack("<II", 4 + len(text) + len(attachments), len(text)) + text + attachments
+
+
+class Frames:
+    """Frames over a connected stream socket. host: what answers calls of host functions, by target."""
+
+    def __init__(self, sock, host=None, greeting=True, hello=True, token=None):
+        self.socket, self.host, self.buffer = sock, host or {}, b""
+        self.next_id, self.answers, self.told = 0, {}, []
+        sock.settimeout(HANG)
+        if greeting:
+            sock.sendall(b"CLOCHE1\n")
+        if hello:
+            self.hello = self.call("hello", protocol=1, client="tests", **({"token": token} if token else {}))
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def receive_bytes(self):
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise Gone()
+        self.buffer += data
+
+    def receive(self):
+        while len(self.buffer) < 4 or len(self.buffer) < 4 + struct.unpack("<I", self.buffer[:4])[0]:
+            self.receive_bytes()
+        size, text_size = struct.unpack("<II", self.buffer[:8])
+        whole, self.buffer = self.buffer[:4 + size], self.buffer[4 + size:]
+        return json.loads(whole[8:8 + text_size]), whole[8 + text_size:]
+
+    def send(self, message, attachments=b""):
+        try:
+            self.socket.sendall(frame(message, attachments))
+        except ConnectionError:
+            raise Gone() from None
+
+    def ask(self, method, attachments=b"", **params):
+        self.next_id += 1
+        self.send({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params}, attachments)
+        return self.next_id
+
+    def turn(self):
+        """Take one message: an answer, a call of a host function, or something told."""
+        message, attachments = self.receive()
+        if "method" not in message:
+            self.answers[message["id"]] = (message, attachments)
+        elif "id" in message:
+            self.answer(message, attachments)
+        else:
+            self.told.append((message["method"], message["params"], attachments))
+
+    def answer(self, message, attachments):
+        steps = tuple(message["params"]["target"])
+        try:
+            value = self.host[steps](*message["params"]["args"], **message["params"]["kwargs"])
+            if value is NotImplemented:
+                return
+            self.send({"jsonrpc": "2.0", "id": message["id"], "result": {"value": value}})
+        except Exception as error:  # the guest's to know
+            data = {"name": type(error).__name__, "message": str(error)}
+            self.send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32000, "message": str(error), "data": data}})
+
+    def wait(self, number):
+        while number not in self.answers:
+            self.turn()
+        message, self.attachments = self.answers.pop(number)
+        if "error" in message:
+            raise Failed(message["error"])
+        return message["result"]
+
+    def call(self, method, attachments=b"", **params):
+        return self.wait(self.ask(method, attachments, **params))
+
+    def refused(self, method, **params):
+        try:
+            result = self.call(method, **params)
+        except Failed as error:
+            return error
+        raise AssertionError(f"{method} {params} was not refused: {result}")
+
+    def output(self, stream, run=None):
+        return b"".join(attachments[p["data"]["at"]:p["data"]["at"] + p["data"]["n"]] for method, p, attachments in self.told
+                        if method == "output" and p["stream"] == stream and (run is None or p["run"] == run))
+
+
+class Daemon:
+    """A cloched of our own, on a unix socket and on TCP; killed at the end, whatever happens."""
+
+    def __init__(self, *options, tcp=False, level="warning", env=None, limit=None):
+        self.directory = tempfile.mkdtemp(prefix="cloched-")
+        self.path = os.path.join(self.directory, "socket")
+        self.token_file = os.path.join(self.directory, "token")
+        self.log_path = os.path.join(self.directory, "log")
+        self.log = open(self.log_path, "wb")
+        command = [DAEMON, "--socket", self.path, "--log-level", "info" if tcp and level == "warning" else level, *options]
+        if tcp:
+            command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
+        if limit:  # of descriptors
+            command = ["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", *command]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})})
+        self.port = None
+        until = time.monotonic() + 20
+        while not self.is_ready():
+            assert self.process.poll() is None and time.monotonic() < until, self.log_text()
+            time.sleep(0.01)
+        if tcp:
+            self.port = next(line["port"] for line in self.lines() if line["event"] == "listening")
+            self.token = open(self.token_file).read().strip()
+
+    def is_ready(self):
+        try:
+            self.connect().close()
+            return True
+        except OSError:
+            return False
+
+    def log_text(self):
+        return open(self.log_path, errors="replace").read()
+
+    def lines(self):
+        return [json.loads(line) for line in self.log_text().splitlines() if line.startswith("{")]
+
+    def connect(self):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(HANG)
+        sock.connect(self.path)
+        return sock
+
+    def connect_tcp(self):
+        return socket.create_connection(("127.0.0.1", self.port), HANG)
+
+    def frames(self, **options):
+        return Frames(self.connect(), **options)
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory(self):
+        """Resident bytes that are its own."""
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            _, resident, shared = file.read().split()[:3]
+        return (int(resident) - int(shared)) * 4096
+
+    def stop(self, number=signal.SIGTERM, timeout=HANG):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+        if error[0] and os.path.exists(self.log_path):
+            sys.stderr.write(self.log_text()[-4000:])
+        for name in os.listdir(self.directory):
+            os.unlink(os.path.join(self.directory, name))
+        os.rmdir(self.directory)
+
+
+def private(*options, **arguments):
+    """A daemon of this process's own: the process, and frames to it."""
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", *options],
+                               pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    theirs.close()
+    return process, Frames(ours, **arguments)
