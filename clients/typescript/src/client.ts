@@ -1,0 +1,443 @@
+import { InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
+import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
+import { type DaemonOptions, type Link, reach, within } from './internal/daemon.js'
+import { Attachments, encode, type Json } from './internal/encode.js'
+import { ConnectionError, RequestTimeoutError } from './internal/error.js'
+import {
+  type Declaration, declarationsOf, encodeAnswer, handlerKey, type Handlers, type ModuleDeclaration, modulesOf, prepareHost, thrownOf
+} from './internal/host.js'
+import {
+  type CallRequest, type Change, decodeResult, type Denial, encodeRun, type MountOptions, present, type Result, type RunOptions,
+  type RunRequest, type ScriptRequest, type SyncOutcome
+} from './run.js'
+
+export const VERSION = '0.1.0'
+const PROTOCOL = 1
+
+export interface ConnectOptions extends DaemonOptions {
+  signal?: AbortSignal
+  /** How long the daemon may take to greet, in ms. */
+  connectTimeoutMs?: number
+}
+
+export interface Language {
+  name: string
+  aliases: string[]
+  extension: string
+  interpreter: string
+  warm: boolean
+  build: boolean
+  evaluate: boolean
+}
+
+export interface Guard { name: string, state: 'absent' | 'degraded' | 'enforced', reason: string }
+export interface PrefixInfo { prefix: string, language: string, name?: string, runs: number }
+export interface Stats {
+  connections: number
+  runs: { now: number, waiting: number, total: number, byStatus: Record<string, number> }
+  prefixes: number
+  [name: string]: unknown
+}
+export interface AskOptions { signal?: AbortSignal, timeoutMs?: number }
+
+export interface SyncRequest {
+  changeset?: string
+  changes?: readonly object[]
+  mount?: MountOptions
+  onError?: 'rollback' | 'continue' | 'abort'
+  conflict?: string
+  dryRun?: boolean
+}
+/** What a sync would do (`dryRun`). */
+export interface SyncPlan {
+  steps: Array<{ path: string, type: string, action: string, [name: string]: unknown }>
+  denied: Array<{ path: string, [name: string]: unknown }>
+  conflicts: SyncOutcome['conflicts']
+  skipped: SyncOutcome['skipped']
+}
+
+export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workdir' | 'warm' | 'mount' | 'resultOptions'> {
+  /** For `evaluate`: set up in the bare realm (JavaScript). */
+  bare?: boolean
+  /** Kept by the daemon under this name when the connection ends. */
+  name?: string
+}
+
+/** What a running request wants to hear, by its id. */
+interface Listener {
+  handlers: Handlers
+  call: (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
+  options: RunOptions
+}
+
+/** What the façades do otherwise than plain runs. @internal */
+export interface RunHooks {
+  globals?: Record<string, Declaration>
+  imports?: Record<string, ModuleDeclaration>
+  handlers?: Handlers
+  call?: Listener['call']
+}
+
+const ASK_TIMEOUT_MS = 30_000
+const CONNECT_TIMEOUT_MS = 10_000
+const CLOSE_WAIT_MS = 10_000
+
+const targetOf = (value: unknown): string[] => {
+  if (!Array.isArray(value) || !value.every((step) => typeof step === 'string')) {
+    throw new ProtocolError('a call of a host function has no target')
+  }
+  return value
+}
+
+/** The host function that stands there, its answer encoded. */
+async function callHandler (handlers: Handlers, target: string[], args: unknown[], kwargs: Record<string, unknown>): Promise<Outgoing> {
+  const handler = handlers.get(handlerKey(target))
+  if (handler === undefined) throw new ReferenceError(`${target.slice(1).join('.')} is no function of the host`)
+  // Languages with keywords have them last, as an object.
+  return await encodeAnswer(await handler(...args, ...Object.keys(kwargs).length > 0 ? [kwargs] : []))
+}
+
+/** A connection to cloched: runs, prefixes, and what there is to ask. */
+export class Cloche implements AsyncDisposable {
+  /** What the daemon said of itself. */
+  readonly server: { server: string, version: string, protocol: number }
+  private readonly connection: Connection
+  private readonly link: Link
+  private readonly listeners: Map<number, Listener>
+
+  private constructor (parts: { server: Cloche['server'], connection: Connection, link: Link, listeners: Map<number, Listener> }) {
+    this.server = parts.server
+    this.connection = parts.connection
+    this.link = parts.link
+    this.listeners = parts.listeners
+  }
+
+  /** To a daemon that runs (`socket`, or `host`, `port` and `token`), or to one of our own, which ends with this client. */
+  static async connect (options: ConnectOptions = {}): Promise<Cloche> {
+    const link = await reach(options, options.signal)
+    const listeners = new Map<number, Listener>()
+    const connection = new Connection(link.socket, new Answers(listeners), link.explain)
+    try {
+      const server = await greet(connection, options)
+      return new Cloche({ server, connection, link, listeners })
+    } catch (thrown) {
+      connection.close('it did not greet')
+      throw thrown
+    }
+  }
+
+  /** False when the connection has ended. */
+  get alive (): boolean {
+    return this.connection.isOpen
+  }
+
+  /** Of a daemon of our own. */
+  get pid (): number | undefined {
+    return this.link.pid
+  }
+
+  /** Resolves to the reason when the connection has ended. */
+  get ended (): Promise<string> {
+    return this.connection.ended
+  }
+
+  // -- runs
+
+  /** Calls a function. A failure of the code is a result, not an exception. */
+  async call<T = unknown> (request: CallRequest, options: RunOptions = {}): Promise<Result<T>> {
+    return await this.run<T>('call', request, options)
+  }
+
+  /** Runs a script: its streams and exit code are the answer. */
+  async script (request: ScriptRequest, options: RunOptions = {}): Promise<Result<undefined>> {
+    return await this.run<undefined>('script', request, options)
+  }
+
+  /** Evaluates an ECMAScript module in the bare realm: its exports are the result. */
+  async evaluate<T = Record<string, unknown>> (request: RunRequest, options: RunOptions = {}): Promise<Result<T>> {
+    return await this.run<T>('evaluate', request, options)
+  }
+
+  /** Set-up code, run once and forked into every run. */
+  async prefix (request: PrefixRequest, options: AskOptions = {}): Promise<Prefix> {
+    return await this.makePrefix(request, hostOf(request), options)
+  }
+
+  /** @internal */
+  async makePrefix (request: PrefixRequest, host: RunHooks, options: AskOptions = {}): Promise<Prefix> {
+    const { globals, imports, handlers } = prepareHost(host.globals ?? {}, host.imports ?? {})
+    const extra = { bare: request.bare, name: request.name }
+    const make = (attachments: Attachments): Json => encodeRun(request, { globals, imports, extra }, attachments)
+    const made = await this.revocable(this.connection.nextId(), 'prefix.create', make, { timeoutMs: PREFIX_TIMEOUT_MS, ...options })
+    const id = (made.body as { prefix?: unknown } | null)?.prefix
+    if (typeof id !== 'string' && typeof id !== 'number') throw new ProtocolError('prefix.create: the answer names no prefix')
+    return new Prefix(this, String(id), id, request.language, handlers)
+  }
+
+  /** @internal */
+  async run<T> (
+    method: 'call' | 'script' | 'evaluate', request: object, options: RunOptions, hooks: RunHooks = {}, extra: Record<string, unknown> = {}
+  ): Promise<Result<T>> {
+    const host = hooks.globals === undefined && hooks.imports === undefined ? hostOf(request as RunRequest) : hooks
+    const { globals, imports, handlers } = prepareHost(host.globals ?? {}, host.imports ?? {})
+    const known = hooks.handlers ?? handlers
+    const id = this.connection.nextId()
+    const call = hooks.call ?? (async (target, args, kwargs) => await callHandler(known, target, args, kwargs))
+    this.listeners.set(id, { handlers: known, call, options })
+    const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
+    const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments)
+    try {
+      return decodeResult<T>(await this.cancellable(id, method, make, options))
+    } finally {
+      this.listeners.delete(id)
+    }
+  }
+
+  private async cancellable (
+    id: number, method: string, make: (attachments: Attachments) => Json, { signal, timeoutMs }: RunOptions
+  ): Promise<Received> {
+    let isSent = false
+    const cancel = (): void => { if (isSent) this.cancel(id) }
+    const outgoing = (): Outgoing => {
+      signal?.throwIfAborted()
+      const message = outgoingOf(make)
+      isSent = true
+      return message
+    }
+    signal?.throwIfAborted()
+    if (this.connection.isCongested) await this.connection.room(signal)
+    signal?.addEventListener('abort', cancel, { once: true })
+    try {
+      return await this.connection.request(id, method, outgoing, { timeoutMs })
+    } catch (thrown) {
+      if (thrown instanceof RequestTimeoutError) cancel()
+      throw thrown
+    } finally {
+      signal?.removeEventListener('abort', cancel)
+    }
+  }
+
+  // Given up: it must not go on for nobody.
+  private async revocable (id: number, method: string, make: (attachments: Attachments) => Json, { signal, timeoutMs }: Waiting): Promise<Received> {
+    let isSent = false
+    const outgoing = (): Outgoing => {
+      const message = outgoingOf(make)
+      isSent = true
+      return message
+    }
+    try {
+      return await this.connection.request(id, method, outgoing, { signal, timeoutMs })
+    } catch (thrown) {
+      if (isSent && (signal?.aborted === true || thrown instanceof RequestTimeoutError)) this.cancel(id)
+      throw thrown
+    }
+  }
+
+  private cancel (id: number): void {
+    // The run's own answer says how it ended, and a lost connection is told there too.
+    this.ask('cancel', () => ({ id })).catch(() => {})
+  }
+
+  // -- questions
+
+  async languages (options: AskOptions = {}): Promise<Language[]> {
+    return (await this.plain<{ languages: Language[] }>('languages', {}, options)).languages
+  }
+
+  async guards (options: AskOptions = {}): Promise<Guard[]> {
+    return (await this.plain<{ guards: Guard[] }>('guards', {}, options)).guards
+  }
+
+  async stats (options: AskOptions = {}): Promise<Stats> {
+    return await this.plain<Stats>('stats', {}, options)
+  }
+
+  async prefixes (options: AskOptions = {}): Promise<PrefixInfo[]> {
+    return (await this.plain<{ prefixes: PrefixInfo[] }>('prefix.list', {}, options)).prefixes
+  }
+
+  /** A prefix kept by name, made by this client or an earlier one. Host functions are this client's. */
+  namedPrefix (name: string, language: string, functions: Record<string, unknown> = {}): Prefix {
+    return new Prefix(this, name, name, language, prepareHost(declarationsOf(functions), {}).handlers)
+  }
+
+  async disposePrefix (prefix: string | number, options: AskOptions = {}): Promise<void> {
+    await this.plain('prefix.dispose', { prefix }, options)
+  }
+
+  /** Writes changes to the host's directories, as one transaction; with `dryRun` says what would be done. */
+  async sync (request: SyncRequest & { dryRun: true }, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncPlan>
+  async sync (request: SyncRequest, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncOutcome>
+  async sync (request: SyncRequest, options: AskOptions & Pick<RunOptions, 'events'> = {}): Promise<SyncOutcome | SyncPlan> {
+    const id = this.connection.nextId()
+    const { events } = options
+    this.listeners.set(id, { handlers: new Map(), call: noCall, options: events === undefined ? {} : { events } })
+    const message = { ...request, ...events === undefined ? {} : { events: namesOf(events) } }
+    try {
+      const { body, incoming } = await this.revocable(id, 'sync', (attachments) => encodeMembers(message, attachments), options)
+      return incoming.decode(body) as SyncOutcome | SyncPlan
+    } finally {
+      this.listeners.delete(id)
+    }
+  }
+
+  async dropChangeset (changeset: string, options: AskOptions = {}): Promise<void> {
+    await this.plain('changeset.drop', { changeset }, options)
+  }
+
+  private async plain<T> (method: string, params: object, options: AskOptions): Promise<T> {
+    const { body, incoming } = await this.ask(method, (attachments) => encodeMembers(params, attachments), options)
+    return incoming.decode(body) as T
+  }
+
+  private async ask (
+    method: string, make: (attachments: Attachments) => Json, { signal, timeoutMs = ASK_TIMEOUT_MS }: Waiting = {}
+  ): Promise<Received> {
+    return await this.connection.request(this.connection.nextId(), method, () => outgoingOf(make), { signal, timeoutMs })
+  }
+
+  // -- the end
+
+  /** Ends the connection, and with it every run and unnamed prefix of this client; a daemon of our own is waited for. */
+  async close (): Promise<void> {
+    this.connection.close('the client was closed')
+    await within(this.link.gone, CLOSE_WAIT_MS)
+  }
+
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.close()
+  }
+}
+
+const PREFIX_TIMEOUT_MS = 120_000
+
+const noCall: Listener['call'] = async () => { throw new InternalError('nothing runs here that could call the host') }
+
+function outgoingOf (make: (attachments: Attachments) => Json): Outgoing {
+  const attachments = new Attachments()
+  return { body: make(attachments), attachments }
+}
+
+function encodeMembers (params: object, attachments: Attachments): Json {
+  return Object.fromEntries(Object.entries(present(params) as object).map(([name, value]) => [name, encode(value, attachments)]))
+}
+
+const hostOf = ({ globals, imports }: Pick<RunRequest, 'globals' | 'imports'>): RunHooks =>
+  ({ globals: declarationsOf(globals ?? {}), imports: modulesOf(imports ?? {}) })
+
+const namesOf = (listeners: object): string[] =>
+  Object.entries(listeners).filter(([, listener]) => listener !== undefined).map(([name]) => name)
+
+/** The mount says which events somebody waits for. */
+function withEvents<T extends { mount?: unknown }> (request: T, { events = {}, onPermissionDenied }: RunOptions): T {
+  const names = namesOf({ ...events, permissionDenied: onPermissionDenied })
+  return request.mount === undefined || names.length === 0 ? request : { ...request, mount: { ...request.mount as object, events: names } }
+}
+
+async function greet (
+  connection: Connection, { token, signal, connectTimeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions
+): Promise<Cloche['server']> {
+  const params = { protocol: PROTOCOL, client: `cloche-node/${VERSION}`, ...token === undefined ? {} : { token } }
+  const hello = (): Outgoing => ({ body: params, attachments: new Attachments() })
+  const { body } = await connection.request(connection.nextId(), 'hello', hello, { signal, timeoutMs: connectTimeoutMs })
+  const server = body as Cloche['server']
+  if (server?.server !== 'cloche') throw new ProtocolError(`hello: this is no cloched (${JSON.stringify(body)})`)
+  if (server.protocol !== PROTOCOL) throw new ConnectionError(`the daemon speaks protocol ${server.protocol}, this client ${PROTOCOL}`)
+  return server
+}
+
+/** The daemon's questions, handed to the run they are about. */
+class Answers implements Peer {
+  constructor (private readonly listeners: Map<number, Listener>) {}
+
+  async asked (method: string, { body, incoming }: Received): Promise<Outgoing> {
+    const params = Object(body) as Record<string, unknown>
+    const listener = this.listeners.get(params.run as number)
+    if (listener === undefined) throw new StateError(`${method}: the run ${String(params.run)} is over`)
+    if (method === 'sync.before') return await beforeSync(listener, incoming.decode(params.change) as Change)
+    if (method !== 'bridge') throw new InvalidArgumentError(`there is no method "${method}"`)
+    try {
+      const args = incoming.decode(params.args ?? []) as unknown[]
+      const kwargs = incoming.decode(params.kwargs ?? {}) as Record<string, unknown>
+      return await listener.call(targetOf(params.target), args, kwargs)
+    } catch (thrown) {
+      throw thrownOf(thrown)
+    }
+  }
+
+  told (method: string, { body, incoming }: Received): void {
+    const params = Object(body) as Record<string, unknown>
+    const options = this.listeners.get(params.run as number)?.options
+    if (options === undefined) return
+    const decoded = (): Record<string, unknown> => {
+      const { run: _, ...rest } = incoming.decode(params) as Record<string, unknown>
+      return rest
+    }
+    switch (method) {
+      case 'output': return guarded(options.onOutput, () => [decoded()])
+      case 'permissionDenied': return guarded(options.onPermissionDenied, () => [decoded() as unknown as Denial])
+      case 'sync.after': return guarded(options.events?.afterSync, () => [decoded()])
+      case 'sync.error': return guarded(options.events?.syncError, () => {
+        const { change, error } = decoded()
+        return [change, error]
+      })
+    }
+  }
+}
+
+async function beforeSync ({ options }: Listener, change: Change): Promise<Outgoing> {
+  const answer = await options.events?.beforeSync?.(change) ?? { action: 'continue' as const }
+  return outgoingOf((attachments) => encodeMembers(answer, attachments))
+}
+
+/** A listener's exception is its own affair: it is raised where the process hears of it, and the connection goes on. */
+function guarded (listener: ((...args: never[]) => void) | undefined, args: () => unknown[]): void {
+  if (listener === undefined) return
+  const given = args()
+  queueMicrotask(() => { listener(...given as never[]) })
+}
+
+/** Set-up code that was run once; every run is forked from it and sees its state. */
+export class Prefix implements AsyncDisposable {
+  private isDisposed = false
+
+  /** @internal */
+  constructor (
+    readonly client: Cloche, readonly id: string, private readonly wireId: string | number, readonly language: string,
+    /** @internal */ readonly handlers: Handlers
+  ) {}
+
+  get alive (): boolean {
+    return !this.isDisposed && this.client.alive
+  }
+
+  async call<T = unknown> (request: Omit<CallRequest, 'language' | 'globals' | 'imports'>, options: RunOptions = {}): Promise<Result<T>> {
+    return await this.run<T>('call', request, options)
+  }
+
+  async evaluate<T = Record<string, unknown>> (
+    request: Omit<RunRequest, 'language' | 'globals' | 'imports'>, options: RunOptions = {}
+  ): Promise<Result<T>> {
+    return await this.run<T>('evaluate', request, options)
+  }
+
+  /** @internal */
+  async run<T> (method: 'call' | 'evaluate', request: object, options: RunOptions, hooks: RunHooks = {}): Promise<Result<T>> {
+    if (this.isDisposed) throw new StateError(`the prefix ${this.id} is disposed`)
+    const all = { globals: {}, imports: {}, handlers: this.handlers, ...hooks }
+    return await this.client.run<T>(method, { language: this.language, ...request }, options, all, { prefix: this.wireId })
+  }
+
+  /** Runs that were started go on. */
+  async dispose (): Promise<void> {
+    if (this.isDisposed) return
+    this.isDisposed = true
+    if (this.client.alive) {
+      await this.client.disposePrefix(this.wireId).catch((thrown: unknown) => { if (!(thrown instanceof ConnectionError)) throw thrown })
+    }
+  }
+
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.dispose()
+  }
+}

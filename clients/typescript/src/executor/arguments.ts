@@ -1,0 +1,33 @@
+// args in all forms their users know, as the daemon takes them.
+
+interface Indexed { index: number, value: unknown }
+
+const isIndexed = (item: unknown): item is Indexed => {
+  if (item === null || typeof item !== 'object') return false
+  const { index } = item as Indexed
+  return Object.keys(item).sort().join() === 'index,value' && Number.isSafeInteger(index) && index >= 0
+}
+
+interface Arguments {
+  args?: unknown[]
+  kwargs?: Record<string, unknown>
+}
+
+export function argumentsOf (
+  args: readonly unknown[] | Record<string, unknown> | undefined, kwargs: Record<string, unknown> | undefined
+): Arguments {
+  const own = kwargs === undefined ? {} : { kwargs }
+  if (args === undefined) return own
+  if (Array.isArray(args)) {
+    return { args: args.some(isIndexed) ? args.map((item, index) => isIndexed(item) ? item : { index, value: item }) : args, ...own }
+  }
+  return byName(args as Record<string, unknown>, kwargs)
+}
+
+// Keywords, of which some say their position.
+function byName (args: Record<string, unknown>, kwargs: Record<string, unknown> = {}): Arguments {
+  const places = Object.values(args).filter(isIndexed)
+  const named = Object.entries(args).filter(([, value]) => !isIndexed(value))
+  for (const [name] of named) if (Object.hasOwn(kwargs, name)) throw new TypeError(`the argument ${name} stands in args and in kwargs`)
+  return { ...places.length > 0 ? { args: places } : {}, kwargs: { ...Object.fromEntries(named), ...kwargs } }
+}

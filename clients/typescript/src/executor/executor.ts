@@ -1,0 +1,223 @@
+import path from 'node:path'
+import { InvalidArgumentError } from '../generated/errors.js'
+import { lease, type Lease } from '../internal/shared.js'
+import type { Limits } from '../generated/limits.js'
+import { exitCodes } from '../generated/statuses.js'
+import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents } from '../run.js'
+import { argumentsOf } from './arguments.js'
+import { Events, type EventContext } from './events.js'
+import { asError, changeOf, denialOf, foldersOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import type {
+  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
+  PermissionDeniedRecord, SyncErrorBehavior, SyncResult
+} from './types.js'
+
+const WORKDIR = '/workspace'
+/** Several processors may work on one run, so its processor time is more than the time it takes. */
+const PROCESSORS = 2
+
+function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
+  if (timeout === undefined) return limits ?? {}
+  if (typeof timeout !== 'number' || !(timeout >= 0) || timeout === Infinity) {
+    throw new InvalidArgumentError(`timeout is ${String(timeout)}; seconds are expected, 0 for none`)
+  }
+  const wallMs = Math.ceil(timeout * 1000)
+  return { wallMs, cpuMs: wallMs * PROCESSORS, ...limits }
+}
+
+/** Where the host's folders lie is this process's to say: the daemon has another current directory. */
+function mountOf (mount: MountConfig): MountOptions {
+  if (mount.dirs === null || typeof mount.dirs !== 'object') {
+    throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
+  }
+  return { ...mount, dirs: Object.fromEntries(Object.entries(mount.dirs).map(([virtual, real]) => [virtual, path.resolve(real)])) } as MountOptions
+}
+
+const errorOf = ({ message, type, stack }: RunFailure): ExecutionError => ({ message, type, ...stack === undefined ? {} : { stack } })
+
+function resultOf<T> (result: Result<T>, hasFiles: boolean): ExecutionResult<T> {
+  const { status, success, error, stdout, stderr, exitCode, files, meta, sync } = result
+  const { duration, signatureSource = 'convention', usage, limitsHit, warnings } = meta
+  return {
+    status,
+    success,
+    ...success ? { result: result.result as T } : {},
+    ...error === undefined ? {} : { error: errorOf(error) },
+    stdout,
+    stderr,
+    exitCode,
+    ...hasFiles ? { files: summaryOf(files) } : {},
+    ...sync === undefined ? {} : { sync: syncResultOf(sync) },
+    meta: { duration, signatureSource, usage, limitsHit, warnings }
+  }
+}
+
+const neverBegan = (): ExecutionResult<never> => ({
+  status: 'terminated',
+  success: false,
+  error: { message: 'cancelled by the caller before it began', type: 'Cancelled' },
+  stdout: '',
+  stderr: '',
+  exitCode: exitCodes.terminated
+})
+
+export interface ExecutorEvents {
+  beforeSync: (
+    this: EventContext & { result: BeforeSyncEventResult | undefined }, change: FileChange
+  ) => BeforeSyncEventResult | void | Promise<BeforeSyncEventResult | void>
+  afterSync: (this: EventContext, data: AfterSyncEventData) => void
+  syncError: (this: EventContext, change: FileChange, error: Error) => void
+  permissionDenied: (this: EventContext, record: PermissionDeniedRecord) => void
+}
+
+export interface SandboxExecutor {
+  on<E extends keyof ExecutorEvents> (eventName: E, listener: ExecutorEvents[E]): this
+  once<E extends keyof ExecutorEvents> (eventName: E, listener: ExecutorEvents[E]): this
+  off<E extends keyof ExecutorEvents> (eventName: E, listener: ExecutorEvents[E]): this
+}
+
+/** Calls functions in many languages, each call in a box of its own. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
+export class SandboxExecutor extends Events implements AsyncDisposable {
+  private leasing: Promise<Lease> | undefined
+
+  constructor (private readonly options: ExecutorOptions = {}) {
+    super()
+  }
+
+  async execute<T = unknown> (request: FunctionCallRequest): Promise<ExecutionResult<T>> {
+    const { signal } = request
+    if (signal?.aborted) return neverBegan()
+    const call = this.callOf(request)
+    const { client } = await this.lease()
+    try {
+      const result = await client.call<T>(call, this.runOptions(signal))
+      // The contents are in the result; what the daemon holds of them would stay as long as the connection.
+      if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
+      return resultOf(result, call.resultOptions?.includeChanges !== false)
+    } catch (thrown) {
+      if (signal?.aborted && thrown === signal.reason) return neverBegan()
+      throw thrown
+    }
+  }
+
+  /** Writes changes of a run to the host, those that the mount permits. */
+  async syncFiles (
+    changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
+  ): Promise<SyncResult> {
+    const { client } = await this.lease()
+    const { onError, signal } = options
+    const folders = foldersOf(changes)
+    const unasked = new Set(folders.map(({ path }) => String(path)))
+    const request = {
+      changes: [...folders, ...changes.map(wireChange)],
+      mount: mountOf(mount),
+      ...onError === undefined ? {} : { onError }
+    }
+    const given = new Map(changes.map((change) => [change.path, change]))
+    return syncResultOf(await client.sync(request, { events: this.events(given, unasked), ...signal === undefined ? {} : { signal } }), unasked)
+  }
+
+  /** Lets go of the daemon. An executor that is not disposed does so with the process. */
+  async dispose (): Promise<void> {
+    const { leasing } = this
+    this.leasing = undefined
+    ;(await leasing)?.release()
+  }
+
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.dispose()
+  }
+
+  private async lease (): Promise<Lease> {
+    const { defaultWorkdir: _, syncEventConfig: __, ...client } = this.options
+    this.leasing ??= lease(client)
+    const leasing = this.leasing
+    try {
+      const held = await leasing
+      if (held.client.alive || this.options.client !== undefined) return held
+      held.release()
+    } catch (thrown) {
+      if (this.leasing === leasing) this.leasing = undefined
+      throw thrown
+    }
+    // The daemon died since: what runs next has a new one.
+    if (this.leasing === leasing) this.leasing = undefined
+    return await this.lease()
+  }
+
+  private callOf (request: FunctionCallRequest): CallRequest {
+    const { language, code, functionName, args, kwargs, schema, options = {}, env, stdin, build, globals } = request
+    const workdir = options.workdir ?? request.workdir ?? this.options.defaultWorkdir ?? WORKDIR
+    const mount = options.mount ?? request.mount
+    const call: Record<string, unknown> = {
+      language,
+      code,
+      function: functionName,
+      ...argumentsOf(args as readonly unknown[], kwargs),
+      schema,
+      files: options.files ?? request.files,
+      resultOptions: options.reporting ?? request.resultOptions,
+      limits: limitsOf(request),
+      env,
+      stdin,
+      build,
+      globals,
+      mount: mount === undefined ? undefined : mountOf(mount)
+    }
+    // A template has its own folder and environment: what asks for others starts cold.
+    if (workdir !== WORKDIR) call.workdir = workdir
+    if (workdir !== WORKDIR || env !== undefined || stdin !== undefined) call.warm = false
+    return call as unknown as CallRequest
+  }
+
+  private runOptions (signal: AbortSignal | undefined): RunOptions {
+    const onPermissionDenied = (denial: Denial): void => { this.emit('permissionDenied', denialOf(denial)) }
+    return {
+      ...signal === undefined ? {} : { signal },
+      events: this.events(),
+      ...this.listenerCount('permissionDenied') === 0 ? {} : { onPermissionDenied }
+    }
+  }
+
+  // Only what somebody listens to is asked for: each answer costs a round trip. given: changes as the caller has them, contents and all.
+  // unasked: what goes with them without a word.
+  private events (given = new Map<string, FileChange>(), unasked = new Set<string>()): SyncEvents {
+    const seen = new Map(given)
+    const known = (change: Change): FileChange => {
+      const path = String(change.path)
+      const found = seen.get(path) ?? changeOf(change)
+      seen.set(path, found)
+      return found
+    }
+    const isHeard = (name: keyof ExecutorEvents): boolean => this.listenerCount(name) > 0
+    const beforeSync = async (change: Change): Promise<BeforeSyncAnswer> => {
+      const own = known(change)
+      return unasked.has(own.path) || !isHeard('beforeSync') ? { action: 'continue' } : await this.beforeSync(own)
+    }
+    const afterSync = ({ path, success, error }: { path: string, success: boolean, error?: unknown }): void => {
+      if (unasked.has(path)) return
+      this.emit('afterSync', { ...seen.get(path), path, success, ...error === undefined || error === null ? {} : { error: asError(error) } })
+    }
+    return {
+      // What afterSync tells of a change is what came before it.
+      ...isHeard('beforeSync') || (isHeard('afterSync') && given.size === 0) ? { beforeSync } : {},
+      ...isHeard('afterSync') ? { afterSync } : {},
+      ...isHeard('syncError') ? { syncError: (change, error) => { this.emit('syncError', known(change), asError(error)) } } : {}
+    }
+  }
+
+  private async beforeSync (change: FileChange): Promise<BeforeSyncAnswer> {
+    const answer = await this.emitAsync('beforeSync', change) as Partial<BeforeSyncEventResult> | undefined
+    const { state = 'continue', reason } = answer ?? {}
+    if (!['continue', 'skip', 'abort'].includes(state)) {
+      throw new TypeError(`beforeSync answered ${JSON.stringify(state)}; continue, skip or abort is expected`)
+    }
+    const mayAbort = this.options.syncEventConfig?.allowAbort !== false
+    return { action: state === 'abort' && !mayAbort ? 'skip' : state, ...reason === undefined ? {} : { reason } }
+  }
+}
+
+export function createExecutor (options: ExecutorOptions = {}): SandboxExecutor {
+  return new SandboxExecutor(options)
+}

@@ -1,0 +1,243 @@
+// The public types of the executor façade. Names and shapes are those its users know.
+import type { FileSource, Usage } from '../run.js'
+import type { ClientOptions } from '../internal/shared.js'
+import type { Limits } from '../generated/limits.js'
+
+export type { Limits }
+
+// -- permissions
+
+export const ALL_PERMISSIONS = ['read', 'list', 'create', 'modify', 'delete'] as const
+export type Permission = (typeof ALL_PERMISSIONS)[number]
+export type PermissionSet = { [P in Permission]?: boolean }
+
+export interface PermissionRule {
+  pattern: string
+  allow?: Permission[] | '*'
+  deny?: Permission[] | '*'
+  /** Higher first; equal ones in the order given. The first that matches decides. */
+  priority?: number
+}
+
+export interface PermissionConfig {
+  default?: PermissionSet
+  rules?: PermissionRule[]
+  /** Denied wholly, before all rules; without a slash: that name at any depth. */
+  exclude?: string[]
+}
+
+// -- mounts
+
+export type LoadingMode = 'eager' | 'lazy' | 'explicit'
+export type SyncMode = 'batch' | 'manual'
+export type SyncErrorBehavior = 'rollback' | 'continue' | 'abort'
+export type SymlinkBehavior = boolean | 'restricted'
+export type PermissionDeniedBehavior = 'throw' | 'ignore' | 'virtual'
+
+export interface LoadingConfig {
+  mode: LoadingMode
+  include?: string[]
+  maxFileSize?: number
+  maxTotalSize?: number
+}
+
+export interface SyncConfig {
+  mode: SyncMode
+  onError?: SyncErrorBehavior
+}
+
+export interface SecurityConfig {
+  followSymlinks?: SymlinkBehavior
+}
+
+export interface MountConfig {
+  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. */
+  dirs: Record<string, string>
+  permissions?: PermissionConfig
+  loading?: LoadingConfig
+  sync?: SyncConfig
+  security?: SecurityConfig
+  onPermissionDenied?: PermissionDeniedBehavior
+}
+
+// -- requests
+
+export type SupportedLanguage =
+  | 'python' | 'ruby' | 'php' | 'quickjs' | 'js' | 'javascript' | 'c' | 'clang' | 'cpp' | 'clangpp' | 'typescript' | 'bash'
+  // Whatever else the daemon has.
+  | (string & {})
+
+/** @deprecated JsonSchema says the same. */
+export interface ParamSchema {
+  name: string
+  type?: 'string' | 'number' | 'boolean' | 'object' | 'array' | 'any'
+  required?: boolean
+  default?: unknown
+  description?: string
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export interface JsonSchema extends Record<string, any> {
+  type?: string | string[]
+  description?: string
+  default?: unknown
+}
+
+export type InputSchema = JsonSchema[] | Record<string, JsonSchema & { index?: number }>
+
+export interface FunctionSchema {
+  params?: ParamSchema[]
+  input?: InputSchema
+  output?: JsonSchema
+  strict?: boolean
+  variadic?: boolean
+  acceptsKwargs?: boolean
+}
+
+export interface ReportingOptions {
+  includeChanges?: boolean
+  includeContents?: boolean
+  includeDenied?: boolean
+}
+export type ResultOptions = ReportingOptions
+
+/** How arguments travelled elsewhere; here always beside the code, never in it. */
+export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type ArgumentItem = any | { index: number, value: any }
+
+export interface InvokeOptions {
+  mount?: MountConfig
+  files?: Record<string, FileSource>
+  workdir?: string
+  reporting?: ReportingOptions
+}
+
+export interface FunctionCallRequest {
+  language: SupportedLanguage
+  code: string
+  /** When absent: the one public function of the code; without one the code is the function's body. */
+  functionName?: string
+  /** Positions, keywords, or `{index, value}` in either. */
+  args?: readonly ArgumentItem[] | Record<string, ArgumentItem>
+  kwargs?: Record<string, unknown>
+  schema?: FunctionSchema
+  /** In seconds; 0 for none. */
+  timeout?: number
+  mount?: MountConfig
+  /** Path to content; relative paths lie under workdir. */
+  files?: Record<string, FileSource>
+  workdir?: string
+  resultOptions?: ResultOptions
+  options?: InvokeOptions
+  argsMode?: ArgsMode
+  autoModeThreshold?: number
+
+  // What is new here.
+  signal?: AbortSignal
+  env?: Record<string, string>
+  stdin?: string | Uint8Array
+  limits?: Limits
+  /** Compiled languages: the standard, the compiler's flags, further source files. */
+  build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
+  /** Functions and constants of the host. */
+  globals?: Record<string, unknown>
+}
+
+// -- results
+
+export type ExecutionStatus = 'success' | 'error' | 'crash' | 'timeout' | 'terminated'
+
+export interface ExecutionError {
+  message: string
+  /** The language's own class name: ZeroDivisionError, TypeError, … */
+  type?: string
+  stack?: string
+}
+
+export interface FileChange {
+  type: 'create' | 'modify' | 'delete'
+  path: string
+  realPath?: string
+  content?: Uint8Array
+  oldContent?: Uint8Array
+  size: number
+  timestamp: Date
+  /** Set for what is no plain file. Folders come in events only: results list what is in them. */
+  kind?: 'directory' | 'symlink' | 'special'
+  /** The content is not here because it is too large. */
+  contentOmitted?: boolean
+}
+
+export interface PermissionDeniedRecord {
+  path: string
+  operation: string
+  rule?: PermissionRule
+  timestamp: Date
+}
+
+export interface FileChangeSummary {
+  created: FileChange[]
+  modified: FileChange[]
+  deleted: FileChange[]
+  denied: PermissionDeniedRecord[]
+  hasChanges (): boolean
+  all (): FileChange[]
+  byPath (path: string): FileChange | undefined
+}
+
+export interface ExecutionMeta {
+  /** In ms. */
+  duration: number
+  signatureSource: 'schema' | 'inferred' | 'convention'
+  usage: Usage
+  limitsHit: string[]
+  warnings: string[]
+}
+
+export interface ExecutionResult<T = unknown> {
+  status: ExecutionStatus
+  success: boolean
+  result?: T
+  error?: ExecutionError
+  stdout: string
+  stderr: string
+  exitCode: number
+  files?: FileChangeSummary
+  /** With a mount and batch sync: what was written to the host. */
+  sync?: SyncResult
+  meta?: ExecutionMeta
+}
+
+export interface SyncResult {
+  synced: string[]
+  failed: Array<{ path: string, error: Error }>
+  skipped: string[]
+}
+
+// -- events
+
+export const SyncStates = { CONTINUE: 'continue', SKIP: 'skip', ABORT: 'abort' } as const
+export type SyncState = (typeof SyncStates)[keyof typeof SyncStates]
+
+export interface BeforeSyncEventResult {
+  state: SyncState
+  reason?: string
+}
+
+export interface AfterSyncEventData extends FileChange {
+  success: boolean
+  error?: Error
+}
+
+export interface SyncEventConfig {
+  /** Whether beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
+  allowAbort?: boolean
+}
+
+export interface ExecutorOptions extends ClientOptions {
+  /** By default /workspace. */
+  defaultWorkdir?: string
+  syncEventConfig?: SyncEventConfig
+}

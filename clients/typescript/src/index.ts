@@ -1,0 +1,11 @@
+export {
+  type AskOptions, Cloche, type ConnectOptions, type Guard, type Language, Prefix, type PrefixInfo,
+  type PrefixRequest, type Stats, type SyncPlan, type SyncRequest, VERSION
+} from './client.js'
+export * from './generated/errors.js'
+export { limitTable, type LimitName, type Limits } from './generated/limits.js'
+export { exitCodes, type Status } from './generated/statuses.js'
+export * from './internal/error.js'
+export { constant, expression, type Declaration, type HostFunction, shim } from './internal/host.js'
+export { findDaemon, type DaemonOptions } from './internal/daemon.js'
+export type * from './run.js'

@@ -1,0 +1,218 @@
+// Values on their way out (spec/values.md): plain JSON with tagged forms, bytes beside it. Without references shared values are
+// copied and cycles refused; with them (the rich form) identity is kept, and errors and regular expressions are what they are.
+import { types } from 'node:util'
+import { classForm } from './classes.js'
+
+export const DEPTH_MAX = 200
+export const ATTACHMENTS_MAX = 65536
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+
+/** A value that cannot be sent, named by its path. */
+class UnsendableError extends TypeError {
+  override readonly name = 'TypeError'
+}
+
+/** More bytes than the encoder was allowed. */
+export class OversizeError extends RangeError {
+  override readonly name = 'RangeError'
+}
+
+export const isText = (text: string): boolean => !/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?:[^\uD800-\uDBFF]|^)[\uDC00-\uDFFF]/.test(text)
+export const step = (key: string): string => /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
+export const define = (object: object, key: string, value: unknown): void => {
+  // By definition, not assignment: `__proto__` is a key like any other.
+  Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
+}
+export const notFields = ['__proto__', 'name', 'message', 'stack']
+
+const refuse = (path: string, what: string): never => { throw new UnsendableError(`$${path}: ${what}`) }
+
+const typedTests: Array<[string, (value: unknown) => boolean]> = [
+  ['i8', types.isInt8Array], ['u8c', types.isUint8ClampedArray], ['i16', types.isInt16Array], ['u16', types.isUint16Array],
+  ['i32', types.isInt32Array], ['u32', types.isUint32Array], ['i64', types.isBigInt64Array], ['u64', types.isBigUint64Array],
+  ['f32', types.isFloat32Array], ['f64', types.isFloat64Array]
+]
+
+const refusedKinds: Array<[(value: unknown) => boolean, string]> = [
+  [types.isPromise, 'promise'], [types.isRegExp, 'regular expression'], [types.isWeakMap, 'weak map'], [types.isWeakSet, 'weak set'],
+  [types.isGeneratorObject, 'generator'], [types.isModuleNamespaceObject, 'module'], [types.isExternal, 'external'],
+  [types.isMapIterator, 'iterator'], [types.isSetIterator, 'iterator']
+]
+
+/** The byte arrays of one frame, in order; each value of the frame adds to the same list. */
+export class Attachments {
+  readonly parts: Uint8Array[] = []
+  size = 0
+
+  add (bytes: Uint8Array): { at: number, n: number } {
+    if (this.parts.length === ATTACHMENTS_MAX) throw new OversizeError(`more than ${ATTACHMENTS_MAX} byte arrays in one message`)
+    const at = this.size
+    this.parts.push(bytes)
+    this.size += bytes.length
+    return { at, n: bytes.length }
+  }
+}
+
+export interface EncodeOptions {
+  references?: boolean
+  /** The most bytes, roughly those on the wire. */
+  limit?: number
+  /** Errors with their stacks; by default these stay here: where the host's code lies is no affair of a guest's. */
+  stacks?: boolean
+}
+
+class Encoder {
+  readonly numbers: Map<object, number> | undefined
+  readonly open = new Set<object>()
+  readonly carriers = new Set<object>()
+  size = 0
+
+  readonly limit: number
+  readonly errorTexts: ReadonlyArray<'name' | 'message' | 'stack'>
+
+  constructor (readonly attachments: Attachments, { references = false, limit = Infinity, stacks = false }: EncodeOptions) {
+    this.numbers = references ? new Map() : undefined
+    this.limit = limit
+    this.errorTexts = stacks ? ['name', 'message', 'stack'] : ['name', 'message']
+  }
+
+  count (size: number): void {
+    this.size += size
+    if (this.size > this.limit) throw new OversizeError(`the value is larger than ${this.limit} bytes`)
+  }
+
+  attach (form: { [key: string]: Json }, bytes: Uint8Array): Json {
+    this.count(bytes.length)
+    // A copy: the caller may go on writing to it.
+    return Object.assign(form, this.attachments.add(Uint8Array.prototype.slice.call(bytes)))
+  }
+
+  text (path: string, value: string): string {
+    if (!isText(value)) refuse(path, 'string with a lone surrogate cannot be sent')
+    this.count(value.length)
+    return value
+  }
+
+  number (value: number): Json {
+    if (Number.isNaN(value)) return { $: 'number', v: 'NaN' }
+    if (value === Infinity || value === -Infinity) return { $: 'number', v: String(value) }
+    if (Object.is(value, -0)) return { $: 'number', v: '-0' }
+    // JSON writes these without an exponent, and an integer outside the safe range is a bigint on the wire.
+    if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21) return { $: 'bigint', v: String(BigInt(value)) }
+    return value
+  }
+
+  encode (value: unknown, path: string, depth: number): Json {
+    this.count(4)
+    switch (typeof value) {
+      case 'undefined': return { $: 'undefined' }
+      case 'boolean': return value
+      case 'string': return this.text(path, value)
+      case 'number': return this.number(value)
+      case 'bigint': return { $: 'bigint', v: String(value) }
+      case 'symbol': case 'function': return refuse(path, `${typeof value} cannot be sent`)
+    }
+    if (value === null) return null
+    return this.object(value as object, path, depth)
+  }
+
+  object (value: object, path: string, depth: number): Json {
+    if (types.isProxy(value)) refuse(path, 'proxy cannot be sent')
+    if (types.isUint8Array(value)) return this.attach({ $: 'bytes' }, value)
+    if (types.isAnyArrayBuffer(value)) {
+      return this.attach({ $: this.numbers && types.isArrayBuffer(value) ? 'buffer' : 'bytes' }, new Uint8Array(value))
+    }
+    if (ArrayBuffer.isView(value)) return this.view(value)
+    if (types.isDate(value)) return { $: 'date', v: this.date(path, value) }
+    if (types.isBoxedPrimitive(value)) return this.encode((value as { valueOf(): unknown }).valueOf(), path, depth)
+    if (this.numbers && types.isRegExp(value)) return { $: 'regexp', source: this.text(path, value.source), flags: value.flags }
+    return this.container(value, path, depth + 1)
+  }
+
+  view (value: ArrayBufferView): Json {
+    const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    const typed = typedTests.find(([, test]) => test(value))
+    return this.attach(typed === undefined ? { $: 'bytes' } : { $: 'array', t: typed[0] }, bytes)
+  }
+
+  date (path: string, value: Date): string | null {
+    if (Number.isNaN(value.getTime())) return null
+    const text = value.toISOString()
+    return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent')
+  }
+
+  container (value: object, path: string, depth: number): Json {
+    const number = this.numbers?.get(value)
+    if (number !== undefined) {
+      // Made of what it carries, it is not there yet when that is read.
+      if (this.carriers.has(value)) refuse(path, 'cycle through a class cannot be sent')
+      return { $: 'ref', n: number }
+    }
+    if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
+    if (this.numbers) {
+      this.numbers.set(value, this.numbers.size)
+      return this.inside(value, path, depth)
+    }
+    if (this.open.has(value)) refuse(path, 'cycle cannot be sent')
+    this.open.add(value)
+    const sent = this.inside(value, path, depth)
+    this.open.delete(value)
+    return sent
+  }
+
+  inside (value: object, path: string, depth: number): Json {
+    if (Array.isArray(value)) return this.array(value, path, depth)
+    if (types.isSet(value)) return { $: 'set', v: this.array([...value], path, depth) }
+    if (types.isMap(value)) {
+      return {
+        $: 'map',
+        v: [...value].map(([key, item], i) => [this.encode(key, `${path}<key ${i}>`, depth), this.encode(item, `${path}<${i}>`, depth)])
+      }
+    }
+    if (types.isNativeError(value)) return this.error(value, path, depth)
+    for (const [test, name] of refusedKinds) if (test(value)) refuse(path, `${name} cannot be sent`)
+    const carried = this.numbers && classForm(value, path)
+    if (carried === undefined) return this.members(value, path, depth)
+    this.carriers.add(value)
+    const sent = { $: 'class', t: carried.name, v: this.encode(carried.value, path, depth) }
+    this.carriers.delete(value)
+    return sent
+  }
+
+  error (value: Error, path: string, depth: number): Json {
+    if (!this.numbers) return this.members(Object.assign({ name: value.name, message: value.message }, value), path, depth)
+    const sent: { [key: string]: Json } = { name: 'Error', message: '' }
+    for (const name of this.errorTexts) {
+      const text = value[name]
+      if (typeof text === 'string') sent[name] = this.text(path + step(name), text)
+    }
+    const keys = Object.keys(value).filter((key) => !notFields.includes(key))
+    if (keys.length > 0) sent.fields = this.members(value, path, depth, keys)
+    return { $: 'error', v: sent }
+  }
+
+  array (value: unknown[], path: string, depth: number): Json[] {
+    const sent: Json[] = []
+    for (let i = 0; i < value.length; i++) sent.push(this.encode(value[i], `${path}[${i}]`, depth))
+    return sent
+  }
+
+  members (value: object, path: string, depth: number, keys = Object.keys(value)): Json {
+    const sent: { [key: string]: Json } = {}
+    // A key with NUL no JSON object of the engine can hold.
+    const isEscaped = keys.some((key) => key === '$' || key.includes('\0'))
+    const pairs: Json[] = []
+    for (const key of keys) {
+      this.text(path, key)
+      const item = this.encode((value as Record<string, unknown>)[key], path + step(key), depth)
+      if (isEscaped) pairs.push([key, item])
+      else define(sent, key, item)
+    }
+    return isEscaped ? { $: 'object', v: pairs } : sent
+  }
+}
+
+export function encode (value: unknown, attachments: Attachments, options: EncodeOptions = {}): Json {
+  return new Encoder(attachments, options).encode(value, '', 0)
+}

@@ -1,0 +1,70 @@
+// One daemon of our own serves all façades of a process that name no other. It ends a while after the last of them let go of it,
+// or with the process.
+import { Cloche, type ConnectOptions } from '../client.js'
+
+const LINGER_MS = 5000
+
+export interface Lease {
+  client: Cloche
+  release (): void
+}
+
+interface Shared {
+  connecting: Promise<Cloche>
+  users: number
+  timer: NodeJS.Timeout | undefined
+}
+
+const open = new Map<string, Shared>()
+
+async function start (key: string, options: ConnectOptions): Promise<Lease> {
+  const found = open.get(key)
+  const shared = found ?? { connecting: Cloche.connect(options), users: 0, timer: undefined }
+  if (found === undefined) open.set(key, shared)
+  shared.users++
+  clearTimeout(shared.timer)
+  let client: Cloche
+  try {
+    client = await shared.connecting
+  } catch (thrown) {
+    forget(key, shared)
+    throw thrown
+  }
+  if (!client.alive) {
+    forget(key, shared)
+    return await start(key, options)
+  }
+  return { client, release: once(() => { leave(key, shared, client) }) }
+}
+
+function forget (key: string, shared: Shared): void {
+  if (open.get(key) === shared) open.delete(key)
+}
+
+function leave (key: string, shared: Shared, client: Cloche): void {
+  if (--shared.users > 0) return
+  shared.timer = setTimeout(() => {
+    forget(key, shared)
+    void client.close()
+  }, LINGER_MS)
+  shared.timer.unref()
+}
+
+function once (action: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (!isDone) action()
+    isDone = true
+  }
+}
+
+export interface ClientOptions extends ConnectOptions {
+  /** A client to use; it is left open. */
+  client?: Cloche
+}
+
+/** The client of a façade: the one it was given, or one shared by all that ask for the same daemon. */
+export async function lease ({ client, signal: _, ...options }: ClientOptions): Promise<Lease> {
+  if (client !== undefined) return { client, release: () => {} }
+  return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '']), options)
+}

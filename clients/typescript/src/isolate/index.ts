@@ -1,0 +1,3 @@
+export { createSandbox } from './sandbox.js'
+export type * from './types.js'
+export * from '../safe-fetch/index.js'

@@ -1,0 +1,87 @@
+// From a run's result to the façade's.
+import type { Result } from '../run.js'
+import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports } from './types.js'
+import { type Armed, keepLines } from './limits.js'
+import { ownStack } from './program.js'
+
+interface Common {
+  stdout: string[]
+  stderr: string[]
+  durationMs: number
+  cpuTimeMs: number
+  bridgeCalls: BridgeCallEntry[]
+  memoryPeakBytes?: number
+}
+
+const nothing = (): Common => ({ stdout: [], stderr: [], durationMs: 0, cpuTimeMs: 0, bridgeCalls: [] })
+
+function common (result: Result, armed: Armed, bridgeCalls: BridgeCallEntry[]): Common {
+  const { console: lines = { stdout: [], stderr: [] }, meta } = result
+  return {
+    stdout: keepLines(lines.stdout, armed.maxStdoutBytes),
+    stderr: keepLines(lines.stderr, armed.maxStderrBytes),
+    durationMs: meta.duration,
+    cpuTimeMs: meta.usage.cpuMs,
+    bridgeCalls,
+    memoryPeakBytes: meta.usage.memoryPeakBytes
+  }
+}
+
+export function aborted (reason: unknown, so: Common = nothing()): RunAborted {
+  return { status: 'aborted', ok: false, error: { code: 'ERR_ABORTED', name: 'AbortError', message: 'run was aborted' }, reason, ...so }
+}
+
+export function failed (code: RunErrorCode, name: string, message: string, so: Common = nothing()): RunFailure {
+  return { status: 'failed', ok: false, error: { code, name, message }, ...so }
+}
+
+// In the façade's own terms: which of its limits it was, and what to do.
+const limitTexts: Partial<Record<RunErrorCode, (armed: Armed) => string>> = {
+  ERR_BRIDGE_CALL_LIMIT_EXCEEDED: ({ maxBridgeCalls }) =>
+    `more than ${maxBridgeCalls} calls of host functions (limits.maxBridgeCalls, by default 10; raise it, or set 0 for none)`,
+  ERR_BRIDGE_PAYLOAD_TOO_LARGE: ({ maxBridgeCallBytes }) =>
+    `a call of a host function with more than ${maxBridgeCallBytes} bytes (limits.maxBridgeCallBytes)`,
+  ERR_EXPORT_TOO_LARGE: ({ maxExportBytes }) => `the exports are larger than ${maxExportBytes} bytes (limits.maxExportBytes)`,
+  ERR_MEMORY_LIMIT: ({ memoryMb }) => `out of memory; the limit is ${memoryMb} MiB (memoryMb)`,
+  ERR_CPU_TIMEOUT: ({ cpuTimeMs }) => `stopped after ${cpuTimeMs} ms of processor time (limits.cpuTimeMs)`,
+  ERR_WALL_TIMEOUT: ({ wallTimeMs }) => `stopped after ${wallTimeMs} ms (limits.wallTimeMs)`
+}
+
+function errorOf (result: Result, armed: Armed): RunError {
+  const { code = 'ERR_INTERNAL', name = 'Error', message = `the run ended as ${result.status}`, stack, fields } = result.error ?? {}
+  const made: RunError = { code: code as RunErrorCode, name, message: limitTexts[code as RunErrorCode]?.(armed) ?? message }
+  // The stack of an error of the host's lies in the host, which is not shown.
+  if (stack !== undefined && code !== 'ERR_HOST_BRIDGE') made.stack = ownStack(stack)
+  if (fields !== undefined) made.fields = fields
+  return made
+}
+
+export interface Ended {
+  result: Result<Record<string, unknown>>
+  armed: Armed
+  bridgeCalls: BridgeCallEntry[]
+  reason: unknown
+}
+
+function unhappy ({ result, armed, bridgeCalls, reason }: Ended): RunFailure | RunAborted {
+  const so = common(result, armed, bridgeCalls)
+  return result.status === 'terminated' ? aborted(reason, so) : { status: 'failed', ok: false, error: errorOf(result, armed), ...so }
+}
+
+export function runResult (ended: Ended): RunResult {
+  const { result, armed, bridgeCalls } = ended
+  if (!result.success) return unhappy(ended)
+  const exports: SandboxExports = Object.assign({ default: undefined }, result.result)
+  return { status: 'completed', ok: true, exports, skippedExports: [], ...common(result, armed, bridgeCalls) }
+}
+
+export function callResult (ended: Ended, path: string): CallResult {
+  const { result, armed, bridgeCalls } = ended
+  if (!result.success) return unhappy(ended)
+  const so = common(result, armed, bridgeCalls)
+  const { default: value, missing } = result.result ?? {}
+  if (missing === true) {
+    return failed('ERR_CALL_TARGET_NOT_FOUND', 'TypeError', `the module exports no function ${JSON.stringify(path)}`, so)
+  }
+  return { status: 'completed', ok: true, value, ...so }
+}

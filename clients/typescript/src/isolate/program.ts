@@ -1,0 +1,41 @@
+// Modules around the user's own: they call one of its exports, or look at what it exports. The user's module is imported under its
+// file name, so that stacks and messages show that; arguments come by a call of the host, never as source text.
+
+export const CALL_MODULE = 'cloche:call'
+const OWN_FILE = 'cloche:run.mjs'
+
+/** Imports the module, so that its exports can be called later. */
+export const importing = (specifier: string): string => `import ${JSON.stringify(specifier)}\n`
+
+/** Exports the value of a call as default, or `missing` and why there is none. */
+export const calling = (specifier: string): string => `import * as all from ${JSON.stringify(specifier)}
+import { take } from ${JSON.stringify(CALL_MODULE)}
+const { path, args } = await take()
+let receiver, found = all, missing = false
+for (const name of path) {
+  if (found === null || found === undefined) { missing = true; break }
+  receiver = found
+  found = found[name]
+}
+if (typeof found !== 'function') missing = true
+export default missing ? undefined : await Reflect.apply(found, receiver, args)
+export { missing }
+`
+
+/** Exports what can be sent, and the names of what cannot. */
+export const reading = (specifier: string): string => `import * as all from ${JSON.stringify(specifier)}
+const exports = { __proto__: null }, skipped = []
+for (const name of Object.keys(all)) {
+  try {
+    structuredClone(all[name])
+    exports[name] = all[name]
+  } catch {
+    skipped.push(name)
+  }
+}
+export { exports, skipped }
+`
+
+export { OWN_FILE }
+const isOurs = (line: string): boolean => line.includes(OWN_FILE)
+export const ownStack = (stack: string): string => stack.split('\n').filter((line) => !isOurs(line)).join('\n')

@@ -1,0 +1,273 @@
+// The public types of the isolate façade. Names and shapes are those its users know; see README.md for what is richer here.
+import type { ClientOptions } from '../internal/shared.js'
+
+/** Caps of one run. Unset means the default, 0 means none. */
+export interface ResourceLimits {
+  /** Memory of the box in MiB; by default the sandbox's `memoryMb`, 128. */
+  memoryMb?: number
+  /** Processor time in ms, without waiting for the host; by default 5,000. */
+  cpuTimeMs?: number
+  /** Time from start to result in ms; by default 30,000. */
+  wallTimeMs?: number
+  /** Calls of host functions, globals and imports together; by default 10. The next one never reaches the host and ends the run. */
+  maxBridgeCalls?: number
+  /** Bytes of one call's arguments; by default 16 MiB. */
+  maxBridgeCallBytes?: number
+  /** Bytes of one call's arguments, and of its answer; by default 16 MiB. */
+  maxBridgePayloadBytes?: number
+  /** Bytes of all exports together; by default 16 MiB. */
+  maxExportBytes?: number
+  /** Bytes of console.log, info and debug; a line over it is dropped whole. By default 1 MiB. */
+  maxStdoutBytes?: number
+  /** Likewise of console.warn and error. */
+  maxStderrBytes?: number
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type HostExportFunction = (...args: any[]) => unknown
+
+/** What crosses as what it is, both ways, with cycles and identity. */
+export type HostExportData =
+  | null | undefined | boolean | number | bigint | string | Date | RegExp | Error | URL
+  | Map<HostExportData, HostExportData> | Set<HostExportData> | ArrayBuffer | DataView
+  | Int8Array | Uint8Array | Uint8ClampedArray | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array | Float64Array
+  | BigInt64Array | BigUint64Array | Request | Response | Headers
+  | HostExportData[] | { [key: string]: HostExportData }
+
+export interface GlobalOptions {
+  /** Whether the name shows when globalThis is enumerated; by default true. */
+  enumerable?: boolean
+}
+
+/** A host function; in the sandbox it is always asynchronous. */
+export interface BridgeGlobal<H extends HostExportFunction = HostExportFunction> extends GlobalOptions {
+  kind: 'bridge'
+  handler: H
+}
+
+/** A host function whose result goes through `shim`, the source of a function, in the sandbox. */
+export interface BridgeWithShim<H extends HostExportFunction = HostExportFunction> extends GlobalOptions {
+  kind: 'bridge-with-shim'
+  handler: H
+  shim: string
+}
+
+/** A constant. */
+export interface DataGlobal extends GlobalOptions {
+  kind: 'data'
+  value: HostExportData
+}
+
+/** An expression, evaluated once in the sandbox. */
+export interface StringGlobal extends GlobalOptions {
+  kind: 'string'
+  expr: string
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type HostGlobalValue = HostExportFunction | string | BridgeWithShim<any> | BridgeGlobal<any> | DataGlobal | StringGlobal
+export type HostGlobals = Record<string, HostGlobalValue>
+
+export interface HostModuleObject { [name: string]: HostModuleValue }
+export type HostModuleValue = HostExportFunction | HostExportData | HostModuleObject
+/** The source of a module, or an object: its functions call the host, its data are constants. */
+export type ImportValue = string | HostModuleObject
+export type Imports<M extends Record<string, ImportValue> = Record<string, ImportValue>> = M
+
+export type RebindValue<V> = V extends BridgeWithShim<infer H> ? H : V extends BridgeGlobal<infer H> ? H : V extends HostExportFunction ? V : never
+
+/** An object type without members would take any. */
+type Closed<T> = [keyof T] extends [never] ? Record<string, never> : T
+
+/** Other handlers for one run: of functions that were declared, and nothing else. */
+export type RebindGlobals<G extends HostGlobals> = Closed<{
+  [K in keyof G as G[K] extends string | DataGlobal | StringGlobal ? never : K]?: RebindValue<G[K]>
+}>
+export type RebindHostModule<T> = T extends HostExportFunction ? T : T extends HostModuleObject
+  ? Closed<{
+    [K in keyof T as T[K] extends HostExportFunction | HostModuleObject ? K : never]?: T[K] extends HostExportFunction ? T[K] : RebindHostModule<T[K]>
+  }>
+  : never
+export type RebindImports<M extends Record<string, ImportValue>> = Record<string, ImportValue> extends M
+  ? Record<string, never>
+  : Closed<{ [K in keyof M as M[K] extends string ? never : K]?: M[K] extends HostModuleObject ? RebindHostModule<M[K]> : never }>
+
+interface AbortOptions {
+  /** The run ends as `aborted`, whatever it is doing. */
+  signal?: AbortSignal
+  /** The same: there is no run here that could outlast a soft abort. */
+  hardAbortSignal?: AbortSignal
+}
+
+export interface RunOptions extends AbortOptions {
+  /** An ECMAScript module. */
+  code: string
+  limits?: ResourceLimits
+  globals?: HostGlobals
+  imports?: Imports
+  /** Shown in stacks. */
+  filename?: string
+}
+
+/** An export to call, its path dotted; `this` is what its last step was read from. */
+export interface CallTarget {
+  export: string
+  args?: unknown[]
+}
+
+export interface RunCallOptions extends RunOptions { call: CallTarget }
+
+export interface PrecompileOptions<G extends HostGlobals = HostGlobals, M extends Imports = Imports> {
+  code: string
+  /** What runs may use, and the handlers of those that do not rebind them. */
+  globals?: G
+  imports?: M
+  /** Of the set-up; of these cpuTimeMs and wallTimeMs count, by default 10,000. */
+  limits?: ResourceLimits
+  filename?: string
+  signal?: AbortSignal
+}
+
+export interface PrefixRunOptions<G extends HostGlobals, M extends Imports> extends AbortOptions {
+  code: string
+  globals?: RebindGlobals<G>
+  imports?: RebindImports<M>
+  limits?: ResourceLimits
+  filename?: string
+}
+
+export interface PrefixCallOptions<G extends HostGlobals, M extends Imports> extends CallTarget, AbortOptions {
+  globals?: RebindGlobals<G>
+  imports?: RebindImports<M>
+  limits?: ResourceLimits
+}
+
+export interface ReadExportsOptions {
+  code: string
+  limits?: ResourceLimits
+  filename?: string
+}
+
+export type RunErrorCode =
+  | 'ERR_USER_CODE' | 'ERR_MEMORY_LIMIT' | 'ERR_CPU_TIMEOUT' | 'ERR_WALL_TIMEOUT' | 'ERR_ABORTED' | 'ERR_MODULE_NOT_FOUND' | 'ERR_COMPILE'
+  | 'ERR_FUNCTION_ARGUMENT_NOT_SUPPORTED' | 'ERR_EXPORT_NOT_SERIALIZABLE' | 'ERR_TYPE_NOT_SERIALIZABLE' | 'ERR_EXPORT_TOO_LARGE'
+  | 'ERR_EXPORT_UNRESOLVED_PROMISE' | 'ERR_CALL_TARGET_NOT_FOUND' | 'ERR_HOST_BRIDGE' | 'ERR_BRIDGE_PAYLOAD_TOO_LARGE'
+  | 'ERR_BRIDGE_CALL_LIMIT_EXCEEDED' | 'ERR_UNDECLARED_BINDING' | 'ERR_RESERVED_NAME'
+  | 'ERR_PREFIX_DID_NOT_SETTLE' | 'ERR_PREFIX_BRIDGE_CALL' | 'ERR_WARMUP_LIMIT' | 'ERR_PREFIX_DISPOSED' | 'ERR_INTERNAL'
+
+export interface RunError {
+  code: RunErrorCode
+  name: string
+  message: string
+  stack?: string
+  /** What else the error had of its own. */
+  fields?: Record<string, unknown>
+}
+
+export interface BridgeCallEntry {
+  name: string
+  /** After the start of the run. */
+  startMs: number
+  durationMs: number
+  argBytes: number
+  responseBytes: number
+  ok: boolean
+  /** Refused by a limit; such a call ends the run. */
+  blocked: boolean
+}
+
+export type SandboxExports = { default: unknown } & { [name: string]: unknown }
+
+interface Outcome {
+  /** One entry a call of console. */
+  stdout: string[]
+  stderr: string[]
+  durationMs: number
+  cpuTimeMs: number
+  /** The first 10,000. */
+  bridgeCalls: BridgeCallEntry[]
+  /** The most memory the box had, of all kinds. */
+  memoryPeakBytes?: number
+}
+
+export interface RunSuccess extends Outcome {
+  status: 'completed'
+  ok: true
+  exports: SandboxExports
+  /** Always empty: an export that cannot be sent fails the run by name. */
+  skippedExports: string[]
+}
+
+export interface CallSuccess extends Outcome {
+  status: 'completed'
+  ok: true
+  value: unknown
+}
+
+export interface RunFailure extends Outcome {
+  status: 'failed'
+  ok: false
+  error: RunError
+}
+
+export interface RunAborted extends Outcome {
+  status: 'aborted'
+  ok: false
+  error: RunError
+  /** What abort() was given. */
+  reason: unknown
+}
+
+export type RunResult = RunSuccess | RunFailure | RunAborted
+export type CallResult = CallSuccess | RunFailure | RunAborted
+
+export interface ReadExportsResult {
+  exports: SandboxExports
+  /** Those that cannot be sent. */
+  skippedExports: string[]
+}
+
+export interface SandboxStats {
+  activeRuns: number
+  queueDepth: number
+  prefixes: number
+  /** What the daemon says. */
+  daemon: Record<string, unknown>
+}
+
+export interface SandboxOptions extends ClientOptions {
+  /** Runs at once; more wait in their order. By default the daemon decides. */
+  maxIsolates?: number
+  /** The same. */
+  maxConcurrentRuns?: number
+  /** Runs that may wait; by default 10,000. */
+  maxQueuedRuns?: number
+  /** Of each run, in MiB; by default 128, 0 for none. */
+  memoryMb?: number
+  /** Without effect: the daemon bounds the memory of what it keeps warm itself. */
+  memoryBudgetMb?: number
+  /** Another cloched. */
+  binaryPath?: string
+}
+
+export interface Prefix<G extends HostGlobals = HostGlobals, M extends Imports = Imports> extends AsyncDisposable {
+  readonly id: string
+  readonly alive: boolean
+  run (options: PrefixRunOptions<G, M>): Promise<RunResult>
+  execute (options: PrefixRunOptions<G, M>): Promise<RunResult>
+  call (options: PrefixCallOptions<G, M>): Promise<CallResult>
+  dispose (): Promise<void>
+}
+
+export interface Sandbox extends AsyncDisposable {
+  readonly alive: boolean
+  run (options: RunCallOptions): Promise<CallResult>
+  run (options: RunOptions): Promise<RunResult>
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type
+  precompile<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type
+  prepare<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
+  readExports (options: ReadExportsOptions): Promise<ReadExportsResult>
+  stats (): Promise<SandboxStats>
+  dispose (): Promise<void>
+}

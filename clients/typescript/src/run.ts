@@ -1,0 +1,259 @@
+// A run as callers ask for it, and what it came to.
+import type { Limits } from './generated/limits.js'
+import type { Status } from './generated/statuses.js'
+import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
+import type { Received } from './internal/connection.js'
+import { MalformedValueError } from './internal/decode.js'
+import { type Attachments, encode, type Json } from './internal/encode.js'
+import { isPlainObject } from './internal/host.js'
+
+/** A file placed in the box: its content, or what it is. */
+export type FileSource =
+  string | Uint8Array | { content: string | Uint8Array, mode?: number } | { directory: true, mode?: number } | { symlink: string }
+
+export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
+
+export interface MountOptions {
+  /** Folders of the box, and the host's folders shown there. */
+  dirs: Record<string, string>
+  permissions?: {
+    default?: Partial<Record<Permission, boolean>>
+    rules?: Array<{ pattern: string, allow?: Permission[] | '*', deny?: Permission[] | '*', priority?: number }>
+    exclude?: string[]
+  }
+  loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort' }
+  security?: { followSymlinks?: boolean | 'restricted' }
+  onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
+}
+
+export interface Change {
+  type: 'created' | 'modified' | 'deleted'
+  path: string | Uint8Array
+  kind?: 'file' | 'directory' | 'symlink' | 'special'
+  realPath?: string
+  content?: string | Uint8Array
+  oldContent?: string | Uint8Array
+  /** The content is not here because it is too large. */
+  contentOmitted?: boolean
+  size: number
+  /** Milliseconds since 1970. */
+  timestamp: number
+}
+
+export interface Denial {
+  path: string
+  operation: Permission
+  rule?: unknown
+  count?: number
+  timestamp: number
+}
+
+export interface Output {
+  stream: 'stdout' | 'stderr'
+  data: Uint8Array
+}
+
+export type BeforeSyncAnswer = { action: 'continue' | 'skip' | 'abort', reason?: string }
+
+export interface SyncEvents {
+  beforeSync?: (change: Change) => BeforeSyncAnswer | void | Promise<BeforeSyncAnswer | void>
+  afterSync?: (event: { path: string, success: boolean, error?: unknown }) => void
+  syncError?: (change: Change, error: unknown) => void
+}
+
+export interface RunOptions {
+  /** Given up: the run is cancelled, and its result has status `terminated`. */
+  signal?: AbortSignal
+  /** How long to wait for the answer, in ms; the run itself ends by its limits. */
+  timeoutMs?: number
+  /** Output as it comes. */
+  onOutput?: (output: Output) => void
+  onPermissionDenied?: (denial: Denial) => void
+  events?: SyncEvents
+}
+
+/** What came of writing changes to the host. */
+export interface SyncOutcome {
+  synced: string[]
+  failed: Array<{ path: string, error: unknown }>
+  skipped: Array<{ path: string, reason?: string }>
+  /** Where the host's file is not what the run found. */
+  conflicts: Array<{ path: string, [name: string]: unknown }>
+  kept: unknown[]
+}
+
+export interface ResultOptions { includeChanges?: boolean, includeContents?: boolean, includeDenied?: boolean }
+
+/** What all runs have. */
+export interface RunRequest {
+  language: string
+  code: string
+  filename?: string
+  build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
+  workdir?: string
+  env?: Record<string, string>
+  stdin?: string | Uint8Array
+  limits?: Limits
+  /** Forked from a warm interpreter instead of started cold; by default where the language can. */
+  warm?: boolean
+  /** Functions call the host; plain objects that hold functions are objects; all else are constants. */
+  globals?: Record<string, unknown>
+  imports?: Record<string, string | Record<string, unknown>>
+  files?: Record<string, FileSource>
+  mount?: MountOptions
+  resultOptions?: ResultOptions
+}
+
+export interface CallRequest extends RunRequest {
+  /** When absent: the one public function of the code; without one the code is the function's body. */
+  function?: string
+  args?: readonly unknown[] | Record<string, unknown>
+  kwargs?: Record<string, unknown>
+  schema?: Record<string, unknown>
+}
+
+export interface ScriptRequest extends RunRequest {
+  argv?: readonly string[]
+}
+
+export interface RunFailure {
+  type: string
+  message: string
+  stack?: string
+  /** Of evaluated modules. */
+  code?: string
+  name?: string
+  fields?: Record<string, unknown>
+}
+
+export interface Usage {
+  wallMs: number
+  cpuMs: number
+  memoryPeakBytes: number
+  pidsPeak: number
+  diskBytes: number
+  diskInodes: number
+  stdoutBytes: number
+  stderrBytes: number
+}
+
+export interface Result<T = unknown> {
+  status: Status
+  success: boolean
+  result?: T
+  error?: RunFailure
+  stdout: string
+  stderr: string
+  /** When the output is not UTF-8: what it really was. */
+  stdoutBytes?: Uint8Array
+  stderrBytes?: Uint8Array
+  exitCode: number
+  files: { created: Change[], modified: Change[], deleted: Change[], denied?: Denial[] }
+  /** Of evaluated modules: one entry a call of console. */
+  console?: { stdout: string[], stderr: string[] }
+  /** With batch sync: what was written. */
+  sync?: SyncOutcome
+  /** With a mount: holds the contents until it is dropped, or the client closed. */
+  changeset?: string
+  meta: {
+    duration: number
+    signatureSource?: 'schema' | 'inferred' | 'convention'
+    usage: Usage
+    limitsHit: string[]
+    limits: Record<string, number | null>
+    warnings: string[]
+  }
+}
+
+// -- out
+
+/** Members that are undefined are absent, at any depth of plain data. */
+export function present (value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(present)
+  if (!isPlainObject(value)) return value
+  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined).map(([key, item]) => [key, present(item)]))
+}
+
+const PLAIN = [
+  'language', 'code', 'filename', 'build', 'workdir', 'env', 'stdin', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
+] as const
+
+interface WireParts {
+  globals?: object | undefined
+  imports?: object | undefined
+  extra?: Record<string, unknown>
+}
+
+/** The params of a run: each member a value of its own. */
+export function encodeRun (request: object, parts: WireParts, attachments: Attachments): { [key: string]: Json } {
+  const { args, kwargs, schema, ...rest } = request as CallRequest & ScriptRequest
+  const sent: { [key: string]: Json } = {}
+  const put = (name: string, value: unknown, references: boolean): void => {
+    if (value === undefined) return
+    try {
+      sent[name] = encode(value, attachments, { references })
+    } catch (thrown) {
+      if (thrown instanceof TypeError || thrown instanceof RangeError) {
+        throw new InvalidArgumentError(`${name}: ${thrown.message}`, { cause: thrown })
+      }
+      throw thrown
+    }
+  }
+  for (const name of PLAIN) put(name, present(name === 'schema' ? schema : (rest as Record<string, unknown>)[name]), false)
+  // A schema, or arguments by name or index, look into what is given: identity cannot be kept there (spec/signatures.md).
+  const isPositional = Array.isArray(args) && schema === undefined
+  put('args', args, isPositional)
+  put('kwargs', kwargs, isPositional || args === undefined)
+  for (const name of ['globals', 'imports'] as const) {
+    if (parts[name] !== undefined && Object.keys(parts[name]).length > 0) put(name, parts[name], true)
+  }
+  for (const [name, value] of Object.entries(parts.extra ?? {})) put(name, value, false)
+  return sent
+}
+
+// -- in
+
+const isObject = (value: unknown): value is Record<string, unknown> => value !== null && typeof value === 'object' && !Array.isArray(value)
+
+function decodeFiles (files: unknown, decode: (value: unknown) => unknown): Result['files'] {
+  const found: Record<string, unknown[]> = { created: [], modified: [], deleted: [] }
+  if (!isObject(files)) return found as unknown as Result['files']
+  for (const [list, changes] of Object.entries(files)) {
+    if (!Array.isArray(changes)) throw new ProtocolError(`a result's files.${list} is no list`)
+    found[list] = changes.map((change) => decode(change))
+  }
+  return found as unknown as Result['files']
+}
+
+const withoutNulls = (value: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null))
+const fromBase64 = (text: unknown): Uint8Array => new Uint8Array(Buffer.from(String(text), 'base64'))
+
+export function decodeResult<T> (received: Received): Result<T> {
+  try {
+    return resultOf<T>(received)
+  } catch (thrown) {
+    if (thrown instanceof MalformedValueError) {
+      throw new ProtocolError(`the result of a run cannot be read: ${thrown.message}`, { cause: thrown })
+    }
+    throw thrown
+  }
+}
+
+function resultOf<T> ({ body, incoming }: Received): Result<T> {
+  if (!isObject(body) || typeof body.status !== 'string') throw new ProtocolError('the answer is no result of a run')
+  const { result, error, files, stdoutBase64, stderrBase64, meta, ...rest } = body
+  const decode = (value: unknown): unknown => incoming.decode(value)
+  const made: Record<string, unknown> = rest
+  if (rest.success === true) made.result = result === undefined ? undefined : decode(result)
+  if (isObject(error)) {
+    const { fields, ...texts } = error
+    made.error = isObject(fields) ? { ...withoutNulls(texts), fields: decode(fields) } : withoutNulls(texts)
+  }
+  made.files = decodeFiles(files, decode)
+  if (stdoutBase64 !== undefined) made.stdoutBytes = fromBase64(stdoutBase64)
+  if (stderrBase64 !== undefined) made.stderrBytes = fromBase64(stderrBase64)
+  made.meta = isObject(meta) && meta.signatureSource === null ? { ...meta, signatureSource: undefined } : meta
+  return made as unknown as Result<T>
+}

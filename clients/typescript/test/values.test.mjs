@@ -1,0 +1,139 @@
+// The vectors all languages share, and what the client adds: classes of the Web, stacks that stay here.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { readBody } from '../dist/internal/classes.js'
+import { Incoming } from '../dist/internal/decode.js'
+import { Attachments, encode } from '../dist/internal/encode.js'
+
+const vectors = (name) => JSON.parse(readFileSync(new URL(`../../../tests/vectors/${name}`, import.meta.url)))
+const TEXTED = ['bytes', 'buffer', 'array']
+
+function toFrame (value, bytes) {
+  if (Array.isArray(value)) return value.map((item) => toFrame(item, bytes))
+  if (value === null || typeof value !== 'object') return value
+  if (TEXTED.includes(value.$) && 'b64' in value) {
+    const { b64, ...rest } = value
+    const at = bytes.length
+    bytes.push(...Buffer.from(b64, 'base64'))
+    return { ...rest, at, n: bytes.length - at }
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toFrame(item, bytes)]))
+}
+function toText (value, bytes) {
+  if (Array.isArray(value)) return value.map((item) => toText(item, bytes))
+  if (value === null || typeof value !== 'object') return value
+  if (TEXTED.includes(value.$)) {
+    const { at, n, ...rest } = value
+    return { ...rest, b64: bytes.subarray(at, at + n).toString('base64') }
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toText(item, bytes)]))
+}
+function decode (value) {
+  const bytes = []
+  const framed = toFrame(value, bytes)
+  return new Incoming(Uint8Array.from(bytes)).decode(framed)
+}
+function sent (value, options) {
+  const attachments = new Attachments()
+  const encoded = JSON.parse(JSON.stringify(encode(value, attachments, options)))
+  return toText(encoded, Buffer.concat(attachments.parts))
+}
+const again = (value, options = { references: true }) => decode(sent(value, options))
+
+for (const vector of vectors('values.json')) {
+  const refused = vector.unsupported?.includes('javascript')
+  test(`${vector.name} ${refused ? 'is refused' : 'comes back'}`, () => {
+    if (refused) return assert.throws(() => sent(decode(vector.value)), TypeError)
+    assert.deepEqual(sent(decode(vector.value)), 'javascript' in vector ? vector.javascript : vector.value)
+  })
+}
+for (const vector of vectors('rich.json')) {
+  // A URL is one here (see below), where the bare vectors know of no class.
+  if (vector.name === 'class') continue
+  const refused = vector.unsupported?.includes('javascript')
+  test(`rich: ${vector.name} ${refused ? 'is refused' : 'comes back'}`, () => {
+    if (refused) return assert.throws(() => decode(vector.value), /^TypeError: \$/)
+    assert.deepEqual(sent(decode(vector.value), { references: true, stacks: true }), 'javascript' in vector ? vector.javascript : vector.value)
+  })
+}
+for (const file of ['invalid.json', 'invalid-rich.json']) {
+  for (const vector of vectors(file)) {
+    test(`${file}: ${vector.name} is refused`, () => assert.throws(() => new Incoming(new Uint8Array(0)).decode(vector.value), /^TypeError: \$/))
+  }
+}
+
+test('values of one frame may not share bytes', () => {
+  const incoming = new Incoming(Uint8Array.of(1, 2, 3))
+  assert.deepEqual([...incoming.decode({ $: 'bytes', at: 0, n: 2 })], [1, 2])
+  assert.throws(() => incoming.decode({ $: 'bytes', at: 1, n: 2 }), /share bytes/)
+})
+
+test('bytes are copied on the way out and in', () => {
+  const bytes = Uint8Array.of(1, 2)
+  const attachments = new Attachments()
+  encode([bytes], attachments)
+  bytes[0] = 9
+  assert.deepEqual([...attachments.parts[0]], [1, 2])
+})
+
+test('identity and cycles cross with references only', () => {
+  const shared = { a: 1 }
+  const value = { list: [shared, shared], map: new Map([[shared, new Set([shared])]]) }
+  value.self = value
+  const back = again(value)
+  assert.equal(back.self, back)
+  assert.equal(back.list[0], back.list[1])
+  assert.ok(back.map.get(back.list[0]).has(back.list[0]))
+  assert.throws(() => sent(value), /^TypeError: \$\.self: cycle cannot be sent/)
+})
+
+test('an error of the host is sent without its stack', () => {
+  const error = Object.assign(new RangeError('no'), { status: 4 })
+  assert.deepEqual(sent(error, { references: true }), { $: 'error', v: { name: 'RangeError', message: 'no', fields: { status: 4 } } })
+  const back = again(error)
+  assert.ok(back instanceof RangeError)
+  assert.equal(back.stack, 'RangeError: no')
+})
+
+test('no key is a setter', () => {
+  const back = again(JSON.parse('{"__proto__": {"polluted": 1}, "a": 1}'))
+  assert.deepEqual(Object.keys(back), ['__proto__', 'a'])
+  assert.equal(back.polluted, undefined)
+  assert.equal({}.polluted, undefined)
+})
+
+test('Headers, URL, Request and Response are real on both sides', async () => {
+  const request = new Request('https://example.org/x', { method: 'POST', body: 'hello', headers: { a: 'b' } })
+  const response = new Response(Uint8Array.of(1, 2), { status: 201, headers: { 'x-y': 'z' } })
+  await readBody(request)
+  await readBody(response)
+  const back = again({ url: new URL('https://example.org/?q'), headers: new Headers({ a: 'b' }), request, response })
+  assert.equal(back.url.href, 'https://example.org/?q')
+  assert.equal(back.headers.get('a'), 'b')
+  assert.deepEqual([back.request.method, back.request.headers.get('a'), await back.request.text()], ['POST', 'b', 'hello'])
+  assert.deepEqual([back.response.status, back.response.headers.get('x-y'), new Uint8Array(await back.response.arrayBuffer())], [201, 'z', Uint8Array.of(1, 2)])
+  assert.equal(await request.text(), 'hello')
+})
+
+const refusals = {
+  'a function': [[() => 1], /^\$\[0\]: function cannot be sent/],
+  'a symbol': [{ a: Symbol('x') }, /^\$\.a: symbol cannot be sent/],
+  'a promise': [[Promise.resolve(1)], /^\$\[0\]: promise cannot be sent/],
+  'a weak map': [{ 'a b': new WeakMap() }, /^\$\["a b"\]: weak map cannot be sent/],
+  'a lone surrogate': ['\ud800', /lone surrogate/],
+  'a proxy': [new Proxy({}, {}), /proxy cannot be sent/],
+  'a stream': [{ s: new ReadableStream() }, /^\$\.s: ReadableStream cannot be sent/],
+  'a date far away': [new Date(8.64e15), /outside the years/]
+}
+for (const [name, [value, message]] of Object.entries(refusals)) {
+  test(`${name} is refused by its path`, () => assert.throws(() => sent(value, { references: true }), { name: 'TypeError', message }))
+}
+
+test('depth and size are bounded', () => {
+  let deep = []
+  for (let i = 0; i < 199; i++) deep = [deep]
+  assert.ok(sent(deep))
+  assert.throws(() => sent([deep]), /nested deeper than 200/)
+  assert.throws(() => sent('x'.repeat(100), { limit: 50 }), RangeError)
+})
