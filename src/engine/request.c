@@ -27,6 +27,15 @@ static int load(const char *text, const char *what, json_t **ret, struct cloche_
         return r < 0 ? err_wrap(e, "%s", what) : 0;
 }
 
+static int load_container(const char *text, const char *what, int array_too, json_t **ret, struct cloche_err *e)
+{
+        int r = load(text, what, ret, e);
+
+        if (r == 0 && !json_is_object(*ret) && !(array_too && json_is_array(*ret)))
+                r = err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", what, array_too ? "array or object" : "object");
+        return r;
+}
+
 static int check_json(const char *text, const char *what, int array_too, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
@@ -35,9 +44,7 @@ static int check_json(const char *text, const char *what, int array_too, struct 
 
         if (!text)
                 return 0;
-        r = load(text, what, &value, e);
-        if (r == 0 && !json_is_object(value) && !(array_too && json_is_array(value)))
-                r = err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", what, array_too ? "array or object" : "object");
+        r = load_container(text, what, array_too, &value, e);
         if (r == 0) {
                 r = value_from_text(value, &bytes, &converted, e);
                 if (r < 0)
@@ -129,9 +136,10 @@ int request_check(const struct cloche_run_options *opt, const struct runtime *ru
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "build options are for calls and prefixes of compiled languages, not for %s",
                                runtime->is_compiled ? "this" : runtime->name);
         r = check_names(opt, e);
-        if (r == 0)
+        /* Those of a call are read once, when they are bound and written: they may be large. */
+        if (r == 0 && opt->kind != CLOCHE_CALL)
                 r = check_json(opt->args, "args", 1, e);
-        if (r == 0)
+        if (r == 0 && opt->kind != CLOCHE_CALL)
                 r = check_json(opt->kwargs, "kwargs", 0, e);
         if (r == 0)
                 r = check_json(opt->schema, "schema", 0, e);
@@ -254,10 +262,10 @@ int request_bind(const struct cloche_run_options *opt, struct arguments *ret, js
                  struct cloche_err *e)
 {
         json_t *args = NULL, *kwargs = NULL;
-        int r = opt->args ? load(opt->args, "args", &args, e) : 0;
+        int r = opt->args ? load_container(opt->args, "args", 1, &args, e) : 0;
 
         if (r == 0 && opt->kwargs)
-                r = load(opt->kwargs, "kwargs", &kwargs, e);
+                r = load_container(opt->kwargs, "kwargs", 0, &kwargs, e);
         if (r == 0 && opt->schema)
                 r = load(opt->schema, "schema", ret_schema, e);
         if (r == 0) {
