@@ -19,8 +19,8 @@ MUTED = {}
 REHEARSALS = 20
 modules = sys.modules
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, THREW = (
-    -32700, -32600, -32601, -32602, -32603, -32000)
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, THREW = (
+    -32700, -32600, -32601, -32602, -32000)
 LIBRARY = FOLDER + "/libcloche-guest.so"  # there when the process is to be a template
 CANNOT_FORK = -32001
 CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": list, "holes": list, "kwargs": dict,
@@ -40,6 +40,7 @@ class State:
     template = None
     frozen = False
     bridge = None
+    number = None  # of the request that is being answered
 
 
 def main():
@@ -136,6 +137,7 @@ def leave(status):
 
 def serve(channel):
     while True:
+        State.number = None
         frame = channel.read()
         unmute()
         if frame is None:
@@ -145,7 +147,7 @@ def serve(channel):
         except BaseException as late:
             # A handler of the user's that fired between the lines.
             settle_down()
-            answer = failure(None, INTERNAL, "the answer was interrupted by %s" % type(late).__name__)
+            answer = interrupted(State.number, late)
         settle_down()
         if not channel.mine():
             leave(0)
@@ -164,7 +166,7 @@ def respond(channel, frame):
         return failure(None, PARSE_ERROR, "not JSON: %s" % error)
     if type(request) is not dict or request.get("jsonrpc") != "2.0" or type(request.get("method", "")) is not str:
         return failure(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
-    number = request.get("id")
+    number = State.number = request.get("id")
     if "method" not in request or number is None:
         return None
     if type(number) not in (str, int):
@@ -324,6 +326,15 @@ def failure(number, code, message, data=None):
     if data is not None:
         error["data"] = data
     return (write_json({"jsonrpc": "2.0", "id": number, "error": clean(error)}),)
+
+
+def interrupted(number, error):
+    """Without a stack: what the user's code did last is not known here."""
+    try:
+        message = str(error)
+    except BaseException:
+        message = ""
+    return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
 
 
 def send_error(channel, number, code, message):

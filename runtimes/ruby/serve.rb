@@ -5,7 +5,7 @@ module ClocheAgent
   module Serve
     extend Own
 
-    PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32_700, -32_600, -32_601, -32_602, -32_603
+    PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32_700, -32_600, -32_601, -32_602
     THREW, CANNOT_FORK = -32_000, -32_001
     LIBRARY = "#{FOLDER}/libcloche-guest.so" # there when the process is to be a template
     CALL = {"code" => String, "filename" => String, "function" => [String, NilClass], "args" => Array, "holes" => Array,
@@ -57,6 +57,7 @@ module ClocheAgent
         request = read_request(frame[0])
         return request unless Hash === request
         number, method = request["id"], request["method"]
+        @number = number
         return nil if method.nil? || number.nil?
         is_id = String === number || Integer === number
         return failure(nil, INVALID_REQUEST, "the id is neither string nor integer") unless is_id
@@ -103,6 +104,7 @@ module ClocheAgent
 
       def serve
         until @frozen
+          @number = nil
           frame = @channel.read or return
           answer = respond_in_any_case(frame)
           raise Leave, 0 unless @channel.mine?
@@ -117,7 +119,17 @@ module ClocheAgent
       rescue Exception => late
         # A handler of the user's that fired between the lines.
         settle_down
-        failure(nil, INTERNAL, "the answer was interrupted by #{Agent.class_name(late)}")
+        interrupted(late)
+      end
+
+      # Without a stack: what the user's code did last is not known here.
+      def interrupted(error)
+        message = begin
+          String(error.message)
+        rescue Exception
+          ""
+        end
+        failure(@number, THREW, message, { "type" => Agent.class_name(error), "message" => message, "stack" => "" })
       end
 
       def read_request(text)
