@@ -326,9 +326,10 @@ static int do_usage(struct control *control, const json_t *params, json_t **ret,
         (void)params;
         (void)ret_fd;
         (void)e;
-        *ret = json_pack("{s:I, s:I, s:I, s:I, s:I}", "nodes", (json_int_t)mount->tree.node_count, "names",
+        *ret = json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count, "names",
                          (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count, "handles",
-                         (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used);
+                         (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used, "passthrough",
+                         "opened", (json_int_t)mount->passthrough.opened, "refused", (json_int_t)mount->passthrough.refused);
         return 0;
 }
 

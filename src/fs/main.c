@@ -1,10 +1,10 @@
 /* cloche-fs: serves one mount. Runs in: a process of its own, as the owner of the mounted directory, outside the box.
  *
- *     cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD
+ *     cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]
  *
  * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written. UPPER_FD is an empty directory of its
- * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). It ends
- * with the control socket or the connection. */
+ * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). KEEPER_FD, or
+ * "-": whom to ask that the kernel reads large files by itself (passthrough.h). It ends with the control socket or the connection. */
 #include "control.h"
 #include "filter.h"
 #include "overlay.h"
@@ -26,7 +26,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, FD_END };
+enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
 #define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside those the guest has open */
 #define KEEP_S 1.0                        /* a directory's descriptor */
 
@@ -45,18 +45,23 @@ static int read_descriptor(const char *text, int *ret)
         return *ret < 0 ? -1 : 0;
 }
 
-/* The four to fixed numbers, and all others closed but the standard ones. */
-static int arrange_descriptors(char **argv)
+/* To fixed numbers, and all others closed but the standard ones. The last may be missing. */
+static int arrange_descriptors(int count, char **argv)
 {
         int given[FD_END - FUSE_FD];
 
-        for (int i = 0; i < FD_END - FUSE_FD; i++)
+        if (count > 0 && strcmp(argv[count - 1], "-") == 0)
+                count--;
+        if (count != FD_END - FUSE_FD && count != KEEPER_FD - FUSE_FD)
+                return -1;
+        for (int i = 0; i < count; i++)
                 if (read_descriptor(argv[i], &given[i]) < 0)
                         return -1;
-        for (int i = 0; i < FD_END - FUSE_FD; i++)
+        for (int i = 0; i < count; i++)
                 if (dup3(given[i], FUSE_FD + i, O_CLOEXEC) < 0)
                         return -1;
-        return close_range(FD_END, ~0u, 0);
+        passthrough_init(&mount.passthrough, FUSE_FD, count > KEEPER_FD - FUSE_FD ? KEEPER_FD : -EBADF, LOWER_FD);
+        return close_range((unsigned)(FUSE_FD + count), ~0u, 0);
 }
 
 static int drop_privilege(void)
@@ -155,7 +160,7 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
-        *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", 0);
+        *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", mount.passthrough.keeper_fd >= 0);
         return 0;
 }
 
@@ -176,8 +181,8 @@ int main(int argc, char **argv)
 {
         struct control control;
 
-        if (argc != 5 || arrange_descriptors(argv + 1) < 0) {
-                fprintf(stderr, "usage: cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD\n");
+        if (arrange_descriptors(argc - 1, argv + 1) < 0) {
+                fprintf(stderr, "usage: cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]\n");
                 return 2;
         }
         if (drop_privilege() < 0) {

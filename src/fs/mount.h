@@ -7,6 +7,7 @@
 #include "loading.h"
 #include "lower.h"
 #include "node.h"
+#include "passthrough.h"
 #include "settings.h"
 #include "upper.h"
 
@@ -19,6 +20,7 @@ struct mount {
         struct upper upper;
         struct tree tree;
         struct ledger ledger;
+        struct passthrough passthrough;
         struct loading *loading;
         struct fuse_session *session;
         size_t open_handles, listing_bytes;

@@ -206,6 +206,11 @@ bool node_is_at_home(const struct node *node)
         return false;
 }
 
+bool node_is_replaced(const struct node *node, const struct stat *st)
+{
+        return node->backing && (node->backing->dev != st->st_dev || node->backing->ino != st->st_ino);
+}
+
 bool node_is_changed(const struct node *node)
 {
         return node->own || node->written || node->set || node->xattrs || !node->has_lower || node->name_count > 1 ||

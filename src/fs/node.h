@@ -45,6 +45,13 @@ struct xattr {
         char bytes[];
 };
 
+/* What the kernel reads by itself, past us (passthrough.h). While it does, no open of the node may be answered otherwise. */
+struct backing {
+        int32_t id;
+        unsigned opens;
+        uint64_t dev, ino;
+};
+
 struct node {
         unsigned magic;
         mode_t kind; /* of S_IFMT */
@@ -62,6 +69,7 @@ struct node {
         struct node *lower_parent;
         char *lower_name;
         struct stat st;              /* as last seen */
+        struct backing *backing;     /* NULL: none */
         struct lower_identity shown; /* what the kernel's cache holds pages of */
         struct lower_identity copied; /* when the guest first changed it: wrote, renamed or removed it */
 
@@ -133,6 +141,8 @@ uint64_t tree_new_ino(struct tree *tree);
 
 /* Does the node carry anything of the guest's? */
 bool node_is_changed(const struct node *node);
+/* Is st, of its place, another file than the one the kernel reads by itself? */
+bool node_is_replaced(const struct node *node, const struct stat *st);
 /* Is it where the host has it? */
 bool node_is_at_home(const struct node *node);
 bool name_is_home(const struct name *name, const struct node *node);

@@ -43,6 +43,8 @@ void handle_free(struct mount *mount, struct handle *handle)
         struct node *node = handle->node;
 
         fd_close(&handle->fd);
+        if (handle->passes)
+                passthrough_release(mount, node);
         node->making -= handle->made;
         node->handles--;
         mount->open_handles--;
@@ -160,9 +162,18 @@ static int open_contents(struct mount *mount, struct handle *handle)
         return handle->unopened ? 0 : handle_file(mount, handle);
 }
 
+static int pass(struct mount *mount, struct node *node, const struct fuse_file_info *fi, struct handle *handle)
+{
+        int r = passthrough_open(mount, node, fi->flags, handle->fd);
+
+        handle->passes = r > 0;
+        return r < 0 ? r : 0;
+}
+
 static int open_judged(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle *handle)
 {
         bool writes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC, reads = (fi->flags & O_ACCMODE) != O_WRONLY;
+        const struct stat before = node->st;
         int r = reads ? go_on(permit_node(mount, node, RULES_READ)) : 1;
 
         if (r > 0 && writes && !node->making) {
@@ -185,9 +196,15 @@ static int open_judged(struct mount *mount, struct node *node, struct fuse_file_
         /* What is thrown away must not stay in the kernel's cache. */
         fi->direct_io = handle->drop;
         r = reads ? open_contents(mount, handle) : 0;
-        if (r < 0)
+        if (r >= 0)
+                r = pass(mount, node, fi, handle);
+        if (r < 0) {
+                node->st = node->backing ? before : node->st; /* of the file that is read still */
                 return r;
+        }
         judge_cache(mount, node, fi);
+        if (handle->passes)
+                fi->keep_cache = 0; /* the mount's own cache is not used, and the kernel refuses both at once */
         if (reads)
                 store(mount, node, fi, handle->fd);
         return 0;
@@ -208,8 +225,10 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         if (r < 0) {
                 handle_free(mount, handle);
                 fuse_reply_err(req, -r);
-        } else if (fuse_reply_open(req, fi) == -ENOENT) {
-                handle_free(mount, handle);
+        } else {
+                mount->passthrough.answering = handle->passes ? node->backing->id : 0;
+                if (fuse_reply_open(req, fi) == -ENOENT)
+                        handle_free(mount, handle);
         }
 }
 

@@ -13,6 +13,7 @@ struct handle {
         uint64_t content; /* of which fd is; 0: the host's */
         bool unopened;    /* what the kernel has in its cache will do */
         bool drop;        /* what is written is thrown away */
+        bool passes;      /* the kernel reads by itself */
         bool denied;      /* modifying was refused and recorded when it was opened */
         bool made;        /* by the open that made the file: it may be filled, whatever the rules say of changing it */
 };

@@ -118,7 +118,8 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
                         return name->node ? 0 : -ENOENT;
         }
         r = look(mount, parent, text, known, &st);
-        if (name && name->node && (r < 0 || (st.st_mode & S_IFMT) != name->node->kind)) {
+        /* What replaced a file that the kernel reads is a node of its own: no two can be read at once in one. */
+        if (name && name->node && (r < 0 || (st.st_mode & S_IFMT) != name->node->kind || node_is_replaced(name->node, &st))) {
                 /* A directory the guest changed something in stays, whatever became of the host's. */
                 if (name->node->entry_count)
                         return 0;
@@ -146,7 +147,7 @@ int overlay_refresh(struct mount *mount, struct node *node)
                                : lower_stat(&mount->lower, "", &st);
         if (r < 0)
                 return r == -ENAMETOOLONG ? r : -ESTALE;
-        if ((st.st_mode & S_IFMT) != node->kind)
+        if ((st.st_mode & S_IFMT) != node->kind || node_is_replaced(node, &st))
                 return -ESTALE;
         node->st = st;
         return 0;

@@ -52,10 +52,14 @@ static bool init_answered, killpriv_v2; /* one session a process */
 
 static ssize_t write_to_kernel(int fd, struct iovec *iov, int count, void *userdata)
 {
-        (void)userdata;
+        struct mount *mount = userdata;
+
         if (!init_answered && killpriv_v2)
                 amend_init(iov, count);
+        if (!init_answered)
+                passthrough_amend_init(&mount->passthrough, iov, count);
         init_answered = true;
+        passthrough_amend_open(&mount->passthrough, iov, count);
         return writev(fd, iov, count);
 }
 
@@ -146,6 +150,7 @@ static void process(struct session *s, char *request, size_t size)
         struct fuse_buf buf = {.mem = request, .size = size};
 
         note_init(header);
+        passthrough_note_init(&s->mount->passthrough, request, size);
         /* libfuse 3.14 does not know it; the request is the same but for its name ("/") and O_TMPFILE among its flags. */
         if (header->opcode == FUSE_TMPFILE)
                 header->opcode = FUSE_CREATE;

@@ -127,9 +127,10 @@ static void keep_handed(struct box *row, int fd)
 {
         if (row->is_template && row->root_fd < 0)
                 row->root_fd = fd;
-        else if (!row->is_template && row->mount_count < KEEPER_MOUNTS_MAX)
+        else if (!row->is_template && row->mount_count < KEEPER_MOUNTS_MAX) {
+                row->passthroughs[row->mount_count].fd = -EBADF;
                 row->fuse_fds[row->mount_count++] = fd;
-        else
+        } else
                 fd_close(&fd);
 }
 
@@ -451,6 +452,7 @@ int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
         while (waitpid(row->init_pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         serve_reap(row);
+        serve_close_passthroughs(keeper, row);
         close_box(row);
         row->init_pid = 0;
         row->is_dying = 0;

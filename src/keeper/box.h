@@ -4,6 +4,7 @@
 
 #include "jail/cgroup.h"
 #include "jail/plan.h"
+#include "passthrough.h"
 #include "protocol.h"
 
 #include <sys/types.h>
@@ -28,6 +29,7 @@ struct box {
         uint32_t mount_count;
         int fuse_fds[KEEPER_MOUNTS_MAX];
         pid_t server_pids[KEEPER_MOUNTS_MAX]; /* 0: none */
+        struct passthrough passthroughs[KEEPER_MOUNTS_MAX];
 };
 
 struct keeper_state {
@@ -38,6 +40,7 @@ struct keeper_state {
         int own_pid_fd; /* our pid namespace */
         int is_root;   /* may give each box a host user of its own */
         int fs_program_fd, sync_program_fd; /* cloche-fs and cloche-sync, or -errno */
+        int passthrough_fd; /* epoll(7) of what the servers ask; -errno: an ordinary user's keeper has none */
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root {
                 int fd;
@@ -76,6 +79,9 @@ int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *sp
 /* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);
+/* What servers ask, at most once each; nothing is waited for. Call it when passthrough_fd polls readable. */
+void serve_passthroughs(struct keeper_state *keeper);
+void serve_close_passthroughs(struct keeper_state *keeper, struct box *box);
 /* Syncs that have ended; with is_end all are waited for. */
 void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 

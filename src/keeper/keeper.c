@@ -1,6 +1,7 @@
 /* cloche-keeper BOX-INIT [DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
- * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, reads
- * nothing a guest wrote, and when its engine goes away it kills every box and ends. Mounts are of these directories, or beneath. */
+ * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, takes a few numbers
+ * from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
+ * Mounts are of these directories, or beneath. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "box.h"
@@ -180,26 +181,29 @@ static int bury(struct keeper_state *keeper, uint32_t box)
 
 static int serve(struct keeper_state *keeper)
 {
-        static struct pollfd polled[KEEPER_BOXES_MAX + 1];
-        static uint32_t boxes[KEEPER_BOXES_MAX + 1];
+        static struct pollfd polled[KEEPER_BOXES_MAX + 2];
+        static uint32_t boxes[KEEPER_BOXES_MAX + 2];
         int greeted = 0, r = 0;
 
         while (r == 0) {
-                nfds_t count = 1;
+                nfds_t count = 2;
 
                 polled[0] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
-                for (uint32_t box = 0; count <= keeper->dying; box++)
+                polled[1] = (struct pollfd){.fd = keeper->passthrough_fd, .events = POLLIN};
+                for (uint32_t box = 0; count - 2 < keeper->dying; box++)
                         if (keeper->boxes[box].is_dying) {
                                 boxes[count] = box;
                                 polled[count++] = (struct pollfd){.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
                         }
                 if (poll(polled, count, -1) < 0 && errno != EINTR)
                         return 1;
-                for (nfds_t i = 1; r == 0 && i < count; i++)
+                for (nfds_t i = 2; r == 0 && i < count; i++)
                         if (polled[i].revents)
                                 r = bury(keeper, boxes[i]);
                 if (r == 0 && polled[0].revents)
                         r = receive_one(keeper, &greeted);
+                if (polled[1].revents)
+                        serve_passthroughs(keeper);
                 serve_reap_syncs(keeper, 0);
         }
         return r == -EPIPE ? 0 : 1;

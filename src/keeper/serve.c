@@ -1,5 +1,6 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
- * starts them as the directory's owner, without capabilities; it reads nothing they say.
+ * starts them as the directory's owner, without capabilities. Of what they say it reads only
+ * which file the kernel may read by itself (passthrough.c).
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +30,7 @@
 #define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
 #define FUSE_MINOR 229
 #define FIRST_FD 3 /* of the program's arguments */
+#define PASSTHROUGHS_A_TURN 16 /* then the engine has its own; who was not served is first in the next */
 
 /* -- what mounts need ----------------------------------------------------------------------------------------- */
 
@@ -103,6 +106,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
         keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
         keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
         keeper->fuse_dir_fd = open_fuse_directory(keeper);
+        keeper->passthrough_fd = keeper->is_root ? epoll_create1(EPOLL_CLOEXEC) : -EPERM;
         for (size_t i = 0; r == 0 && i < count; i++)
                 r = open_root(roots[i], &keeper->roots[keeper->root_count++], e);
         return r;
@@ -114,7 +118,7 @@ struct program {
         const struct keeper_state *keeper;
         const char *name;
         int program_fd;
-        int fds[4]; /* its arguments */
+        int fds[5]; /* its arguments */
         size_t fd_count;
         uid_t uid;
         gid_t gid;
@@ -216,8 +220,8 @@ static int prepare(struct program *p, int *error_fd, struct cloche_err *e)
 
 static _Noreturn void run(struct program *p, int error_fd)
 {
-        char numbers[4][4];
-        char *argv[6] = {(char *)p->name}, *const environment[] = {NULL};
+        char numbers[5][4];
+        char *argv[7] = {(char *)p->name}, *const environment[] = {NULL};
         struct cloche_err error = {0};
 
         for (size_t i = 0; i < p->fd_count; i++) {
@@ -260,10 +264,57 @@ static pid_t start(struct program *p, struct cloche_err *e)
         return -(int)theirs.code;
 }
 
+/* -- reading past a server ------------------------------------------------------------------------------------- */
+
+/* Without it the mount works as well, only slower: a failure is none. */
+static int offer_passthrough(const struct keeper_state *keeper, uint32_t box, uint32_t mount, struct passthrough *ret)
+{
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)box << 32 | mount};
+        int their_fd;
+
+        ret->fd = -EBADF;
+        if (keeper->passthrough_fd < 0 || passthrough_new(ret, &their_fd, NULL) < 0)
+                return -EBADF;
+        if (epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_ADD, ret->fd, &event) == 0)
+                return their_fd;
+        fd_close(&ret->fd);
+        fd_close(&their_fd);
+        return -EBADF;
+}
+
+/* Out of the list first: a child between fork and exec may have the socket open still. */
+static void close_passthrough(const struct keeper_state *keeper, struct passthrough *passthrough)
+{
+        if (passthrough->fd >= 0)
+                epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_DEL, passthrough->fd, NULL);
+        fd_close(&passthrough->fd);
+}
+
+void serve_close_passthroughs(struct keeper_state *keeper, struct box *box)
+{
+        for (uint32_t i = 0; i < box->mount_count; i++)
+                close_passthrough(keeper, &box->passthroughs[i]);
+}
+
+void serve_passthroughs(struct keeper_state *keeper)
+{
+        struct epoll_event events[PASSTHROUGHS_A_TURN];
+        int count = epoll_wait(keeper->passthrough_fd, events, PASSTHROUGHS_A_TURN, 0);
+
+        for (int i = 0; i < count; i++) {
+                struct passthrough *passthrough = &keeper->boxes[events[i].data.u64 >> 32].passthroughs[(uint32_t)events[i].data.u64];
+
+                if (passthrough_serve(passthrough) < 0)
+                        close_passthrough(keeper, passthrough);
+        }
+}
+
+/* -- the servers ------------------------------------------------------------------------------------------------ */
+
 int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e)
 {
         struct box *row = &keeper->boxes[box];
-        _cleanup_fd_ int dir_fd = -EBADF, memory_fd = -EBADF;
+        _cleanup_fd_ int dir_fd = -EBADF, memory_fd = -EBADF, passthrough_fd = -EBADF;
         struct stat st;
         pid_t pid;
         int r;
@@ -276,15 +327,18 @@ int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_s
         r = cgroup_open_memory(&keeper->cgroups, box, &memory_fd, e);
         if (r < 0)
                 return r;
+        passthrough_fd = offer_passthrough(keeper, box, spec->mount, &row->passthroughs[spec->mount]);
         pid = start(&(struct program){
                 .keeper = keeper, .name = "cloche-fs", .program_fd = keeper->fs_program_fd,
-                .fds = {row->fuse_fds[spec->mount], dir_fd, -EBADF, fds[0]}, .fd_count = 4,
+                .fds = {row->fuse_fds[spec->mount], dir_fd, -EBADF, fds[0], passthrough_fd}, .fd_count = passthrough_fd < 0 ? 4 : 5,
                 .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
                 .memory_fd = memory_fd, .needs_upper = 1,
                 .disk_bytes = row->limits.disk_bytes, .disk_inodes = row->limits.disk_inodes,
         }, e);
-        if (pid < 0)
+        if (pid < 0) {
+                close_passthrough(keeper, &row->passthroughs[spec->mount]);
                 return (int)pid;
+        }
         row->server_pids[spec->mount] = pid;
         /* With a copy of ours open the guest would wait for ever for a server that died. */
         fd_close(&row->fuse_fds[spec->mount]);

@@ -107,10 +107,11 @@ class Control:
 class Mounted:
     """with Mounted({path: contents}, permissions=…) as m: m.guest(lambda: open("a").read())
 
+    keeper: True gives the server somebody to ask for passthrough.
     tree: None makes a directory, bytes or str a file, ("link", target) a symbolic link, a callable is given the host's path.
     """
 
-    def __init__(self, tree=None, **settings):
+    def __init__(self, tree=None, keeper=False, **settings):
         leave_namespace()
         self.folder = tempfile.mkdtemp(prefix="cloche-fs-")
         os.chmod(self.folder, 0o755)
@@ -122,6 +123,7 @@ class Mounted:
         os.chown(self.upper, OWNER, OWNER)
         self.settings, self.server, self.pids = settings, None, []
         self.landlock = None
+        self.wants_keeper, self.keeper = keeper, None
 
     def make(self, tree):
         for path, what in tree.items():
@@ -161,10 +163,10 @@ class Mounted:
         mount("cloche-fs", self.at, "fuse", MS_NOSUID | MS_NODEV, options)
         lower, upper = os.open(self.lower, os.O_PATH | os.O_DIRECTORY), os.open(self.upper, os.O_RDONLY | os.O_DIRECTORY)
         ours, theirs = socket.socketpair()
-        fds = (fuse, lower, upper, theirs.fileno())
+        fds = (fuse, lower, upper, theirs.fileno(), *self.start_keeper())
         self.server = subprocess.Popen([os.path.join(BUILD, "cloche-fs"), *map(str, fds)], pass_fds=fds, user=OWNER, group=OWNER,
                                        extra_groups=[], stdin=subprocess.DEVNULL, cwd="/")
-        for fd in (fuse, lower, upper):
+        for fd in (fuse, lower, upper, *fds[4:]):
             os.close(fd)
         theirs.close()
         self.control = Control(ours)
@@ -172,10 +174,20 @@ class Mounted:
             self.guards = self.control.call("configure", **{"uid": OWNER, "gid": OWNER, **self.settings})
         return self
 
+    def start_keeper(self):
+        """The server's end of its socket, if there is to be one."""
+        if not self.wants_keeper:
+            return ()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            self.keeper = subprocess.Popen([os.path.join(BUILD, "tests", "passthrough-keeper"), str(ours.fileno())], pass_fds=[ours.fileno()])
+        return (theirs.detach(),)
+
     def stop(self):
-        if self.server:
-            self.server.kill()
-            self.server.wait()
+        for process in (self.server, self.keeper):
+            if process:
+                process.kill()
+                process.wait()
         for pid in self.pids:
             try:
                 os.kill(pid, signal.SIGKILL)
