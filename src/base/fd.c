@@ -1,6 +1,7 @@
 #include "fd.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -141,4 +142,31 @@ ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_
         if (fd_count)
                 *fd_count = count;
         return n;
+}
+
+static int copy_above(const char *text, int least, int *ret)
+{
+        char *end;
+        long value = strtol(text, &end, 10);
+
+        if (*end || end == text || value < 0 || value > 1 << 20)
+                return -1;
+        *ret = fcntl((int)value, F_DUPFD_CLOEXEC, least);
+        return *ret < 0 ? -1 : 0;
+}
+
+int fd_arrange(char *const *arguments, int count, int first)
+{
+        int given[16];
+
+        if (count > (int)(sizeof(given) / sizeof(given[0])))
+                return -1;
+        /* Copies out of the way first: one's number may be another's place. */
+        for (int i = 0; i < count; i++)
+                if (copy_above(arguments[i], first + count, &given[i]) < 0)
+                        return -1;
+        for (int i = 0; i < count; i++)
+                if (dup3(given[i], first + i, O_CLOEXEC) < 0)
+                        return -1;
+        return close_range((unsigned)(first + count), ~0u, 0);
 }

@@ -35,6 +35,10 @@ int fd_read_full(int fd, void *data, size_t size);
  * memfd_create(2), fcntl(2) F_ADD_SEALS. */
 int fd_from_bytes(const char *name, const void *data, size_t size);
 
+/* A program's descriptors, given as decimal arguments, to the numbers from first on, close-on-exec; what lies behind them is closed. 0, or -1 for
+ * a number that is none, or no open descriptor's. */
+int fd_arrange(char *const *arguments, int count, int first);
+
 #define FD_MESSAGE_MAX 24 /* descriptors in one message */
 
 /* One packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL. 0 or -errno. */

@@ -31,20 +31,6 @@ static void print_row(const json_t *of)
         putchar('\n');
 }
 
-static void print_rows(const json_t *rows, int json)
-{
-        char *text = json ? json_dumps(rows, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-        const json_t *of;
-        size_t i;
-
-        if (json)
-                printf("%s\n", text ? text : "[]");
-        free(text);
-        if (!json)
-                json_array_foreach(rows, i, of)
-                        print_row(of);
-}
-
 static int list(struct cli_request *request)
 {
         json_t *rows = json_array();
@@ -63,7 +49,7 @@ static int list(struct cli_request *request)
         }
         home_names_done(names, count);
         if (code == 0 || count)
-                print_rows(rows, request->json);
+                say_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }

@@ -88,20 +88,6 @@ static void print_row(const json_t *of)
                say_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
 }
 
-static void print_rows(const json_t *rows, int json)
-{
-        char *text = json ? json_dumps(rows, JSON_COMPACT) : NULL;
-        const json_t *of;
-        size_t i;
-
-        if (json)
-                printf("%s\n", text ? text : "[]");
-        free(text);
-        if (!json)
-                json_array_foreach(rows, i, of)
-                        print_row(of);
-}
-
 static int list(struct cli_request *request)
 {
         json_t *rows = json_array();
@@ -122,7 +108,7 @@ static int list(struct cli_request *request)
         }
         free(names);
         if (code == 0 || count)
-                print_rows(rows, request->json);
+                say_rows(rows, request->json, print_row);
         json_decref(rows);
         return code;
 }

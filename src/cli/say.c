@@ -144,3 +144,17 @@ const char *say_age(json_int_t seconds, char ret[SAY_AGE_BYTES])
         snprintf(ret, SAY_AGE_BYTES, "%lld %s", (long long)(seconds / units[i].seconds), units[i].name);
         return ret;
 }
+
+void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row))
+{
+        char *text = json ? json_dumps(rows, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+        const json_t *row;
+        size_t i;
+
+        if (json)
+                printf("%s\n", text ? text : "[]");
+        free(text);
+        if (!json)
+                json_array_foreach(rows, i, row)
+                        say_row(row);
+}

@@ -19,6 +19,9 @@ char *say_path_bytes(const json_t *path);
 #define SAY_AGE_BYTES 40
 const char *say_age(json_int_t seconds, char ret[SAY_AGE_BYTES]);
 
+/* A list as JSON text, or a line each. */
+void say_rows(const json_t *rows, int json, void (*say_row)(const json_t *row));
+
 /* On standard error at once, in pieces a pipe takes whole; a reader who takes nothing for so long misses the rest. 0, or -1 then. */
 int say_now(const char *text, size_t size, int patience_ms);
 

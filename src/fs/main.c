@@ -12,19 +12,17 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/caps.h"
 #include "jail/landlock.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
 #define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside those the guest has open */
@@ -34,44 +32,15 @@ static struct mount mount;
 
 /* -- arranging the process ------------------------------------------------------------------------------------ */
 
-static int read_descriptor(const char *text, int *ret)
-{
-        char *end;
-        long value = strtol(text, &end, 10);
-
-        if (*end || end == text || value < 0 || value > 1 << 20)
-                return -1;
-        *ret = fcntl((int)value, F_DUPFD_CLOEXEC, FD_END);
-        return *ret < 0 ? -1 : 0;
-}
-
 /* To fixed numbers, and all others closed but the standard ones. The last may be missing. */
 static int arrange_descriptors(int count, char **argv)
 {
-        int given[FD_END - FUSE_FD];
-
         if (count > 0 && strcmp(argv[count - 1], "-") == 0)
                 count--;
         if (count != FD_END - FUSE_FD && count != KEEPER_FD - FUSE_FD)
                 return -1;
-        for (int i = 0; i < count; i++)
-                if (read_descriptor(argv[i], &given[i]) < 0)
-                        return -1;
-        for (int i = 0; i < count; i++)
-                if (dup3(given[i], FUSE_FD + i, O_CLOEXEC) < 0)
-                        return -1;
         passthrough_init(&mount.passthrough, FUSE_FD, count > KEEPER_FD - FUSE_FD ? KEEPER_FD : -EBADF, LOWER_FD);
-        return close_range((unsigned)(FUSE_FD + count), ~0u, 0);
-}
-
-static int drop_privilege(void)
-{
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct none[2] = {0};
-
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return -1;
-        return (int)syscall(SYS_capset, &header, none);
+        return fd_arrange(argv, count, FUSE_FD);
 }
 
 static int raise_descriptors(size_t wanted)
@@ -185,7 +154,7 @@ int main(int argc, char **argv)
                 fprintf(stderr, "usage: cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]\n");
                 return 2;
         }
-        if (drop_privilege() < 0) {
+        if (caps_give_up() < 0) {
                 perror("cloche-fs: drop privilege");
                 return 1;
         }

@@ -100,6 +100,16 @@ int caps_keep_admin(int over_exec, struct cloche_err *e)
         return drop(bit(CAP_SYS_ADMIN), over_exec, e);
 }
 
+int caps_give_up(void)
+{
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return -1;
+        return (int)syscall(SYS_capset, &header, none);
+}
+
 int caps_become(uid_t uid, gid_t gid, struct cloche_err *e)
 {
         uid_t ruid, euid, suid;

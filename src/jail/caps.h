@@ -13,6 +13,9 @@ int caps_drop_all(struct cloche_err *e);
  * passes exec(2) (ambient), for the init of a template's box. */
 int caps_keep_admin(int over_exec, struct cloche_err *e);
 
+/* For a program that was started without rights to take: no capability is left, none comes back, nobody traces it. 0 or -1. */
+int caps_give_up(void);
+
 /* Become an ordinary user, or root without any right, for good: no supplementary groups, all sets and the bounding set empty,
  * no_new_privs, all read back. Wants root. */
 int caps_become(uid_t uid, gid_t gid, struct cloche_err *e);

@@ -11,17 +11,15 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/caps.h"
 #include "jail/landlock.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 enum { ROOT_FD = 3, CONTENTS_FD, CONTROL_FD, FD_END };
 
@@ -33,41 +31,6 @@ struct sync {
 };
 
 /* -- arranging the process ------------------------------------------------------------------------------------ */
-
-static int read_descriptor(const char *text, int *ret)
-{
-        char *end;
-        long value = strtol(text, &end, 10);
-
-        if (*end || end == text || value < 0 || value > 1 << 20)
-                return -1;
-        *ret = fcntl((int)value, F_DUPFD_CLOEXEC, FD_END);
-        return *ret < 0 ? -1 : 0;
-}
-
-/* The three to fixed numbers, and all others closed but the standard ones. */
-static int arrange_descriptors(char **argv)
-{
-        int given[FD_END - ROOT_FD];
-
-        for (int i = 0; i < FD_END - ROOT_FD; i++)
-                if (read_descriptor(argv[i], &given[i]) < 0)
-                        return -1;
-        for (int i = 0; i < FD_END - ROOT_FD; i++)
-                if (dup3(given[i], ROOT_FD + i, O_CLOEXEC) < 0)
-                        return -1;
-        return close_range(FD_END, ~0u, 0);
-}
-
-static int drop_privilege(void)
-{
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct none[2] = {0};
-
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return -1;
-        return (int)syscall(SYS_capset, &header, none);
-}
 
 static int restrict_files(const struct settings *settings, int *ret_abi, struct cloche_err *e)
 {
@@ -246,11 +209,11 @@ int main(int argc, char **argv)
 {
         static struct sync sync;
 
-        if (argc != 4 || arrange_descriptors(argv + 1) < 0) {
+        if (argc != 4 || fd_arrange(argv + 1, FD_END - ROOT_FD, ROOT_FD) < 0) {
                 fprintf(stderr, "usage: cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD\n");
                 return 2;
         }
-        if (drop_privilege() < 0) {
+        if (caps_give_up() < 0) {
                 perror("cloche-sync: drop privilege");
                 return 1;
         }
