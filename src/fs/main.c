@@ -39,8 +39,10 @@ static int arrange_descriptors(int count, char **argv)
                 count--;
         if (count != FD_END - FUSE_FD && count != KEEPER_FD - FUSE_FD)
                 return -1;
+        if (fd_arrange(argv, count, FUSE_FD) < 0)
+                return -1;
         passthrough_init(&mount.passthrough, FUSE_FD, count > KEEPER_FD - FUSE_FD ? KEEPER_FD : -EBADF, LOWER_FD);
-        return fd_arrange(argv, count, FUSE_FD);
+        return 0;
 }
 
 static int raise_descriptors(size_t wanted)
