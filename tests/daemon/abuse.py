@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http, WebSocket
 from rpc import Daemon, Failed, Frames, Gone, frame
 
-ROUNDS = 1000
+ROUNDS = 400
 
 
 def drain(sock, most=1 << 20):
