@@ -2,17 +2,14 @@
 #include "outcome.h"
 #include "store.h"
 
-#include "base/err.h"
+#include "base/privilege.h"
 
-#include <errno.h>
-#include <grp.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
@@ -46,16 +43,7 @@ static void catch_signals(void)
 /* The keeper keeps what root can do; this process needs none of it, and proves that it cannot take it back. */
 int session_drop_privilege(struct cloche_err *e)
 {
-        if (geteuid() != 0)
-                return 0;
-        if (setgroups(0, NULL) < 0 || setresgid(SESSION_ENGINE_UID, SESSION_ENGINE_UID, SESSION_ENGINE_UID) < 0 ||
-            setresuid(SESSION_ENGINE_UID, SESSION_ENGINE_UID, SESSION_ENGINE_UID) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the engine's user");
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        if (setuid(0) == 0 || setgid(0) == 0 || seteuid(0) == 0)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "privilege could be taken back after dropping it");
-        return 0;
+        return geteuid() == 0 ? privilege_become(SESSION_ENGINE_UID, e) : 0;
 }
 
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
