@@ -12,13 +12,6 @@
 
 /* -- placing -------------------------------------------------------------------------------------------------- */
 
-static int below(const char *path, const char *root)
-{
-        size_t size = strlen(root);
-
-        return strncmp(path, root, size) == 0 && (path[size] == '/' || path[size] == '\0');
-}
-
 static int is_normal(const char *path)
 {
         for (const char *at = path; *at;) {
@@ -48,7 +41,7 @@ int files_resolve(const char *path, const char *workdir, char *ret, size_t size,
 
         if (r < 0)
                 return r;
-        if (!below(ret, FILES_ROOT) && !below(ret, "/tmp") && !below(ret, "/home/cloche"))
+        if (!mount_is_below_writable(ret))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the path '%.100s' must be below /workspace, /tmp or /home/cloche, or relative", path);
         return 0;

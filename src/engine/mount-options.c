@@ -1,6 +1,7 @@
 #include "mount-options.h"
 
 #include "base/err.h"
+#include "base/path.h"
 #include "fs/settings.h"
 
 #include <errno.h>
@@ -79,21 +80,12 @@ static int check_members(const json_t *object, const char *where, const char *co
 
 /* -- places --------------------------------------------------------------------------------------------------- */
 
-static int is_at_or_below(const char *path, const char *other)
-{
-        size_t size = strlen(other);
-
-        if (size == 1)
-                return 1; /* the host's root */
-        return strncmp(path, other, size) == 0 && (path[size] == '/' || path[size] == '\0');
-}
-
 int mount_is_below_writable(const char *target)
 {
         static const char *const places[] = {"/workspace", "/tmp", "/home/cloche"};
 
         for (size_t i = 0; i < COUNT(places); i++)
-                if (is_at_or_below(target, places[i]))
+                if (path_is_at_or_below(target, places[i]))
                         return 1;
         return 0;
 }
@@ -104,7 +96,7 @@ static int find_root(const struct mount_roots *roots, struct mount_option *row, 
         const char *rest;
 
         for (size_t i = 0; i < roots->count; i++)
-                if (is_at_or_below(row->source, roots->paths[i]) && (best == 0 || strlen(roots->paths[i]) > strlen(roots->paths[best - 1])))
+                if (path_is_at_or_below(row->source, roots->paths[i]) && (best == 0 || strlen(roots->paths[i]) > strlen(roots->paths[best - 1])))
                         best = i + 1;
         if (best == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is not beneath a directory that may be mounted%s", row->source,

@@ -40,7 +40,7 @@ void mount_options_done(struct mount_options *options);
 const char *mount_on_error(const char *name);
 const char *mount_conflict(const char *name);
 
-/* All beneath it may be reached by boxes that are forked from templates. */
+/* It lies where a box may be written to, at or below /workspace, /tmp and /home/cloche: boxes of templates reach mounts there only. */
 int mount_is_below_writable(const char *target);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "mount.h"
 
 #include <dirent.h>
@@ -493,12 +494,9 @@ static int make_own_files(struct cloche_err *e)
 
 static int is_writable_place(const char *path)
 {
-        for (size_t i = 0; i < COUNT(writable); i++) {
-                size_t size = strlen(writable[i].place);
-
-                if (strncmp(path, writable[i].place, size) == 0 && (path[size] == '/' || path[size] == '\0'))
+        for (size_t i = 0; i < COUNT(writable); i++)
+                if (path_is_at_or_below(path, writable[i].place))
                         return 1;
-        }
         return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "request.h"
 
 #include "base/err.h"
+#include "base/path.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -68,19 +69,12 @@ static int is_plain(const char *path)
         return 1;
 }
 
-static int is_at_or_below(const char *path, const char *other)
-{
-        size_t size = strlen(other);
-
-        return strncmp(path, other, size) == 0 && (path[size] == '/' || path[size] == '\0');
-}
-
 static int is_writable_place(const char *path)
 {
         static const char *const places[] = {"/workspace", "/tmp", "/home/cloche"};
 
         for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-                if (is_at_or_below(path, places[i]))
+                if (path_is_at_or_below(path, places[i]))
                         return 1;
         return 0;
 }
@@ -98,7 +92,7 @@ static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struc
         if (spec->parent != KEEPER_NO_BOX && !is_writable_place(target))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche only", target);
         for (uint32_t other = 0; other < mount; other++)
-                if (is_at_or_below(target, spec->mounts[other]) || is_at_or_below(spec->mounts[other], target))
+                if (path_is_at_or_below(target, spec->mounts[other]) || path_is_at_or_below(spec->mounts[other], target))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mounts '%.80s' and '%.80s' lie within each other", target, spec->mounts[other]);
         return 0;
 }
