@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { InvalidArgumentError } from '../generated/errors.js'
-import { lease, type Lease } from '../internal/shared.js'
+import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
 import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents } from '../run.js'
@@ -79,17 +79,19 @@ export interface SandboxExecutor {
 /** Calls functions in many languages, each call in a box of its own. */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
 export class SandboxExecutor extends Events implements AsyncDisposable {
-  private leasing: Promise<Lease> | undefined
+  private readonly leasing: Leasing
 
   constructor (private readonly options: ExecutorOptions = {}) {
     super()
+    const { defaultWorkdir: _, syncEventConfig: __, ...client } = options
+    this.leasing = new Leasing(client)
   }
 
   async execute<T = unknown> (request: FunctionCallRequest): Promise<ExecutionResult<T>> {
     const { signal } = request
     if (signal?.aborted) return neverBegan()
     const call = this.callOf(request)
-    const { client } = await this.lease()
+    const { client } = await this.leasing.take()
     try {
       const result = await client.call<T>(call, this.runOptions(signal))
       // The contents are in the result; what the daemon holds of them would stay as long as the connection.
@@ -105,7 +107,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
   async syncFiles (
     changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
   ): Promise<SyncResult> {
-    const { client } = await this.lease()
+    const { client } = await this.leasing.take()
     const { onError, signal } = options
     const folders = foldersOf(changes)
     const unasked = new Set(folders.map(({ path }) => String(path)))
@@ -120,30 +122,11 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
 
   /** Lets go of the daemon. An executor that is not disposed does so with the process. */
   async dispose (): Promise<void> {
-    const { leasing } = this
-    this.leasing = undefined
-    ;(await leasing)?.release()
+    await this.leasing.release()
   }
 
   async [Symbol.asyncDispose] (): Promise<void> {
     await this.dispose()
-  }
-
-  private async lease (): Promise<Lease> {
-    const { defaultWorkdir: _, syncEventConfig: __, ...client } = this.options
-    this.leasing ??= lease(client)
-    const leasing = this.leasing
-    try {
-      const held = await leasing
-      if (held.client.alive || this.options.client !== undefined) return held
-      held.release()
-    } catch (thrown) {
-      if (this.leasing === leasing) this.leasing = undefined
-      throw thrown
-    }
-    // The daemon died since: what runs next has a new one.
-    if (this.leasing === leasing) this.leasing = undefined
-    return await this.lease()
   }
 
   private callOf (request: FunctionCallRequest): CallRequest {

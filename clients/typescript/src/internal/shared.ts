@@ -68,3 +68,36 @@ export async function lease ({ client, signal: _, ...options }: ClientOptions): 
   if (client !== undefined) return { client, release: () => {} }
   return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '']), options)
 }
+
+/** The lease of one façade: taken when it is first wanted, and anew when its daemon died since. */
+export class Leasing {
+  private leasing: Promise<Lease> | undefined
+
+  constructor (private readonly options: ClientOptions) {}
+
+  async take (): Promise<Lease> {
+    this.leasing ??= lease(this.options)
+    const leasing = this.leasing
+    try {
+      const held = await leasing
+      if (held.client.alive || this.options.client !== undefined) return held
+      held.release()
+    } catch (thrown) {
+      this.forget(leasing)
+      throw thrown
+    }
+    this.forget(leasing)
+    return await this.take()
+  }
+
+  /** What is being taken is waited for, whatever becomes of it. */
+  async release (): Promise<void> {
+    const { leasing } = this
+    this.leasing = undefined
+    ;(await leasing)?.release()
+  }
+
+  private forget (leasing: Promise<Lease>): void {
+    if (this.leasing === leasing) this.leasing = undefined
+  }
+}

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { InvalidArgumentError, StateError } from '../generated/errors.js'
-import { type ClientOptions, lease, type Lease } from '../internal/shared.js'
+import { type ClientOptions, Leasing } from '../internal/shared.js'
 import type { Result } from '../run.js'
 import { type Language, logsOf, MARKER, programOf } from './program.js'
 import { declareTools, type Tool, type ToolExecutor } from './tools.js'
@@ -56,9 +56,8 @@ export class SubprocessSandbox implements AsyncDisposable {
   private readonly memoryLimit: number
   private readonly minimalEnv: boolean
   private readonly language: Language
-  private readonly client: ClientOptions
   private readonly running = new Set<AbortController>()
-  private leasing: Promise<Lease> | undefined
+  private readonly leasing: Leasing
 
   constructor (config: SubprocessSandboxConfig = {}) {
     const { timeout = 30_000, memoryLimit = 128, minimalEnv = true, language = 'javascript', ...client } = config
@@ -66,7 +65,7 @@ export class SubprocessSandbox implements AsyncDisposable {
     this.memoryLimit = countOf('memoryLimit', memoryLimit)
     this.minimalEnv = minimalEnv
     this.language = languageOf(language)
-    this.client = client
+    this.leasing = new Leasing(client)
   }
 
   /** Failures of the code are in the answer's error; what is wrong with the tools is thrown. */
@@ -101,7 +100,7 @@ export class SubprocessSandbox implements AsyncDisposable {
       resultOptions: { includeChanges: false }
     }
     try {
-      const { client } = await this.lease()
+      const { client } = await this.leasing.take()
       const result = await client.run<unknown>('call', request, { signal }, { globals, imports: {} })
       return { ...this.outcome(result), logs: logsOf(result.stdout, result.stderr, mark), duration: performance.now() - started }
     } catch (thrown) {
@@ -140,28 +139,11 @@ export class SubprocessSandbox implements AsyncDisposable {
 
   async dispose (): Promise<void> {
     this.terminate()
-    const { leasing } = this
-    this.leasing = undefined
-    ;(await leasing)?.release()
+    await this.leasing.release()
   }
 
   async [Symbol.asyncDispose] (): Promise<void> {
     await this.dispose()
-  }
-
-  private async lease (): Promise<Lease> {
-    this.leasing ??= lease(this.client)
-    const leasing = this.leasing
-    try {
-      const held = await leasing
-      if (held.client.alive || this.client.client !== undefined) return held
-      held.release()
-    } catch (thrown) {
-      if (this.leasing === leasing) this.leasing = undefined
-      throw thrown
-    }
-    if (this.leasing === leasing) this.leasing = undefined
-    return await this.lease()
   }
 }
 
