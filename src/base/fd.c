@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -40,6 +41,26 @@ int fd_read_full(int fd, void *data, size_t size)
                 size -= (size_t)n;
         }
         return 0;
+}
+
+/* The signal is blocked for this thread, and taken away when it came of this call. */
+ssize_t fd_write_quietly(int fd, const void *data, size_t size)
+{
+        const struct timespec now = {0};
+        sigset_t pipe_signal, before, pending;
+        ssize_t n;
+
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        sigpending(&pending);
+        pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+        n = write(fd, data, size);
+        n = n < 0 ? -errno : n;
+        if (n == -EPIPE && !sigismember(&pending, SIGPIPE))
+                while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
+                        ;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return n;
 }
 
 int fd_from_bytes(const char *name, const void *data, size_t size)

@@ -31,6 +31,9 @@ static inline int fd_take(int *fd)
 int fd_write_full(int fd, const void *data, size_t size);
 int fd_read_full(int fd, void *data, size_t size);
 
+/* write(2) without SIGPIPE, which a library may neither ignore nor let through. Bytes written, or -errno. */
+ssize_t fd_write_quietly(int fd, const void *data, size_t size);
+
 /* A sealed memory file holding these bytes, position 0, close-on-exec; the descriptor or -errno.
  * memfd_create(2), fcntl(2) F_ADD_SEALS. */
 int fd_from_bytes(const char *name, const void *data, size_t size);

@@ -16,27 +16,6 @@
 #define READ_SIZE 65536
 #define DRAIN_MAX (16u << 20) /* of what an ended program left in a pipe; pipes hold far less */
 
-/* write(2) without SIGPIPE, which a library may neither ignore nor let through: blocked for this thread, and taken away
- * when it came of this call. */
-static ssize_t write_quietly(int fd, const void *data, size_t size)
-{
-        const struct timespec now = {0};
-        sigset_t pipe_signal, before, pending;
-        ssize_t n;
-
-        sigemptyset(&pipe_signal);
-        sigaddset(&pipe_signal, SIGPIPE);
-        sigpending(&pending);
-        pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-        n = write(fd, data, size);
-        n = n < 0 ? -errno : n;
-        if (n == -EPIPE && !sigismember(&pending, SIGPIPE))
-                while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
-                        ;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return n;
-}
-
 static int is_ready(int fd, short events, int timeout_ms)
 {
         struct pollfd polled = {.fd = fd, .events = events};
@@ -56,7 +35,7 @@ static int flush_pending(struct stream *s, int timeout_ms)
 
                 if (!is_ready(s->sink_fd, POLLOUT, timeout_ms))
                         return 0;
-                n = write_quietly(s->sink_fd, s->pending.data, size);
+                n = fd_write_quietly(s->sink_fd, s->pending.data, size);
                 if (n >= 0)
                         buf_consume(&s->pending, (size_t)n);
                 else if (n != -EINTR && n != -EAGAIN)
@@ -174,7 +153,7 @@ static void on_guest_writable(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         if (pending->size > 0)
-                n = write_quietly(run->input.guest_fd, pending->data, pending->size);
+                n = fd_write_quietly(run->input.guest_fd, pending->data, pending->size);
         if (n > 0)
                 buf_consume(pending, (size_t)n);
         if (n < 0 && n != -EAGAIN && n != -EINTR) {
