@@ -281,6 +281,7 @@ int engine_box_spec(const struct cloche_engine *engine, const struct runtime *ru
         const char *directory = runtime ? runtime->directory : "";
 
         ret->parent = KEEPER_NO_BOX;
+        ret->shared_with = KEEPER_NO_BOX;
         ret->optional_guards = engine->optional_guards;
         if (strlen(engine->image) >= sizeof(ret->image) || strlen(directory) >= sizeof(ret->runtime_dir))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");

@@ -201,6 +201,7 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, struct
                 seat->is_template = is_template;
                 spec->limits = *limits;
                 spec->parent = of->trunk->box.id;
+                spec->shared_with = KEEPER_NO_BOX;
                 spec->is_template = (uint32_t)is_template;
                 spec->optional_guards = of->engine->optional_guards;
                 if (mounts)

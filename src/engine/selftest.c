@@ -31,6 +31,7 @@ static int make_box(cloche_engine *engine, uint32_t parent, int is_template, str
                 .disk_bytes = 16u << 20, .disk_inodes = 512, .file_bytes = UINT64_MAX, .open_files = 256,
         };
         spec->parent = parent;
+        spec->shared_with = KEEPER_NO_BOX;
         spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* they are what this is about */
         r = box_make(box, engine->keeper, spec, e);

@@ -217,10 +217,9 @@ static void fail_with_answer(struct template *t, const struct rpc_message *m)
 static int make_room_for_children(const struct template *t)
 {
         uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+        const struct keeper_box_limits limits = {.memory_bytes = own + TEMPLATE_CHILDREN_BYTES};
 
-        if (own == CLOCHE_UNLIMITED)
-                return 0;
-        return keeper_box_limit(t->engine->keeper, t->trunk->box.id, own + TEMPLATE_CHILDREN_BYTES, NULL);
+        return own == CLOCHE_UNLIMITED ? 0 : keeper_box_limit(t->engine->keeper, t->trunk->box.id, &limits, NULL);
 }
 
 static void on_ready(struct template *t)

@@ -45,9 +45,12 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
 int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e);
 /* That of the memory group alone; -EBADF in *ret_fd where there is none. */
 int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e);
+/* Likewise that by which its processor share is held. */
+int cgroup_open_processor(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e);
 int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
-/* Where memory is held by a group at all. */
-int cgroup_raise_memory(const struct cgroup_host *host, unsigned box, uint64_t limit_bytes, struct cloche_err *e);
+/* Other limits for a living box; 0: as it is. Memory only where a group holds it at all, the others are CLOCHE_E_GUARD_MISSING without theirs.
+ * CLOCHE_E_INVALID_ARGUMENT: more memory is used, by pages that cannot be taken back; then nothing was changed. */
+int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
 /* The next reading of the memory peak counts from now; version 2 cannot. */
 void cgroup_forget_peak(const struct cgroup_host *host, unsigned box);

@@ -127,26 +127,62 @@ static int default_signals(struct cloche_err *e)
         return 0;
 }
 
-/* 0, 1, 2 on /dev/null, 3 the control socket, and two that exec closes: the program at 4, the report socket at 5. */
+/* Copies above the final places first, so that none is overwritten before it was moved. */
+static int lift(const int *fds, size_t count, int *ret, struct cloche_err *e)
+{
+        for (size_t i = 0; i < count; i++)
+                if ((ret[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        return 0;
+}
+
+/* The way into the groups, for box-init to take once nobody waits for it any more. */
+static int arrange_groups(const struct jail_plan *plan, const int *lifted, struct cloche_err *e)
+{
+        for (size_t i = 0; plan->is_sharing && i < plan->tasks_count; i++)
+                if (dup2(lifted[i], JAIL_GROUPS_FD + (int)i) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        return 0;
+}
+
+/* 0, 1, 2 on /dev/null, 3 the control socket, two that exec closes: the program at 4, the report socket at 5; and perhaps the groups from 6 on. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        /* Copies above the final places first, so that none is overwritten before it was moved. */
-        int control_fd = fcntl(plan->control_fd, F_DUPFD_CLOEXEC, 64);
-        int init_fd = fcntl(plan->init_fd, F_DUPFD_CLOEXEC, 64);
-        int pipe_fd = fcntl(*error_fd, F_DUPFD_CLOEXEC, 64);
+        const int ours[] = {null_fd, plan->control_fd, plan->init_fd, *error_fd};
+        int lifted[4], groups[CGROUP_CONTROLLERS], last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD;
+        int r = lift(ours, 4, lifted, e);
 
-        if (null_fd < 0 || control_fd < 0 || init_fd < 0 || pipe_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        if (r == 0 && plan->is_sharing)
+                r = lift(plan->tasks_fds, plan->tasks_count, groups, e);
+        if (r < 0)
+                return r;
         for (int fd = 0; fd < 3; fd++)
-                if (dup2(null_fd, fd) < 0)
+                if (dup2(lifted[0], fd) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, errno, "put /dev/null at %d", fd);
-        if (dup2(control_fd, 3) < 0 || dup3(init_fd, 4, O_CLOEXEC) < 0 || dup3(pipe_fd, 5, O_CLOEXEC) < 0)
+        if (dup2(lifted[1], 3) < 0 || dup3(lifted[2], 4, O_CLOEXEC) < 0 || dup3(lifted[3], 5, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
-        if (close_range(6, ~0u, 0) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
+        r = arrange_groups(plan, groups, e);
+        if (r == 0 && close_range((unsigned)last, ~0u, 0) < 0)
+                r = err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
         *error_fd = 5;
-        return 0;
+        return r;
+}
+
+/* What everybody's way ends with. */
+static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
+{
+        int r = default_signals(e);
+
+        if (r == 0)
+                r = arrange_descriptors(plan, error_fd, e);
+        if (r == 0)
+                r = rlimit_apply(plan, e);
+        if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
+                r = plan->is_template ? caps_keep_admin(1, e) : caps_drop_all(e);
+        if (r == 0) /* last: it forbids the rest */
+                r = plan->is_template ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
+        return r;
 }
 
 static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct cloche_err *e)
@@ -161,36 +197,51 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
                 r = set_host_name(e);
         if (r == 0)
                 r = enter_root(plan, *error_fd, e);
+        return r < 0 ? r : close_door(plan, error_fd, e);
+}
+
+static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, struct cloche_err *e)
+{
+        int r = wait_for_parent(go_fd, e);
+
         if (r == 0)
-                r = default_signals(e);
+                r = userns_become_user(plan->own_groups, e);
         if (r == 0)
-                r = arrange_descriptors(plan, error_fd, e);
-        if (r == 0)
-                r = rlimit_apply(plan, e);
-        if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
-                r = plan->is_template ? caps_keep_admin(1, e) : caps_drop_all(e);
-        if (r == 0) /* last: it forbids the rest */
-                r = plan->is_template ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
-        return r;
+                r = root_share(e);
+        return r < 0 ? r : close_door(plan, error_fd, e);
+}
+
+static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_fd, struct cloche_err *error)
+{
+        char cpu_seconds[24], groups[8];
+        char *const argv[] = {(char *)"box-init", cpu_seconds, plan->is_sharing ? groups : NULL, NULL};
+        char *const environment[] = {NULL};
+
+        if (r == 0) {
+                /* The processor limit is for what runs in the box, not for PID 1: handed on, in whole seconds. */
+                snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
+                         plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
+                snprintf(groups, sizeof(groups), "%zu", plan->tasks_count);
+                syscall(SYS_execveat, 4, "", argv, environment, AT_EMPTY_PATH);
+                err_os(error, CLOCHE_E_SPAWN, errno, "start box-init");
+        }
+        err_wrap(error, "make box");
+        /* The error is lost only if the keeper is gone, and then nobody waits for it. */
+        if (fd_send(error_fd, error, sizeof(*error), NULL, 0) < 0)
+                _exit(2);
+        _exit(1);
 }
 
 _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd)
 {
         struct cloche_err error = {0};
-        char cpu_seconds[24];
-        char *const argv[] = {(char *)"box-init", cpu_seconds, NULL};
-        char *const environment[] = {NULL};
 
-        if (enter(plan, go_fd, &error_fd, &error) == 0) {
-                /* The processor limit is for what runs in the box, not for PID 1: handed on, in whole seconds. */
-                snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
-                         plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
-                syscall(SYS_execveat, 4, "", argv, environment, AT_EMPTY_PATH);
-                err_os(&error, CLOCHE_E_SPAWN, errno, "start box-init");
-        }
-        err_wrap(&error, "make box");
-        /* The error is lost only if the keeper is gone, and then nobody waits for it. */
-        if (fd_send(error_fd, &error, sizeof(error), NULL, 0) < 0)
-                _exit(2);
-        _exit(1);
+        start_init(plan, enter(plan, go_fd, &error_fd, &error), error_fd, &error);
+}
+
+_Noreturn void enter_shared_box(const struct jail_plan *plan, int go_fd, int error_fd)
+{
+        struct cloche_err error = {0};
+
+        start_init(plan, enter_shared(plan, go_fd, &error_fd, &error), error_fd, &error);
 }

@@ -14,4 +14,8 @@ unsigned long enter_clone_flags(void);
  * file means the parent gave up. */
 _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd);
 
+/* The same for a child that was cloned in the namespaces of a sandbox, into a pid and a mount namespace of its own. The control groups are left
+ * to box-init. */
+_Noreturn void enter_shared_box(const struct jail_plan *plan, int go_fd, int error_fd);
+
 #endif

@@ -25,7 +25,8 @@ enum {
         FS_TRUNCATE = 1 << 14,  /* 3 */
         FS_IOCTL_DEV = 1 << 15, /* 5 */
 };
-#define NET_ALL 3u   /* 4: bind and connect of TCP */
+#define NET_BIND 1u  /* 4: of TCP */
+#define NET_ALL 3u   /* and connect */
 #define SCOPE_ALL 3u /* 6: abstract sockets and signals */
 
 struct ruleset_attr {
@@ -67,10 +68,10 @@ static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t ha
         return (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attr, 0);
 }
 
-int landlock_enter(const struct landlock_place *places, size_t count, int *ret_abi, struct cloche_err *e)
+static int enter(const struct landlock_place *places, size_t count, uint64_t net, int *ret_abi, struct cloche_err *e)
 {
         int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION);
-        struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? NET_ALL : 0, .scoped = abi >= 6 ? SCOPE_ALL : 0};
+        struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? net : 0, .scoped = abi >= 6 ? SCOPE_ALL : 0};
         _cleanup_fd_ int ruleset_fd = -EBADF;
 
         if (abi < 1)
@@ -85,4 +86,14 @@ int landlock_enter(const struct landlock_place *places, size_t count, int *ret_a
                 return err_os(e, CLOCHE_E_GUARD_MISSING, errno, "enter landlock");
         *ret_abi = abi;
         return 0;
+}
+
+int landlock_enter(const struct landlock_place *places, size_t count, int *ret_abi, struct cloche_err *e)
+{
+        return enter(places, count, NET_ALL, ret_abi, e);
+}
+
+int landlock_leave_connections(int *ret_abi, struct cloche_err *e)
+{
+        return enter(NULL, 0, NET_BIND, ret_abi, e);
 }

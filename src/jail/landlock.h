@@ -15,5 +15,7 @@ struct landlock_place {
 /* For good, for this process and its children; network and signals to others go too where the kernel knows how. Wants no_new_privs.
  * *ret_abi: what the kernel has. -CLOCHE_E_GUARD_MISSING where it has none. */
 int landlock_enter(const struct landlock_place *places, size_t count, int *ret_abi, struct cloche_err *e);
+/* All of the file system, abstract sockets and signals to others; TCP connections may still be made. */
+int landlock_leave_connections(int *ret_abi, struct cloche_err *e);
 
 #endif

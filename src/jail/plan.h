@@ -9,6 +9,7 @@
 #define JAIL_UID 1000 /* the one user of a box, and its group */
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
+#define JAIL_GROUPS_FD 6 /* of box-init in a box that shares: from here on the way into the control groups */
 
 struct jail_plan {
         const char *image;       /* directory, or "" for the host's /usr */
@@ -22,6 +23,8 @@ struct jail_plan {
         int is_template; /* keeps CAP_SYS_ADMIN of its user namespace, under the template's filter; hands out its root */
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
+        int is_sandbox;  /* has terminals, and asks a resolver on its loopback for names */
+        int is_sharing;  /* born in a sandbox's namespaces, with a pid namespace and a view of the mounts of its own */
         int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
         int guest_fd;   /* libcloche-guest, copied to /run/cloche for a template; -EBADF: none */
         int init_fd;    /* sealed program of PID 1 */

@@ -21,26 +21,14 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 extern int umount2(const char *target, int flags);
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_NOEXEC_FLAG 8
+#define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
+/* An instance of its own, so no other's terminals are in it; a part of kernel.pty.max (4096), which all boxes have together. */
+#define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
 #define MS_NOATIME_FLAG 1024
-#define MS_REC_PRIVATE (16384 | (1 << 18))
 #define MNT_DETACH_FLAG 2
 
 #define RUNTIME_FILES_MAX 64
 #define RUNTIME_FILE_BYTES_MAX (4u << 20)
-
-#define IMAGE_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
-/* What a box may see of the host's /etc: what programs of /usr need to start, nothing that tells of the host. */
-static const char *const etc_names[] = {
-        "alternatives", "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "php",
-        "python3",      "python3.11",     "fonts",      "mime.types",   "magic",     "magic.mime",      "services",
-        "protocols",    "matplotlibrc",   "terminfo",   "ImageMagick-6", "perl",     "gemrc",           "localtime",
-};
-
-/* The image never decides these: they are ours, whatever stands there (CVE-2021-30465, CVE-2026-47766). */
-static const char *const own_names[] = {"proc", "sys", "dev", "tmp", "run", "workspace", "home", "root", "boot", "lost+found"};
-
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
 static const struct {
         const char *name;
@@ -66,6 +54,8 @@ static const char *const masked_proc[] = {
 static const char *const masked_sysctl[] = {"dev", "debug", "fs/binfmt_misc", "kernel/core_pattern", "kernel/modprobe",
                                             "kernel/random/boot_id", "kernel/usermodehelper", "kernel/hotplug"};
 
+#define RESOLV_CONF "etc/resolv.conf"
+
 static const struct {
         const char *name, *text;
 } etc_files[] = {
@@ -74,167 +64,19 @@ static const struct {
         {"etc/hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
         {"etc/hostname", JAIL_HOST_NAME "\n"},
         {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
-        {"etc/resolv.conf", ""},
+        {RESOLV_CONF, ""},
 };
+/* Where nothing listens there, the kernel says so at once: a sandbox without a network asks in vain, but does not wait. */
+static const char sandbox_resolver[] = "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* -- taking from the host ------------------------------------------------------------------------------------ */
-
-static struct root_source *new_source(struct root_sources *s, const char *name, struct cloche_err *e)
+int root_makes(const char *name)
 {
-        struct root_source *row;
-
-        if (s->count == COUNT(s->rows) || strlen(name) >= sizeof(s->rows[0].name)) {
-                err_set(e, CLOCHE_E_MOUNT, "the image has more than %zu entries at its top, or one with a long name",
-                        COUNT(s->rows));
-                return NULL;
-        }
-        row = &s->rows[s->count++];
-        *row = (struct root_source){.tree_fd = -EBADF};
-        strcpy(row->name, name);
-        return row;
-}
-
-static int add_link(struct root_sources *s, int dir_fd, const char *name, struct cloche_err *e)
-{
-        struct root_source *row = new_source(s, name, e);
-        ssize_t n;
-
-        if (!row)
-                return -(int)e->code;
-        n = readlinkat(dir_fd, name, row->target, sizeof(row->target));
-        if (n < 0 || (size_t)n >= sizeof(row->target))
-                return err_os(e, CLOCHE_E_MOUNT, n < 0 ? errno : ENAMETOOLONG, "read the link /%s of the image", name);
-        row->target[n] = '\0';
-        return 0;
-}
-
-static int add_entry(struct root_sources *s, int dir_fd, const char *name, struct cloche_err *e)
-{
-        struct root_source *row;
-        struct stat st;
-
-        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s of the image", name);
-        if (S_ISLNK(st.st_mode))
-                return add_link(s, dir_fd, name, e);
-        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return 0; /* devices, sockets and pipes are not part of an image */
-        row = new_source(s, name, e);
-        if (!row)
-                return -(int)e->code;
-        return mount_clone(dir_fd, name, IMAGE_ATTRIBUTES, &row->tree_fd, e);
-}
-
-static int is_own(const char *name)
-{
-        for (size_t i = 0; i < COUNT(own_names); i++)
-                if (strcmp(name, own_names[i]) == 0)
+        for (size_t i = 0; i < COUNT(etc_files); i++)
+                if (strcmp(name, etc_files[i].name) == 0)
                         return 1;
-        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-static int open_host_image(struct root_sources *s, struct cloche_err *e)
-{
-        static const char *const top[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
-        _cleanup_fd_ int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        char name[64];
-        int r = 0;
-
-        if (root_fd < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "open /");
-        for (size_t i = 0; r == 0 && i < COUNT(top); i++)
-                r = add_entry(s, root_fd, top[i], e);
-        for (size_t i = 0; r == 0 && i < COUNT(etc_names); i++) {
-                snprintf(name, sizeof(name), "etc/%s", etc_names[i]);
-                r = add_entry(s, root_fd, name, e);
-        }
-        return r;
-}
-
-/* The image's /etc is bound entry by entry, so that the files of etc_files can be ours. */
-static int open_directory(struct root_sources *s, int image_fd, const char *below, struct cloche_err *e)
-{
-        int fd = openat(image_fd, below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
-        char name[512];
-        DIR *dir;
-
-        if (fd < 0)
-                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
-                               ? 0
-                               : err_os(e, CLOCHE_E_MOUNT, errno, "open /%s of the image", below);
-        dir = fdopendir(fd);
-        if (!dir) {
-                close(fd);
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "list /%s of the image", below);
-        }
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-                int top = below[0] == '.';
-
-                if (is_own(entry->d_name) && (top || entry->d_name[0] == '.'))
-                        continue;
-                if (top && strcmp(entry->d_name, "etc") == 0)
-                        continue;
-                snprintf(name, sizeof(name), "%s%s", top ? "" : "etc/", entry->d_name);
-                for (size_t i = 0; i < COUNT(etc_files); i++)
-                        if (strcmp(name, etc_files[i].name) == 0)
-                                name[0] = '\0';
-                if (name[0])
-                        r = add_entry(s, image_fd, name, e);
-        }
-        closedir(dir);
-        return r;
-}
-
-static int open_directory_image(struct root_sources *s, const char *path, struct cloche_err *e)
-{
-        _cleanup_fd_ int image_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        int r;
-
-        if (image_fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", path);
-        r = open_directory(s, image_fd, ".", e);
-        return r < 0 ? r : open_directory(s, image_fd, "etc", e);
-}
-
-int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e)
-{
-        int r;
-
-        ret->count = 0;
-        ret->runtime_fd = -EBADF;
-        /* What we mount must not travel back to the host, nor its unmounts come in. */
-        if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private");
-        r = plan->image[0] ? open_directory_image(ret, plan->image, e) : open_host_image(ret, e);
-        for (size_t i = 0; r == 0 && i < COUNT(devices); i++) {
-                char name[32];
-                struct root_source *row;
-
-                snprintf(name, sizeof(name), "dev/%s", devices[i]);
-                row = new_source(ret, name, e);
-                if (!row)
-                        return -(int)e->code;
-                snprintf(name, sizeof(name), "/dev/%s", devices[i]);
-                r = mount_clone(AT_FDCWD, name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &row->tree_fd, e);
-        }
-        if (r < 0)
-                return r;
-        if (plan->runtime_dir[0]) {
-                ret->runtime_fd = open(plan->runtime_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                if (ret->runtime_fd < 0)
-                        return err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtime %s", plan->runtime_dir);
-        }
         return 0;
-}
-
-void root_sources_done(struct root_sources *sources)
-{
-        for (unsigned i = 0; i < sources->count; i++)
-                fd_close(&sources->rows[i].tree_fd);
-        fd_close(&sources->runtime_fd);
-        sources->count = 0;
 }
 
 /* -- building; the current directory is the new root ---------------------------------------------------------- */
@@ -356,6 +198,7 @@ static int make_places(struct cloche_err *e)
 /* What masks are copies of: a mount each, which is half the price of a new file system and its attributes. */
 #define MASK_DIRECTORY "run/.nothing"
 #define MASK_FILE "run/.null"
+#define MASK_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 static int make_masks(struct cloche_err *e)
 {
@@ -394,7 +237,7 @@ static int mask_proc(struct cloche_err *e)
 {
         char path[64];
         _cleanup_fd_ int sys_fd = -EBADF;
-        int r = mount_clone(AT_FDCWD, "proc/sys", IMAGE_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
+        int r = mount_clone(AT_FDCWD, "proc/sys", MASK_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
 
         if (r == 0)
                 r = mount_attach(sys_fd, "proc/sys", e);
@@ -480,15 +323,29 @@ static int copy_guest(int guest_fd, struct cloche_err *e)
         return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
 }
 
-static int make_own_files(struct cloche_err *e)
+/* Of what a file of etc_files says. */
+static const char *etc_text(const struct jail_plan *plan, size_t file)
 {
-        int r = 0;
+        return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver : etc_files[file].text;
+}
+
+/* Where root_furnish mounts them; the root is read-only then. */
+static int make_terminal_places(struct cloche_err *e)
+{
+        if (symlink("pts/ptmx", "dev/ptmx") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "link /dev/ptmx");
+        return make_directory("dev/pts", 0755, e);
+}
+
+static int make_own_files(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int r = plan->is_sandbox ? make_terminal_places(e) : 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(dev_links); i++)
                 if (symlink(dev_links[i].target, dev_links[i].name) < 0)
                         r = err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", dev_links[i].name);
         for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++)
-                r = write_file(etc_files[i].name, etc_files[i].text, strlen(etc_files[i].text), 0644, e);
+                r = write_file(etc_files[i].name, etc_text(plan, i), strlen(etc_text(plan, i)), 0644, e);
         return r;
 }
 
@@ -533,7 +390,7 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
         if (r == 0)
-                r = make_own_files(e);
+                r = make_own_files(plan, e);
         if (r == 0)
                 r = copy_runtime(sources, e);
         if (r == 0)
@@ -611,12 +468,26 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         r = make_writable(plan, e);
         if (r == 0) /* the queues of the box, to be seen */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
+        if (r == 0 && plan->is_sandbox)
+                r = mount_new("devpts", "dev/pts", MS_FLAGS_TERMINALS, TERMINAL_OPTIONS, e);
         if (r == 0 && plan->nested)
                 r = mount_proc(e);
         if (r == 0 && (plan->nested || plan->is_template))
                 r = seed_pids(plan->depth, e);
         if (r == 0 && plan->nested)
                 r = bound_shared(e);
+        return r < 0 ? r : mask_proc(e);
+}
+
+int root_share(struct cloche_err *e)
+{
+        int r;
+
+        umask(022);
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
+        /* Over the sandbox's: the kernel permits a new one only where another is to be seen (user_namespaces(7)). */
+        r = mount_proc(e);
         return r < 0 ? r : mask_proc(e);
 }
 

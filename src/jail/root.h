@@ -3,7 +3,7 @@
  *   /                    tmpfs, read-only once built
  *   /usr, /etc/…         the image, read-only, nosuid, nodev
  *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
- *   /dev                 null zero full random urandom and the usual links
+ *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx and pts, terminals of its own
  *   /proc                of the box's own pid namespace, masked; there is no /sys
  *   /run/cloche          the runtime's files, copied */
 #ifndef CLOCHE_JAIL_ROOT_H
@@ -27,6 +27,8 @@ struct root_sources {
 /* Runs as the user who may read image and runtime (before userns_become_user), inside the new mount namespace. */
 int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e);
 void root_sources_done(struct root_sources *sources);
+/* Is this file, below the root, always one that we write ourselves? */
+int root_makes(const char *name);
 
 /* Both run as the box's user with CAP_SYS_ADMIN in the box's user namespace, because files on its tmpfs must belong to a
  * mapped user. */
@@ -35,6 +37,8 @@ void root_sources_done(struct root_sources *sources);
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
 /* The writable places under their quota, /proc of one's own pid namespace, the masks. */
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
+/* A box that shares with a sandbox: in a copy of its mounts, /proc of its own pid namespace instead, and the masks. */
+int root_share(struct cloche_err *e);
 /* The plan's mount of this number: a FUSE file system without a server yet. *ret_fuse_fd is its connection, and who closes the
  * last copy ends it; owned by the caller. The kernel wants /dev/fuse opened in the user namespace of the mounter (fs/fuse/inode.c,
  * fuse_fill_super), so it is done here, in the box. */

@@ -16,10 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define INIT_NICE (-20) /* of a sandbox's PID 1 */
 /* Owners of their user namespaces: this, 15 bits of the keeper's pid, 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
 
@@ -33,6 +35,14 @@ static int find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_e
         return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
 }
 
+/* What each process holds of the limit cannot be raised later, and a sandbox's may be. */
+static uint64_t pids_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
+{
+        int is_held_by_group = spec->is_sandbox || spec->shared_with != KEEPER_NO_BOX;
+
+        return is_held_by_group && keeper->cgroups.places[CGROUP_PIDS].version ? UINT64_MAX : spec->limits.pids;
+}
+
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
 {
         struct jail_plan plan = {
@@ -42,12 +52,14 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .disk_inodes = spec->limits.disk_inodes,
                 .file_bytes = spec->limits.file_bytes,
                 .open_files = spec->limits.open_files,
-                .pids = spec->limits.pids,
+                .pids = pids_of(keeper, spec),
                 .cpu_ms = spec->limits.cpu_ms,
                 .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
                 .is_template = (int)spec->is_template,
                 .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
                 .nested = spec->parent != KEEPER_NO_BOX,
+                .is_sandbox = (int)spec->is_sandbox,
+                .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
                 .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
                 .init_fd = keeper->init_program_fd,
@@ -74,9 +86,14 @@ static pid_t clone_child(int *ret_pidfd)
 /* The kernel charges inotify instances, message queues and namespaces of a box also to whoever made its user namespace
  * (struct ucounts): made by root, all boxes would share root's allowance, and one could use it up. So each is made under
  * a user of its own. Files are still opened as root, for images and runtimes that only root can reach. */
+uid_t box_owner(uint32_t box)
+{
+        return BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
+}
+
 static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int *ret_pidfd)
 {
-        uid_t owner = BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
+        uid_t owner = box_owner(box);
         pid_t pid;
         int code;
 
@@ -208,6 +225,8 @@ static pid_t clone_init(struct keeper_state *keeper, const struct box *row, uint
 
         if (row->parent != KEEPER_NO_BOX)
                 return nest_clone(keeper, &keeper->boxes[row->parent], plan, go_fds, report_fd, ret_pidfd, e);
+        if (plan->is_sharing)
+                return share_clone(&keeper->boxes[row->shared_with], plan, go_fds, report_fd, ret_pidfd, e);
         pid = clone_as_owner(keeper, box, ret_pidfd);
         if (pid == 0) {
                 close(go_fds[1]); /* or waiting for the keeper would wait for ourselves */
@@ -238,7 +257,7 @@ static int start_init(struct keeper_state *keeper, struct box *row, uint32_t box
         if (row->init_pid < 0)
                 return -(int)e->code;
         fd_close(&child_report_fd);
-        r = plan->nested ? 0 : map_child(keeper, plan, row->init_pid, e);
+        r = plan->nested || plan->is_sharing ? 0 : map_child(keeper, plan, row->init_pid, e);
         if (r == 0 && fd_write_full(go_write_fd, "g", 1) < 0)
                 r = err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once");
         if (r == 0)
@@ -249,6 +268,8 @@ static int start_init(struct keeper_state *keeper, struct box *row, uint32_t box
                 r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %zu", row->mount_count, plan->mount_count);
         if (r < 0)
                 kill_and_reap(row->init_pid);
+        else if (keeper->is_root && (plan->is_sandbox || plan->is_sharing)) /* it answers, however many others want the processor */
+                setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
         return r;
 }
 
@@ -271,7 +292,7 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_
                 row->fork_fd = pair[0];
                 their_fork_fd = pair[1];
         }
-        r = cgroup_open_tasks(&keeper->cgroups, box, tasks_fds, &plan.tasks_count, e);
+        r = cgroup_open_tasks(&keeper->cgroups, plan.is_sharing ? spec->shared_with : box, tasks_fds, &plan.tasks_count, e);
         if (r < 0)
                 return r;
         plan.tasks_fds = tasks_fds;
@@ -313,12 +334,16 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
         if (r == 0)
-                r = find_free(keeper, &box, e);
+                r = share_check(keeper, spec, e);
         if (r == 0)
+                r = find_free(keeper, &box, e);
+        if (r == 0 && spec->shared_with == KEEPER_NO_BOX)
                 r = cgroup_make(&keeper->cgroups, box, &limits, e);
         if (r < 0)
                 return r;
         row.parent = spec->parent;
+        row.is_sandbox = (int)spec->is_sandbox;
+        row.shared_with = spec->shared_with;
         row.limits = spec->limits;
         row.is_template = (int)spec->is_template;
         row.depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1;
@@ -326,7 +351,8 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         r = start_in_groups(keeper, &row, box, spec, ret_fds, e);
         if (r < 0) {
                 close_box(&row);
-                (void)cgroup_remove(&keeper->cgroups, box, NULL);
+                if (row.shared_with == KEEPER_NO_BOX)
+                        (void)cgroup_remove(&keeper->cgroups, box, NULL);
                 return r;
         }
         keeper->boxes[box] = row;
@@ -402,7 +428,7 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
 
 /* -- the rest of a box's life --------------------------------------------------------------------------------- */
 
-struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+static struct box *find_living(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
         if (box < KEEPER_BOXES_MAX && keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
                 return &keeper->boxes[box];
@@ -410,20 +436,49 @@ struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_er
         return NULL;
 }
 
+struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+{
+        struct box *row = find_living(keeper, box, e);
+
+        if (!row || !row->has_lost_sandbox)
+                return row;
+        err_set(e, CLOCHE_E_STATE, "box %u ended with the sandbox it shared with", box);
+        return NULL;
+}
+
+int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e)
+{
+        const struct cgroup_limits wanted = {.memory_bytes = limits->memory_bytes, .pids = limits->pids, .cpu_percent = limits->cpu_percent};
+        struct keeper_box_limits *now = &keeper->boxes[box].limits;
+        int r = share_check_groups(keeper, box, e);
+
+        if (r < 0)
+                return r;
+        r = cgroup_limit(&keeper->cgroups, box, &wanted, e);
+        if (r < 0)
+                return r;
+        now->memory_bytes = limits->memory_bytes ? limits->memory_bytes : now->memory_bytes;
+        now->pids = limits->pids ? limits->pids : now->pids;
+        now->cpu_percent = limits->cpu_percent ? limits->cpu_percent : now->cpu_percent;
+        return 0;
+}
+
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)
 {
-        *ret = usage_read(&keeper->cgroups, box);
+        *ret = keeper->boxes[box].has_lost_sandbox ? (struct keeper_usage){0} : usage_read(&keeper->cgroups, share_groups(keeper, box));
 }
 
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)
 {
-        struct box *row = box_find(keeper, box, e);
+        struct box *row = find_living(keeper, box, e);
 
         if (!row)
                 return -CLOCHE_E_STATE;
-        cgroup_kill(&keeper->cgroups, box);
+        if (row->shared_with == KEEPER_NO_BOX)
+                cgroup_kill(&keeper->cgroups, box);
         kill(row->init_pid, SIGKILL);
         serve_kill(row);
+        share_kill(keeper, box);
         row->is_dying = 1;
         row->drop_serial = serial;
         keeper->dying++;
@@ -454,11 +509,12 @@ int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
         serve_reap(row);
         serve_close_passthroughs(keeper, row);
         close_box(row);
+        share_lose(keeper, box);
         row->init_pid = 0;
         row->is_dying = 0;
         if (row->is_template)
                 orphan(keeper, box);
         keeper->dying--;
         box_usage(keeper, box, ret);
-        return cgroup_remove(&keeper->cgroups, box, e);
+        return row->shared_with == KEEPER_NO_BOX ? cgroup_remove(&keeper->cgroups, box, e) : 0;
 }

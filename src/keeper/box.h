@@ -15,6 +15,9 @@ struct box {
         pid_t init_pid; /* 0: the row is free */
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
+        int is_sandbox;
+        uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX */
+        int has_lost_sandbox; /* dropped; this is dead too, and its number waits for its own drop */
         int is_dying;
         uint32_t drop_serial;
         struct keeper_box_limits limits;
@@ -30,6 +33,7 @@ struct box {
         int fuse_fds[KEEPER_MOUNTS_MAX];
         pid_t server_pids[KEEPER_MOUNTS_MAX]; /* 0: none */
         struct passthrough passthroughs[KEEPER_MOUNTS_MAX];
+        pid_t gate_pid; /* of its network; 0: none */
 };
 
 struct keeper_state {
@@ -39,7 +43,7 @@ struct keeper_state {
         int proc_fd;   /* the host's /proc */
         int own_pid_fd; /* our pid namespace */
         int is_root;   /* may give each box a host user of its own */
-        int fs_program_fd, sync_program_fd; /* cloche-fs and cloche-sync, or -errno */
+        int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
         int passthrough_fd; /* epoll(7) of what the servers ask; -errno: an ordinary user's keeper has none */
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root {
@@ -60,6 +64,10 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
 /* id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
+/* The user under whom a box's user namespace is made; called by the keeper, which is root. */
+uid_t box_owner(uint32_t box);
+/* memory_bytes, pids, cpu_percent, unless 0. */
+int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
 /* Kill everything in it. It is gone when init_pidfd polls readable: the kernel reaps PID 1 last. A template that does not
  * reap its children delays that; nobody waits for it. */
@@ -76,6 +84,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
 /* fds: the control socket; of a sync the directory of contents before it. Borrowed. */
 int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
 int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
+int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e);
 /* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);
@@ -85,9 +94,27 @@ void serve_close_passthroughs(struct keeper_state *keeper, struct box *box);
 /* Syncs that have ended; with is_end all are waited for. */
 void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 
+/* network.c: the sockets at which a sandbox's connections end, and its questions for names by UDP and by TCP; owned by the caller. */
+#define NETWORK_FDS 3
+int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e);
+
 /* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. */
 pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
                  int report_fd, int *ret_pidfd, struct cloche_err *e);
+
+/* share.c: PID 1 of a box that shares with a sandbox's, as nest_clone. */
+pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e);
+/* May a box of this spec share with whom it names? */
+int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
+/* The box whose control groups this one is in. */
+uint32_t share_groups(const struct keeper_state *keeper, uint32_t box);
+/* Has it any of its own? */
+int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
+/* Of a sandbox's box, when it is dropped: kill those that share with it; the pidfd to wait for, its own when all of them are dead; then let them
+ * go. Their rows stay taken until each is dropped: a number that its owner still uses is nobody else's. */
+void share_kill(struct keeper_state *keeper, uint32_t sandbox);
+int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox);
+void share_lose(struct keeper_state *keeper, uint32_t sandbox);
 
 /* Host users of boxes: the first of this range and the pid of the box's init, so no two living boxes share one. Past the
  * ranges that useradd(8), subuid(5) and systemd (524288 to 1879048191) give out; pids end at 2^22. The first is nobody's

@@ -43,7 +43,8 @@ static void hand_over(struct keeper *k, const struct pending *row, const struct 
 {
         struct keeper_reply reply = {.answer = &k->answer, .error = error, .fds = fds, .fd_count = fd_count};
 
-        row->done(row->data, &reply);
+        if (row->done)
+                row->done(row->data, &reply);
 }
 
 /* Nobody will answer any more. */
@@ -354,7 +355,7 @@ int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_servi
         return send_request(k, row, KEEPER_SERVE, box, fds, fd_count, done, data, e);
 }
 
-int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e)
+int keeper_box_limit(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         struct waiting w = {.e = e};
@@ -362,8 +363,7 @@ int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, stru
 
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set a limit");
-        memset(&spec->limits, 0xff, sizeof(spec->limits));
-        spec->limits.memory_bytes = memory_bytes;
+        spec->limits = *limits;
         r = ask(k, KEEPER_BOX_LIMIT, box, spec, &w);
         free(spec);
         return r;

@@ -19,6 +19,7 @@ struct keeper_reply {
         int *fds;
         size_t fd_count;
 };
+/* NULL where nobody wants to know. */
 typedef void (*keeper_done)(void *data, struct keeper_reply *reply);
 
 /* A box from the keeper; descriptors owned. */
@@ -60,7 +61,9 @@ CLOCHE_MUST_CHECK int keeper_box_fork_later(struct keeper *k, uint32_t box, cons
 /* fds: as enum keeper_service says; borrowed. box: KEEPER_NO_BOX for a sync. */
 CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
                                          keeper_done done, void *data, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_limit(struct keeper *k, uint32_t box, uint64_t memory_bytes, struct cloche_err *e);
+/* Of limits memory_bytes, pids and cpu_percent are set; 0: as it is, UINT64_MAX: none.
+ * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory than that; nothing was changed. */
+CLOCHE_MUST_CHECK int keeper_box_limit(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e);

@@ -34,12 +34,43 @@ enum init_op {
         /* SIGKILL everything but PID 1, then say whether the box is as it was marked. */
         INIT_RENEW,
         INIT_EXITED, /* never asked: a program started by INIT_SPAWN ended */
+        /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its descendants: whoever is forked meanwhile is met too.
+         * fds: none, or [0] a memory file of int32_t: pids that are spared with all beneath them. Answer pid: how many were signalled. */
+        INIT_KILL,
+        /* A connection to a port of the box's loopback, IPv4 first. Answer fds: [0] a nonblocking socket that may still be connecting.
+         * CLOCHE_E_PORT_CLOSED: nobody listens. */
+        INIT_CONNECT,
+        /* Answer fds: [0] memory file of struct init_port, one a listening TCP socket of the box. */
+        INIT_PORTS,
+};
+
+/* Of INIT_SPAWN. */
+enum init_spawn_flag {
+        INIT_SPAWN_REAPS = 1,    /* prctl(2) PR_SET_CHILD_SUBREAPER: what it starts stays beneath it as long as it lives */
+        INIT_SPAWN_TERMINAL = 2, /* 0, 1, 2 are a new terminal, its controlling one; only [0] comes. Answer fds: [0] the master */
+        INIT_SPAWN_PROGRAM = 4,  /* the last descriptor is the program, sealed; argv[0] is only its name */
+};
+
+/* Of INIT_KILL. */
+enum init_kill_flag {
+        INIT_KILL_TREE = 1,  /* its descendants too */
+        INIT_KILL_BELOW = 2, /* but not itself */
+};
+
+struct init_port {
+        uint32_t port;
+        uint32_t is_loopback; /* bound to 127.0.0.0/8 or ::1 */
 };
 
 struct init_request {
         uint32_t op;
         uint32_t mode;             /* INIT_PUT: as st_mode */
         uint32_t argc, envc;       /* INIT_SPAWN */
+        uint32_t flags;            /* INIT_SPAWN, INIT_KILL */
+        int32_t pid;               /* INIT_KILL */
+        uint32_t signal;           /* INIT_KILL */
+        uint32_t port;             /* INIT_CONNECT */
+        uint32_t cols, rows;       /* INIT_SPAWN_TERMINAL */
         char path[INIT_PATH_MAX];  /* INIT_PUT, INIT_LIST, INIT_GET, INIT_READLINK; terminated */
 };
 

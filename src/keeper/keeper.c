@@ -68,20 +68,23 @@ static int answer_fork(struct keeper_state *keeper, struct exchange *x, struct c
 static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         const struct keeper_service_spec *spec = &x->request->service;
-        size_t expected = spec->service == KEEPER_SERVICE_MOUNT ? 1 : 2;
+        size_t expected = spec->service == KEEPER_SERVICE_SYNC ? 2 : 1;
 
         if (x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a service of this kind comes with %zu descriptors, not %zu", expected, x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
                 return serve_sync(keeper, spec, x->request_fds, e);
-        return box_find(keeper, x->request->box, e) ? serve_mount(keeper, x->request->box, spec, x->request_fds, e) : -CLOCHE_E_STATE;
+        if (!box_find(keeper, x->request->box, e))
+                return -CLOCHE_E_STATE;
+        return spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, x->request->box, x->request_fds, e)
+                                                   : serve_mount(keeper, x->request->box, spec, x->request_fds, e);
 }
 
 static int answer_limit(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
-        return cgroup_raise_memory(&keeper->cgroups, x->request->box, x->request->spec.limits.memory_bytes, e);
+        return box_limit(keeper, x->request->box, &x->request->spec.limits, e);
 }
 
 static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -96,6 +99,8 @@ static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct
 {
         if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
+        if (share_check_groups(keeper, x->request->box, e) < 0)
+                return -CLOCHE_E_INVALID_ARGUMENT;
         return cgroup_freeze(&keeper->cgroups, x->request->box, x->request->op == KEEPER_BOX_FREEZE, e);
 }
 
@@ -193,12 +198,12 @@ static int serve(struct keeper_state *keeper)
                 for (uint32_t box = 0; count - 2 < keeper->dying; box++)
                         if (keeper->boxes[box].is_dying) {
                                 boxes[count] = box;
-                                polled[count++] = (struct pollfd){.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
+                                polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
                         }
                 if (poll(polled, count, -1) < 0 && errno != EINTR)
                         return 1;
                 for (nfds_t i = 2; r == 0 && i < count; i++)
-                        if (polled[i].revents)
+                        if (polled[i].revents && polled[i].fd == keeper->boxes[boxes[i]].init_pidfd)
                                 r = bury(keeper, boxes[i]);
                 if (r == 0 && polled[0].revents)
                         r = receive_one(keeper, &greeted);

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "helper.h"
 #include "jail/enter.h"
 #include "jail/userns.h"
 
@@ -26,11 +27,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-struct told {
-        pid_t pid; /* in the keeper's namespace */
-        struct cloche_err err;
-};
 
 struct helper {
         const struct keeper_state *keeper;
@@ -104,7 +100,7 @@ static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
         return userns_map(h->keeper->proc_fd, pid, &ids, e);
 }
 
-static int deliver(const struct helper *h, struct told *told, int *ret_pidfd)
+static int deliver(const struct helper *h, struct helper_told *told, int *ret_pidfd)
 {
         struct clone_args args = {
                 .flags = enter_clone_flags() | CLONE_PIDFD | CLONE_PARENT,
@@ -131,11 +127,11 @@ static int deliver(const struct helper *h, struct told *told, int *ret_pidfd)
 
 static _Noreturn void help(const struct helper *h)
 {
-        struct told told = {0};
+        struct helper_told told = {0};
         int pidfd = -EBADF;
 
         (void)deliver(h, &told, &pidfd);
-        _exit(fd_send(h->tell_fd, &told, sizeof(told), &pidfd, pidfd >= 0) < 0);
+        helper_tell(h->tell_fd, &told, pidfd);
 }
 
 /* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
@@ -167,7 +163,7 @@ static pid_t fork_beside(void)
 /* An ordinary user's keeper has no right in its own namespaces, so a process goes ahead into the template's, which it owns. */
 static pid_t fork_into_owned(struct helper *h)
 {
-        struct told told = {0};
+        struct helper_told told = {0};
         pid_t pid;
 
         h->inner = mmap(NULL, sizeof(*h->inner), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -185,34 +181,7 @@ static pid_t fork_into_owned(struct helper *h)
                 *h->inner = pid;
                 _exit(pid < 0);
         }
-        _exit(fd_send(h->tell_fd, &told, sizeof(told), NULL, 0) < 0);
-}
-
-static pid_t hear(int fd, int *ret_pidfd, struct cloche_err *e)
-{
-        struct told told;
-        size_t fd_count = 1;
-        ssize_t n = fd_receive(fd, &told, sizeof(told), ret_pidfd, &fd_count, 0);
-
-        if (n != sizeof(told) || err_check(&told.err) < 0)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box");
-        if (told.err.code == CLOCHE_OK && fd_count == 1 && told.pid > 0)
-                return told.pid;
-        if (told.pid > 0) {
-                kill(told.pid, SIGKILL);
-                waitpid(told.pid, NULL, 0);
-        }
-        if (fd_count)
-                fd_close(ret_pidfd);
-        if (e)
-                *e = told.err;
-        return -1;
-}
-
-static void reap(pid_t pid)
-{
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        helper_tell(h->tell_fd, &told, -EBADF);
 }
 
 pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
@@ -231,11 +200,11 @@ pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const st
         if (helper < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "enter the template's pid namespace");
         fd_close(&theirs_fd);
-        pid = hear(ours_fd, ret_pidfd, e);
-        reap(helper);
+        pid = helper_hear(ours_fd, ret_pidfd, e);
+        helper_reap(helper);
         if (h.inner && h.inner != MAP_FAILED) {
                 if (*h.inner > 0)
-                        reap(*h.inner);
+                        helper_reap(*h.inner);
                 munmap(h.inner, sizeof(*h.inner));
         }
         return pid < 0 ? -1 : pid;

@@ -37,6 +37,8 @@ struct keeper_box_spec {
         uint32_t optional_guards;          /* as in struct cloche_engine_options */
         uint32_t parent;                   /* the template's box this one is beneath and shares the root of, or KEEPER_NO_BOX */
         uint32_t is_template;              /* boxes may be made beneath it */
+        uint32_t is_sandbox;               /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
+        uint32_t shared_with;              /* a sandbox's box whose files, network, ids and groups this one has, in a pid namespace of its own; or KEEPER_NO_BOX */
         uint32_t mount_count;              /* none of a template */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* where in the box file systems stand that a KEEPER_SERVE each is to serve */
         char image[KEEPER_PATH_MAX];       /* "": the host's /usr; with a parent: "" */
@@ -47,6 +49,7 @@ struct keeper_box_spec {
 enum keeper_service {
         KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket */
         KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket */
+        KEEPER_SERVICE_NET,   /* cloche-gate, for the network of a sandbox's box; fds: its control socket */
         KEEPER_SERVICE_COUNT
 };
 
@@ -64,7 +67,7 @@ struct keeper_request {
         uint32_t box;
         uint32_t reserved;
         union {
-                struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes */
+                struct keeper_box_spec spec; /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes, pids and cpu_percent, 0 for one that stays as it is */
                 struct keeper_service_spec service; /* KEEPER_SERVE */
         };
 };

@@ -54,6 +54,18 @@ static int check_limits(const struct keeper_box_limits *limits, struct cloche_er
         return 0;
 }
 
+/* Of a living box: those that can be changed; 0 is for one that stays. */
+static int check_new_limits(const struct keeper_box_limits *limits, struct cloche_err *e)
+{
+        struct keeper_box_limits changed;
+
+        memset(&changed, 0xff, sizeof(changed));
+        changed.memory_bytes = limits->memory_bytes ? limits->memory_bytes : UINT64_MAX;
+        changed.pids = limits->pids ? limits->pids : UINT64_MAX;
+        changed.cpu_percent = limits->cpu_percent ? limits->cpu_percent : UINT64_MAX;
+        return check_limits(&changed, e);
+}
+
 /* Absolute, no empty part, no "." and "..": what the kernel resolves is what stands there. */
 static int is_plain(const char *path)
 {
@@ -118,6 +130,20 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
                 return err_set(e, CLOCHE_E_PROTOCOL, "path is not terminated");
         if (service->path[0] == '/')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must be relative, not '%.100s'", service->path);
+        if (service->service == KEEPER_SERVICE_NET && (service->path[0] || service->mount || service->root))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a network has no directory");
+        return 0;
+}
+
+/* A box that shares with another has everything but its limits of programs from there. */
+static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int is_sharing = spec->shared_with != KEEPER_NO_BOX;
+
+        if ((spec->is_sandbox || is_sharing) && (spec->is_template || spec->parent != KEEPER_NO_BOX))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox's box is no template and stands beneath none");
+        if (is_sharing && (spec->is_sandbox || spec->mount_count > 0 || spec->image[0] || spec->runtime_dir[0]))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box that shares with box %u has its image, runtime, mounts and terminals", spec->shared_with);
         return 0;
 }
 
@@ -127,11 +153,15 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
 
         if (spec->is_template > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", spec->is_template);
+        if (spec->is_sandbox > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "is_sandbox is %u", spec->is_sandbox);
         r = check_path(spec->image, "image", e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);
         if (r == 0 && spec->parent != KEEPER_NO_BOX && (spec->image[0] || spec->runtime_dir[0]))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its image and runtime");
+        if (r == 0)
+                r = check_sharing(spec, e);
         if (r == 0)
                 r = check_mounts(spec, e);
         return r < 0 ? r : check_limits(&spec->limits, e);
@@ -147,7 +177,7 @@ int request_check(const struct keeper_request *request, size_t size, struct cloc
         if (size != expected)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a request has %zu bytes, not %zu", size, expected);
         if (request->op == KEEPER_BOX_LIMIT)
-                return check_limits(&request->spec.limits, e);
+                return check_new_limits(&request->spec.limits, e);
         if (request->op == KEEPER_SERVE)
                 return check_service(&request->service, e);
         return request->op == KEEPER_BOX_MAKE ? check_spec(&request->spec, e) : 0;

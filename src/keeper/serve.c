@@ -1,6 +1,6 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
  * starts them as the directory's owner, without capabilities. Of what they say it reads only
- * which file the kernel may read by itself (passthrough.c).
+ * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox (network.c), as the owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
@@ -105,6 +105,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, count);
         keeper->fs_program_fd = serve_open_beside(init_path, "cloche-fs", O_PATH);
         keeper->sync_program_fd = serve_open_beside(init_path, "cloche-sync", O_PATH);
+        keeper->gate_program_fd = serve_open_beside(init_path, "cloche-gate", O_PATH);
         keeper->fuse_dir_fd = open_fuse_directory(keeper);
         keeper->passthrough_fd = keeper->is_root ? epoll_create1(EPOLL_CLOEXEC) : -EPERM;
         for (size_t i = 0; r == 0 && i < count; i++)
@@ -123,6 +124,7 @@ struct program {
         uid_t uid;
         gid_t gid;
         int memory_fd;      /* the way into the box's memory group, or -EBADF */
+        const int *processor_fd; /* likewise, or NULL: its time is not the box's */
         int needs_upper;    /* fds[2] is made by the child */
         uint64_t disk_bytes, disk_inodes;
 };
@@ -210,6 +212,8 @@ static int prepare(struct program *p, int *error_fd, struct cloche_err *e)
 
         if (r == 0 && p->memory_fd >= 0)
                 r = cgroup_enter(&p->memory_fd, 1, e);
+        if (r == 0 && p->processor_fd && *p->processor_fd >= 0)
+                r = cgroup_enter(p->processor_fd, 1, e);
         if (r == 0)
                 r = arrange(p, error_fd, e);
         sigemptyset(&none);
@@ -371,6 +375,47 @@ int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *sp
         return 0;
 }
 
+/* One that is gone may be followed by another. */
+static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
+{
+        if (!row->is_sandbox)
+                return err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's", box);
+        if (row->gate_pid && waitpid(row->gate_pid, NULL, WNOHANG) == 0)
+                return err_set(e, CLOCHE_E_STATE, "the network of box %u is served already", box);
+        row->gate_pid = 0;
+        return 0;
+}
+
+int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e)
+{
+        struct box *row = &keeper->boxes[box];
+        int sockets[NETWORK_FDS], r = check_gate(row, box, e);
+        _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
+        pid_t pid;
+
+        if (r == 0)
+                r = cgroup_open_memory(&keeper->cgroups, box, &memory_fd, e);
+        if (r == 0)
+                r = cgroup_open_processor(&keeper->cgroups, box, &processor_fd, e);
+        if (r == 0)
+                r = network_make_sockets(keeper, row, sockets, e);
+        if (r < 0)
+                return r;
+        pid = start(&(struct program){
+                .keeper = keeper, .name = "cloche-gate", .program_fd = keeper->gate_program_fd,
+                .fds = {fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
+                .uid = keeper->is_root ? box_owner(box) : geteuid(), .gid = keeper->is_root ? box_owner(box) : getegid(),
+                .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is the box's own trouble */
+        }, e);
+        /* With a copy of ours open connections would wait for ever for a gate that died. */
+        for (size_t i = 0; i < NETWORK_FDS; i++)
+                fd_close(&sockets[i]);
+        if (pid < 0)
+                return (int)pid;
+        row->gate_pid = pid;
+        return 0;
+}
+
 /* -- ending --------------------------------------------------------------------------------------------------- */
 
 void serve_kill(struct box *box)
@@ -378,6 +423,8 @@ void serve_kill(struct box *box)
         for (uint32_t i = 0; i < box->mount_count; i++)
                 if (box->server_pids[i])
                         kill(box->server_pids[i], SIGKILL);
+        if (box->gate_pid)
+                kill(box->gate_pid, SIGKILL);
 }
 
 void serve_reap(struct box *box)
@@ -385,6 +432,8 @@ void serve_reap(struct box *box)
         for (uint32_t i = 0; i < box->mount_count; i++)
                 while (box->server_pids[i] && waitpid(box->server_pids[i], NULL, 0) < 0 && errno == EINTR)
                         ;
+        while (box->gate_pid && waitpid(box->gate_pid, NULL, 0) < 0 && errno == EINTR)
+                ;
 }
 
 void serve_reap_syncs(struct keeper_state *keeper, int is_end)

@@ -2,7 +2,9 @@
 #include "jail/cgroup.h"
 #include "tap.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char version_1[] =
         "24 1 8:1 / / rw - ext4 /dev/vda rw\n"
@@ -57,11 +59,120 @@ static void test_name_is_not_prefix(void)
         CHECK(host.places[CGROUP_MEMORY].version == 0, "memoryx is not memory");
 }
 
+/* -- limits of a living box, in files that are none of the kernel's ---------------------------------------------- */
+
+static char base[64];
+
+static void put(const char *file, const char *text)
+{
+        char path[160];
+        FILE *out;
+
+        snprintf(path, sizeof(path), "%s/box7/%s", base, file);
+        out = fopen(path, "w");
+        if (out) {
+                fputs(text, out);
+                fclose(out);
+        }
+}
+
+static int has(const char *file, const char *text)
+{
+        char path[160], line[100] = "";
+        FILE *in;
+
+        snprintf(path, sizeof(path), "%s/box7/%s", base, file);
+        in = fopen(path, "r");
+        if (in) {
+                if (!fgets(line, sizeof(line), in))
+                        line[0] = '\0';
+                fclose(in);
+        }
+        return strcmp(line, text) == 0;
+}
+
+static void make_base(struct cgroup_host *host, int version)
+{
+        char path[160];
+
+        snprintf(base, sizeof(base), "/tmp/test-cgroup-XXXXXX");
+        CHECK(mkdtemp(base) != NULL, "a directory for version %d", version);
+        snprintf(path, sizeof(path), "%s/box7", base);
+        CHECK(mkdir(path, 0755) == 0, "with a box");
+        memset(host, 0, sizeof(*host));
+        for (int c = CGROUP_MEMORY; c <= CGROUP_CPU; c++) {
+                host->places[c].version = version;
+                snprintf(host->places[c].base, sizeof(host->places[c].base), "%s", base);
+        }
+}
+
+static void remove_base(void)
+{
+        static const char *const files[] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.usage_in_bytes", "memory.max", "memory.swap.max",
+                                            "memory.current", "memory.reclaim", "pids.max", "cpu.max", "cpu.cfs_quota_us", ""};
+        char path[160];
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+                snprintf(path, sizeof(path), "%s/box7/%s", base, files[i]);
+                remove(path);
+        }
+        remove(base);
+}
+
+static void test_limit_2(void)
+{
+        struct cgroup_host host;
+        struct cloche_err e = {0};
+
+        make_base(&host, 2);
+        put("memory.current", "50000000\n");
+        put("memory.reclaim", "");
+        put("memory.max", "90000000");
+        put("memory.swap.max", "max");
+        put("pids.max", "10");
+        put("cpu.max", "max 100000");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 60000000}, &e) == 0 && has("memory.max", "60000000"), "memory is lowered: %s", e.msg);
+        CHECK(has("pids.max", "10") && has("cpu.max", "max 100000"), "what is 0 stays as it is");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = 40000000, .pids = 20}, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not below what is used: %s", e.msg);
+        CHECK(strstr(e.msg, "40000000") && strstr(e.msg, "50000000"), "both numbers are named");
+        CHECK(has("memory.max", "60000000") && has("pids.max", "10"), "and nothing was changed");
+        CHECK(has("memory.reclaim", "10000000"), "but it was asked for");
+        put("memory.max", ""); /* the kernel's files start anew with each text */
+        put("pids.max", "");
+        put("cpu.max", "");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){UINT64_MAX, 20, 150}, &e) == 0, "all at once: %s", e.msg);
+        CHECK(has("memory.max", "max") && has("pids.max", "20") && has("cpu.max", "150000 100000"), "as they are said there");
+        host.places[CGROUP_PIDS].version = 0;
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.pids = 20}, &e) == -CLOCHE_E_GUARD_MISSING, "a limit nobody holds is refused: %s", e.msg);
+        remove_base();
+}
+
+static void test_limit_1(void)
+{
+        struct cgroup_host host;
+        struct cloche_err e = {0};
+
+        make_base(&host, 1);
+        put("memory.limit_in_bytes", "90000000");
+        put("memory.usage_in_bytes", "50000000\n");
+        put("pids.max", "10");
+        put("cpu.cfs_quota_us", "");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){95000000, 30, 50}, &e) == 0, "without accounting of swap: %s", e.msg);
+        CHECK(has("memory.limit_in_bytes", "95000000") && has("pids.max", "30") && has("cpu.cfs_quota_us", "50000"), "all three");
+        put("memory.limit_in_bytes", "95000000"); /* of which two digits are overwritten */
+        put("memory.memsw.limit_in_bytes", "");
+        CHECK(cgroup_limit(&host, 7, &(struct cgroup_limits){.memory_bytes = UINT64_MAX}, &e) == 0, "with it: %s", e.msg);
+        CHECK(has("memory.memsw.limit_in_bytes", "-1") && has("memory.limit_in_bytes", "-1000000"), "none is -1 there");
+        remove_base();
+}
+
 int main(void)
 {
         test_version_1();
         test_nothing();
         test_malformed();
         test_name_is_not_prefix();
+        test_limit_2();
+        test_limit_1();
         return tap_done();
 }

@@ -11,6 +11,7 @@ static struct keeper_request make_request(void)
         memset(&request, 0, sizeof(request));
         request.op = KEEPER_BOX_MAKE;
         request.spec.parent = KEEPER_NO_BOX;
+        request.spec.shared_with = KEEPER_NO_BOX;
         memset(&request.spec.limits, 0xff, sizeof(request.spec.limits));
         return request;
 }
@@ -116,6 +117,11 @@ static void test_services(void)
         memset(request.service.path, 'x', sizeof(request.service.path));
         CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
         request.service.path[0] = '\0';
+        request.service.service = KEEPER_SERVICE_NET;
+        CHECK(request_check(&request, size, &e) == 0, "a network is asked for: %s", e.msg);
+        strcpy(request.service.path, "a");
+        CHECK(request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not with a directory: %s", e.msg);
+        request.service.path[0] = '\0';
         request.service.service = KEEPER_SERVICE_COUNT;
         CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and another service: %s", e.msg);
 }
@@ -136,6 +142,48 @@ static void test_limits(void)
         CHECK(check(&request, &e) == 0, "a limit in range is taken");
 }
 
+static void test_new_limits(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        request.op = KEEPER_BOX_LIMIT;
+        memset(&request.spec.limits, 0, sizeof(request.spec.limits));
+        CHECK(check(&request, &e) == 0, "nothing need be changed: %s", e.msg);
+        request.spec.limits.disk_bytes = 1;
+        CHECK(check(&request, &e) == 0, "what cannot be changed is not looked at");
+        request.spec.limits.pids = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "pids"), "too few tasks are refused: %s", e.msg);
+        request.spec.limits.pids = UINT64_MAX;
+        request.spec.limits.cpu_percent = UINT64_MAX - 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT && strstr(e.msg, "cpu_percent"), "and too much of the processor: %s", e.msg);
+}
+
+static void test_sandboxes(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        request.spec.is_sandbox = 1;
+        CHECK(check(&request, &e) == 0, "a sandbox is asked for: %s", e.msg);
+        request.spec.is_sandbox = 2;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a flag is 0 or 1: %s", e.msg);
+        request.spec.is_sandbox = request.spec.is_template = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "it is no template: %s", e.msg);
+        request = make_request();
+        request.spec.shared_with = 3;
+        CHECK(check(&request, &e) == 0, "a box that shares is asked for: %s", e.msg);
+        request.spec.parent = 3;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not beneath a template: %s", e.msg);
+        request.spec.parent = KEEPER_NO_BOX;
+        strcpy(request.spec.runtime_dir, "/runtime");
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor with a runtime of its own: %s", e.msg);
+        request = make_request();
+        request.spec.shared_with = 3;
+        request.spec.is_sandbox = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor as a sandbox itself: %s", e.msg);
+}
+
 int main(void)
 {
         test_sizes();
@@ -144,5 +192,7 @@ int main(void)
         test_mounts();
         test_services();
         test_limits();
+        test_new_limits();
+        test_sandboxes();
         return tap_done();
 }

@@ -1,0 +1,515 @@
+/* Runs in: box-init. Ending processes that do not want to be ended.
+ *
+ * A tree that is to be killed is stopped first: a process that is stopped forks no more, and one that is not dead yet hands its children to
+ * nobody, so what hangs together stays together until all of it was met. Killed at once instead, a tree that forks quickly would outrun us, and
+ * those whose parent died would be children of PID 1 and of no tree any more. */
+#include "init.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define KILL_ROUNDS_MAX 20000 /* of that pause: a second */
+#define KILL_PAUSE_NS 50000
+#define STOP_PATIENCE_NS UINT64_C(500000000)
+#define DEATH_PATIENCE_NS UINT64_C(1000000000) /* from SIGKILL to its effect */
+#define NEW_PATIENCE_NS UINT64_C(5000000000)   /* with new ones in every look: reached on a machine that has no time for us */
+#define TREE_PAUSE_NS 500000
+#define QUIET_ROUNDS 20 /* nobody new in so many: who is not stopped yet waits in the kernel */
+#define SPARED_MAX 4096
+
+/* -- everything ----------------------------------------------------------------------------------------------- */
+
+/* A fork that slipped through between two looks is met in the next round; the kernel
+ * answers ESRCH when nobody is left. A child of a template is reaped there, which may take as long as the template likes. */
+int kill_all(struct cloche_err *e)
+{
+        const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
+
+        for (int round = 0; kill(-1, SIGKILL) == 0; round++) {
+                programs_reap(0);
+                if (round > KILL_ROUNDS_MAX)
+                        return err_set(e, CLOCHE_E_STATE, "what was killed in the box is not reaped");
+                if (round > 0)
+                        nanosleep(&pause, NULL);
+        }
+        programs_reap(WNOHANG);
+        return 0;
+}
+
+/* -- who there is --------------------------------------------------------------------------------------------- */
+
+enum mark {
+        MARK_KNOWN = 1,   /* whether it is a member was found out in this look */
+        MARK_MEMBER = 2,
+        MARK_STOPPED = 4, /* we sent SIGSTOP */
+        MARK_SIGNALLED = 8,
+        MARK_RESTED = 16, /* stopped before everybody was */
+};
+
+struct row {
+        struct process_stat stat;
+        unsigned marks;
+};
+
+struct look {
+        struct row *rows; /* by ascending pid, as /proc lists them */
+        size_t count, room;
+};
+
+struct tree {
+        pid_t root;
+        uint64_t root_start_ticks;
+        int is_below_only, signal;
+        int is_root_held, is_everybody_held; /* we stopped them, and they are to go on */
+        int32_t spared[SPARED_MAX]; /* ascending */
+        size_t spared_count;
+        struct look now, before;
+        int32_t signalled;
+};
+
+int process_stat_parse(const char *line, struct process_stat *ret)
+{
+        /* The name in parentheses is the process's own choice and may have any bytes in it, parentheses too. */
+        const char *behind_name = strrchr(line, ')');
+        long long pid, parent;
+        int used = 0;
+
+        if (!behind_name || sscanf(line, "%lld (", &pid) != 1)
+                return -1;
+        if (sscanf(behind_name, ") %c %lld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %" SCNu64 " %*d %" SCNu64 "%n", &ret->state, &parent,
+                   &ret->threads, &ret->start_ticks, &used) != 4 || !used)
+                return -1;
+        ret->pid = (pid_t)pid;
+        ret->parent = (pid_t)parent;
+        return pid > 0 && pid <= INT32_MAX && parent >= 0 && parent <= INT32_MAX ? 0 : -1;
+}
+
+/* 0, -ESRCH when it is gone, or another -errno. */
+static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
+{
+        _cleanup_fd_ int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+        char line[1024];
+        ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+
+        if (n <= 0)
+                return n == 0 || errno == ENOENT || errno == ESRCH ? -ESRCH : -errno;
+        line[n] = '\0';
+        return process_stat_parse(line, ret) < 0 ? -EPROTO : 0;
+}
+
+static int add_row(struct look *look, const struct process_stat *stat)
+{
+        if (look->count == look->room) {
+                size_t room = look->room ? 2 * look->room : 1024;
+                struct row *grown = realloc(look->rows, room * sizeof(*grown));
+
+                if (!grown)
+                        return -ENOMEM;
+                look->rows = grown;
+                look->room = room;
+        }
+        look->rows[look->count++] = (struct row){.stat = *stat};
+        return 0;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+        const struct row *left = a, *right = b;
+
+        return (left->stat.pid > right->stat.pid) - (left->stat.pid < right->stat.pid);
+}
+
+static struct row *find_row(const struct look *look, pid_t pid)
+{
+        const struct row key = {.stat.pid = pid};
+
+        return look->count ? bsearch(&key, look->rows, look->count, sizeof(key), compare_rows) : NULL;
+}
+
+/* A process of which the first thread has ended shows as dead while others go on. */
+static int is_alive(const struct process_stat *stat)
+{
+        return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;
+}
+
+static int look_at_all(DIR *proc, struct look *look)
+{
+        char path[32];
+        int r = 0;
+
+        look->count = 0;
+        rewinddir(proc);
+        for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
+                struct process_stat stat;
+
+                if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+                        continue;
+                snprintf(path, sizeof(path), "%.20s/stat", entry->d_name);
+                r = read_stat(dirfd(proc), path, &stat);
+                if (r == 0 && is_alive(&stat))
+                        r = add_row(look, &stat);
+                else if (r == -ESRCH)
+                        r = 0;
+        }
+        qsort(look->rows, look->count, sizeof(*look->rows), compare_rows);
+        return r;
+}
+
+/* -- who of them is meant ------------------------------------------------------------------------------------- */
+
+static int compare_pids(const void *a, const void *b)
+{
+        int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+
+        return (left > right) - (left < right);
+}
+
+static int is_spared(const struct tree *tree, pid_t pid)
+{
+        const int32_t key = pid;
+
+        return tree->spared_count && bsearch(&key, tree->spared, tree->spared_count, sizeof(key), compare_pids);
+}
+
+/* Up from a process until the root, somebody spared, or somebody known is met. */
+static unsigned find_verdict(const struct tree *tree, const struct row *at)
+{
+        /* A look takes time: what it saw need not be a tree. */
+        for (size_t steps = 0; at && steps <= tree->now.count; steps++) {
+                if (at->marks & MARK_KNOWN)
+                        return at->marks & MARK_MEMBER;
+                if (is_spared(tree, at->stat.pid))
+                        return 0;
+                if (at->stat.pid == tree->root)
+                        return MARK_MEMBER;
+                at = find_row(&tree->now, at->stat.parent);
+        }
+        return 0;
+}
+
+/* All on the way up have the same verdict: a tree is gone through once, however deep it is. */
+static void find_members(struct tree *tree)
+{
+        for (size_t i = 0; i < tree->now.count; i++) {
+                unsigned verdict = find_verdict(tree, &tree->now.rows[i]);
+
+                for (struct row *at = &tree->now.rows[i]; at && !(at->marks & MARK_KNOWN); at = find_row(&tree->now, at->stat.parent)) {
+                        at->marks |= MARK_KNOWN | verdict;
+                        if (at->stat.pid == tree->root || is_spared(tree, at->stat.pid))
+                                break;
+                }
+        }
+}
+
+/* What we did to whom is remembered from look to look. */
+static void carry_marks(struct tree *tree)
+{
+        for (size_t i = 0; i < tree->now.count; i++) {
+                struct row *row = &tree->now.rows[i];
+                const struct row *old = find_row(&tree->before, row->stat.pid);
+
+                if (old && old->stat.start_ticks == row->stat.start_ticks)
+                        row->marks |= old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED);
+        }
+}
+
+static int look_again(DIR *proc, struct tree *tree)
+{
+        struct look older = tree->before;
+        const struct row *root;
+        int r;
+
+        tree->before = tree->now;
+        tree->now = older;
+        r = look_at_all(proc, &tree->now);
+        if (r < 0)
+                return r;
+        carry_marks(tree);
+        root = find_row(&tree->now, tree->root);
+        if (root && !tree->root_start_ticks)
+                tree->root_start_ticks = root->stat.start_ticks;
+        /* When it is gone nobody can tell any more what it left behind, but for those that were met already. */
+        if (root && root->stat.start_ticks == tree->root_start_ticks)
+                find_members(tree);
+        return 0;
+}
+
+/* Whoever was stopped is one of them, though its parent died since. */
+static int is_member(const struct tree *tree, const struct row *row, int with_root)
+{
+        return row->marks & (MARK_MEMBER | MARK_STOPPED) && row->stat.pid != 1 && (with_root || row->stat.pid != tree->root);
+}
+
+/* Only if it is still the one that was looked at. */
+static int send_signal(int proc_fd, const struct row *row, int signal)
+{
+        _cleanup_fd_ int fd = (int)syscall(SYS_pidfd_open, row->stat.pid, 0);
+        struct process_stat stat;
+        char path[32];
+
+        snprintf(path, sizeof(path), "%d/stat", (int)row->stat.pid);
+        if (fd < 0 || read_stat(proc_fd, path, &stat) < 0 || stat.start_ticks != row->stat.start_ticks || !is_alive(&stat))
+                return 0;
+        return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0;
+}
+
+/* -- stopping it ---------------------------------------------------------------------------------------------- */
+
+static int is_stopped_thread(char state)
+{
+        return state == 'T' || state == 't' || state == 'Z' || state == 'X';
+}
+
+static int is_stopped(int proc_fd, const struct process_stat *stat)
+{
+        char path[64];
+        DIR *threads;
+        int fd, all = is_stopped_thread(stat->state);
+
+        if (!all || stat->threads <= 1)
+                return all;
+        snprintf(path, sizeof(path), "%d/task", (int)stat->pid);
+        fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        threads = fd < 0 ? NULL : fdopendir(fd);
+        if (!threads) {
+                fd_close(&fd);
+                return errno == ENOENT || errno == ESRCH;
+        }
+        for (struct dirent *entry; all && (entry = readdir(threads));) {
+                struct process_stat thread;
+
+                if (entry->d_name[0] == '.')
+                        continue;
+                snprintf(path, sizeof(path), "%.20s/stat", entry->d_name);
+                if (read_stat(dirfd(threads), path, &thread) == 0)
+                        all = is_stopped_thread(thread.state);
+        }
+        closedir(threads);
+        return all;
+}
+
+/* 0: nobody new, all stopped; 1: nobody new; 2: somebody new was met. */
+static int stop_members(DIR *proc, struct tree *tree)
+{
+        int state = 0;
+
+        for (size_t i = 0; i < tree->now.count; i++) {
+                struct row *row = &tree->now.rows[i];
+
+                if (!is_member(tree, row, 1))
+                        continue;
+                if (!(row->marks & MARK_STOPPED)) {
+                        /* A root that was stopped before is to be so afterwards. */
+                        tree->is_root_held |= row->stat.pid == tree->root && !is_stopped_thread(row->stat.state);
+                        send_signal(dirfd(proc), row, SIGSTOP);
+                        row->marks |= MARK_STOPPED;
+                        state = 2;
+                } else if (state == 0 && !is_stopped(dirfd(proc), &row->stat))
+                        state = 1;
+        }
+        return state;
+}
+
+static void pause_between(void)
+{
+        nanosleep(&(const struct timespec){.tv_nsec = TREE_PAUSE_NS}, NULL);
+}
+
+/* 1: it stands still; 0: not within this time. */
+static int stop_tree(DIR *proc, struct tree *tree)
+{
+        uint64_t until_ns = clock_now_ns() + STOP_PATIENCE_NS;
+        int quiet = 0;
+
+        do {
+                int r = look_again(proc, tree), state;
+
+                if (r < 0)
+                        return r;
+                state = stop_members(proc, tree);
+                quiet = state == 0 ? QUIET_ROUNDS : state == 1 ? quiet + 1 : 0;
+                if (state == 1)
+                        pause_between();
+        } while (quiet < QUIET_ROUNDS && clock_now_ns() < until_ns);
+        return quiet >= QUIET_ROUNDS;
+}
+
+/* Somebody who is not of the tree may wake those who are as fast as we stop them. A signal to everybody takes no time, and misses no fork under way
+ * (kernel/fork.c, signal->multiprocess): then nobody but us runs in the box. */
+static void hold_everybody(struct tree *tree)
+{
+        for (size_t i = 0; i < tree->now.count; i++)
+                if (is_stopped_thread(tree->now.rows[i].stat.state))
+                        tree->now.rows[i].marks |= MARK_RESTED;
+        tree->is_everybody_held = kill(-1, SIGSTOP) == 0;
+}
+
+static void let_go_on(DIR *proc, struct tree *tree)
+{
+        if (tree->is_everybody_held && look_again(proc, tree) < 0)
+                kill(-1, SIGCONT); /* no memory to tell them apart; better all than none */
+        for (size_t i = 0; tree->is_everybody_held && i < tree->now.count; i++)
+                if (tree->now.rows[i].stat.pid != 1 && !(tree->now.rows[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
+                        send_signal(dirfd(proc), &tree->now.rows[i], SIGCONT);
+        if (tree->is_below_only && tree->is_root_held)
+                kill(tree->root, SIGCONT);
+}
+
+/* -- signalling it -------------------------------------------------------------------------------------------- */
+
+/* How many of them live still. */
+static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *ret_new)
+{
+        size_t alive = 0;
+
+        *ret_new = 0;
+        for (size_t i = 0; i < tree->now.count; i++) {
+                struct row *row = &tree->now.rows[i];
+
+                if (!is_member(tree, row, with_root))
+                        continue;
+                alive++;
+                if (row->marks & MARK_SIGNALLED)
+                        continue;
+                row->marks |= MARK_SIGNALLED;
+                tree->signalled += send_signal(dirfd(proc), row, tree->signal);
+                *ret_new = 1;
+        }
+        return alive;
+}
+
+/* Until nobody is left, or those who were killed take their time to die, which is the kernel's affair. */
+static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloche_err *e)
+{
+        uint64_t began_ns = clock_now_ns();
+
+        for (;;) {
+                int is_new, r = look_again(proc, tree);
+                uint64_t passed_ns;
+                size_t alive;
+
+                if (r < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, -r, "look for the processes to kill");
+                alive = signal_members(proc, tree, with_root, &is_new);
+                programs_reap(WNOHANG);
+                passed_ns = clock_now_ns() - began_ns;
+                if (alive == 0 || (!is_new && passed_ns > DEATH_PATIENCE_NS))
+                        return 0;
+                if (is_new && passed_ns > NEW_PATIENCE_NS)
+                        return err_set(e, CLOCHE_E_STATE, "%d processes were killed, but more are made all the time", tree->signalled);
+                pause_between();
+        }
+}
+
+/* The root last: whoever beneath it lost its parent is its child now, if it reaps. */
+static int kill_stopped(DIR *proc, struct tree *tree, struct cloche_err *e)
+{
+        int r = kill_members(proc, tree, 0, e);
+
+        return r < 0 || tree->is_below_only ? r : kill_members(proc, tree, 1, e);
+}
+
+static int kill_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
+{
+        int r = stop_tree(proc, tree);
+
+        if (r == 0) {
+                hold_everybody(tree);
+                r = stop_tree(proc, tree);
+        }
+        r = r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "look for the processes to kill") : kill_stopped(proc, tree, e);
+        let_go_on(proc, tree);
+        return r;
+}
+
+static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
+{
+        int is_new, r = look_again(proc, tree);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "look for the processes to signal");
+        (void)signal_members(proc, tree, !tree->is_below_only, &is_new);
+        return 0;
+}
+
+/* -- what is asked -------------------------------------------------------------------------------------------- */
+
+static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struct cloche_err *e)
+{
+        struct stat st;
+
+        tree->spared_count = 0;
+        if (fd_count == 0)
+                return 0;
+        if (fd_count > 1 || fstat(fds[0], &st) < 0 || st.st_size < 0 || st.st_size % (off_t)sizeof(int32_t) ||
+            (size_t)st.st_size > sizeof(tree->spared))
+                return err_set(e, CLOCHE_E_PROTOCOL, "who is spared comes as one file of at most %d numbers of %zu bytes", SPARED_MAX, sizeof(int32_t));
+        if (pread(fds[0], tree->spared, (size_t)st.st_size, 0) != st.st_size)
+                return err_os(e, CLOCHE_E_PROTOCOL, EIO, "read who is spared");
+        tree->spared_count = (size_t)st.st_size / sizeof(int32_t);
+        qsort(tree->spared, tree->spared_count, sizeof(int32_t), compare_pids);
+        return 0;
+}
+
+static int check_kill(const struct init_request *request, struct cloche_err *e)
+{
+        int is_below = request->flags == (INIT_KILL_TREE | INIT_KILL_BELOW);
+
+        if (request->flags != 0 && request->flags != INIT_KILL_TREE && !is_below)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the flags of a signal are 0x%x, expected none, tree, or tree and below", request->flags);
+        if (request->signal < 1 || request->signal >= NSIG)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no signal %u, expected 1 to %d", request->signal, NSIG - 1);
+        if (request->pid < 1 || (request->pid == 1 && !is_below))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "process %d of the box is not to be signalled, expected a pid above 1, or 1 for those below it",
+                               request->pid);
+        return 0;
+}
+
+/* Somebody else's number is nobody's: 0 are signalled. */
+static int signal_one(const struct tree *tree, int32_t *ret_count, struct cloche_err *e)
+{
+        int r = is_spared(tree, tree->root) ? -ESRCH : kill(tree->root, tree->signal) < 0 ? -errno : 0;
+
+        *ret_count = r == 0;
+        return r == 0 || r == -ESRCH ? 0 : err_os(e, CLOCHE_E_STATE, -r, "signal process %d", (int)tree->root);
+}
+
+int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count, struct cloche_err *e)
+{
+        static struct tree tree; /* its looks keep their room */
+        DIR *proc;
+        int r = check_kill(request, e);
+
+        if (r == 0)
+                r = read_spared(&tree, fds, fd_count, e);
+        if (r < 0)
+                return r;
+        tree.root = request->pid;
+        tree.root_start_ticks = 0;
+        tree.signal = (int)request->signal;
+        tree.is_below_only = !!(request->flags & INIT_KILL_BELOW);
+        tree.is_root_held = tree.is_everybody_held = 0;
+        tree.now.count = tree.before.count = 0;
+        tree.signalled = 0;
+        if (!(request->flags & INIT_KILL_TREE))
+                return signal_one(&tree, ret_count, e);
+        proc = opendir("/proc");
+        if (!proc)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "look for the processes to signal");
+        r = tree.signal == SIGKILL ? kill_tree(proc, &tree, e) : signal_tree(proc, &tree, e);
+        closedir(proc);
+        *ret_count = tree.signalled;
+        return r;
+}

@@ -1,0 +1,51 @@
+/* What PID 1 of a box does, a file a concern; box-init.c receives requests and sends the answers. All of it runs in the box, one thread, one
+ * request at a time, beside hostile code of the same user: each function is bounded, whatever the others in the box do.
+ *
+ * Functions take the request, and the descriptors that came with it, borrowed. They return 0, or a negative code with *e set; ret_fd goes out with the
+ * answer and is closed then. */
+#ifndef CLOCHE_KEEPER_INIT_H
+#define CLOCHE_KEEPER_INIT_H
+
+#include "init-protocol.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* init-files.c */
+int files_put(struct init_request *request, const int *fds, size_t fd_count, struct cloche_err *e);
+int files_get(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+int files_read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+
+/* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none. */
+void programs_set_up(rlim_t cpu_seconds);
+int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd, struct cloche_err *e);
+/* Whoever is dead, and tell of those that programs_spawn started. options: WNOHANG, or 0 to wait until no child is left. */
+void programs_reap(int options);
+
+/* init-kill.c */
+/* SIGKILL everything but us. */
+int kill_all(struct cloche_err *e);
+int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count, struct cloche_err *e);
+
+/* One line of /proc/PID/stat (proc_pid_stat(5)). */
+struct process_stat {
+        pid_t pid, parent;
+        char state;
+        uint64_t threads, start_ticks; /* a pid that is used again has another start */
+};
+int process_stat_parse(const char *line, struct process_stat *ret);
+
+/* init-net.c */
+int net_connect(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+int net_ports(int *ret_fd, struct cloche_err *e);
+/* One line of /proc/net/tcp or tcp6 (proc_pid_net(5)): 1 with a listening socket, 0 for another, -1 for something else. */
+int net_parse_socket(const char *line, struct init_port *ret);
+
+/* box-init.c: an answer that nobody waits for. fd: -EBADF, or goes along. Ends the process when the engine is gone. */
+void init_send(const struct init_answer *answer, int fd);
+
+#endif

@@ -1,0 +1,130 @@
+/* Boxes that share with a sandbox's box: its user, files, network, ids and control groups, but processes of their own.
+ *
+ *   keeper ── fork ──▶ helper ── joins the sandbox's namespaces; clone3: new pid and mount namespace ──▶ PID 1
+ *                      says its pid, ends
+ *
+ * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces the other. It is owned by the sandbox's user
+ * namespace, or its /proc could not be mounted there. The groups are entered by box-init itself once it runs: what a guest does in them, a fork bomb
+ * at one percent of a processor say, slows nobody down for whom the keeper waits. */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helper.h"
+#include "jail/enter.h"
+
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
+
+struct sharing {
+        const struct jail_plan *plan;
+        int sandbox_pidfd, go_fds[2], report_fd, tell_fd;
+};
+
+static int deliver(const struct sharing *s, struct helper_told *told, int *ret_pidfd)
+{
+        struct clone_args args = {
+                .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_PIDFD | CLONE_PARENT,
+                .pidfd = (uintptr_t)ret_pidfd,
+        };
+        long pid;
+
+        /* By the pidfd, all at once: it is this sandbox's, or nobody's (Linux 5.8). */
+        if (setns(s->sandbox_pidfd, SHARED_NAMESPACES) < 0)
+                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
+        pid = syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0) {
+                close(s->go_fds[1]);
+                close(s->tell_fd);
+                enter_shared_box(s->plan, s->go_fds[0], s->report_fd);
+        }
+        if (pid < 0)
+                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make a pid namespace beside the sandbox's");
+        told->pid = (pid_t)pid;
+        return 0;
+}
+
+pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e)
+{
+        struct sharing s = {plan, sandbox->init_pidfd, {go_fds[0], go_fds[1]}, report_fd, -EBADF};
+        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
+        int pair[2], pidfd = -EBADF;
+        pid_t helper, pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
+        ours_fd = pair[0];
+        s.tell_fd = theirs_fd = pair[1];
+        helper = fork();
+        if (helper < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (helper == 0) {
+                struct helper_told told = {0};
+
+                (void)deliver(&s, &told, &pidfd);
+                helper_tell(s.tell_fd, &told, pidfd);
+        }
+        fd_close(&theirs_fd);
+        pid = helper_hear(ours_fd, ret_pidfd, e);
+        helper_reap(helper);
+        return pid < 0 ? -1 : pid;
+}
+
+/* -- the sandbox and those that share with it ------------------------------------------------------------------- */
+
+int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
+
+        if (spec->shared_with == KEEPER_NO_BOX || (row && row->is_sandbox))
+                return 0;
+        return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with) : -CLOCHE_E_STATE;
+}
+
+uint32_t share_groups(const struct keeper_state *keeper, uint32_t box)
+{
+        return keeper->boxes[box].shared_with == KEEPER_NO_BOX ? box : keeper->boxes[box].shared_with;
+}
+
+int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+{
+        uint32_t groups = share_groups(keeper, box);
+
+        return groups == box ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "box %u has the control groups of box %u: ask for that one", box, groups);
+}
+
+static int is_sharing(const struct box *row, uint32_t sandbox)
+{
+        return row->init_pid && !row->has_lost_sandbox && row->shared_with == sandbox;
+}
+
+void share_kill(struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
+                if (is_sharing(&keeper->boxes[box], sandbox))
+                        kill(keeper->boxes[box].init_pid, SIGKILL);
+}
+
+int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
+                struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
+
+                if (is_sharing(&keeper->boxes[box], sandbox) && poll(&polled, 1, 0) == 0)
+                        return polled.fd;
+        }
+        return keeper->boxes[sandbox].init_pidfd;
+}
+
+void share_lose(struct keeper_state *keeper, uint32_t sandbox)
+{
+        for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
+                if (is_sharing(&keeper->boxes[box], sandbox))
+                        keeper->boxes[box].has_lost_sandbox = 1;
+}

@@ -1,0 +1,495 @@
+/* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each (tests/lib/keeper_boxes.py):
+ *   {"do": "make", "box": "a", "sandbox": true, "shared": "b", "limits": {"memoryBytes": 1}}
+ *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24], "program": "/host/file"}: {"pid"}
+ *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
+ *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "host-pid", …}
+ * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR */
+#include "base/err.h"
+#include "base/fd.h"
+#include "keeper/client.h"
+#include "keeper/init-protocol.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+
+#define BOXES_MAX 64
+#define PROGRAMS_MAX 512
+#define PATIENCE_MS 20000
+#define DATA_MAX (1u << 20)
+
+struct program {
+        int32_t pid;
+        int in_fd, out_fd; /* of a terminal the same */
+        int has_ended, wait_status;
+};
+
+static struct place {
+        char name[64];
+        struct keeper_box box;
+        struct program programs[PROGRAMS_MAX];
+        size_t program_count;
+} places[BOXES_MAX];
+static size_t place_count;
+static struct keeper *keeper;
+
+static const char *text_of(const json_t *ask, const char *key)
+{
+        const char *text = json_string_value(json_object_get(ask, key));
+
+        return text ? text : "";
+}
+
+static struct place *find_place(const json_t *ask, const char *key)
+{
+        for (size_t i = 0; i < place_count; i++)
+                if (places[i].name[0] && strcmp(places[i].name, text_of(ask, key)) == 0)
+                        return &places[i];
+        return NULL;
+}
+
+static struct program *find_program(struct place *place, int32_t pid)
+{
+        for (size_t i = place->program_count; i > 0; i--)
+                if (place->programs[i - 1].pid == pid)
+                        return &place->programs[i - 1];
+        return NULL;
+}
+
+/* -- the box's init ------------------------------------------------------------------------------------------- */
+
+static int hear(struct place *place, struct init_answer *ret, int *ret_fd, int timeout_ms, struct cloche_err *e)
+{
+        struct pollfd polled = {.fd = place->box.control_fd, .events = POLLIN};
+        size_t fd_count = 1;
+        ssize_t n;
+
+        *ret_fd = -EBADF;
+        if (poll(&polled, 1, timeout_ms) <= 0)
+                return err_set(e, CLOCHE_E_TIMEOUT, "the box's init does not answer");
+        n = fd_receive(place->box.control_fd, ret, sizeof(*ret), ret_fd, &fd_count, 0);
+        if (n != sizeof(*ret))
+                return err_set(e, CLOCHE_E_STATE, "the box's init is gone (%zd)", n);
+        if (ret->op == INIT_EXITED) {
+                struct program *program = find_program(place, ret->pid);
+
+                if (program) {
+                        program->has_ended = 1;
+                        program->wait_status = ret->wait_status;
+                }
+        }
+        return 0;
+}
+
+static int ask_init(struct place *place, const struct init_request *request, const int *fds, size_t fd_count, struct init_answer *ret, int *ret_fd,
+                    struct cloche_err *e)
+{
+        int r = fd_send(place->box.control_fd, request, sizeof(*request), fds, fd_count);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone");
+        do
+                r = hear(place, ret, ret_fd, PATIENCE_MS, e);
+        while (r == 0 && ret->op == INIT_EXITED);
+        if (r == 0 && ret->op != request->op)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
+        if (r == 0 && ret->err.code) {
+                *e = ret->err;
+                return -(int)ret->err.code;
+        }
+        return r;
+}
+
+/* -- what is asked -------------------------------------------------------------------------------------------- */
+
+static uint64_t limit_of(const json_t *limits, const char *name, uint64_t absent)
+{
+        const json_t *value = json_object_get(limits, name);
+
+        return !value ? absent : json_is_null(value) ? UINT64_MAX : (uint64_t)json_integer_value(value);
+}
+
+static struct keeper_box_limits limits_of(const json_t *limits, uint64_t absent)
+{
+        return (struct keeper_box_limits){
+                .memory_bytes = limit_of(limits, "memoryBytes", absent),
+                .pids = limit_of(limits, "pids", absent),
+                .cpu_percent = limit_of(limits, "cpuPercent", absent),
+                .cpu_ms = limit_of(limits, "cpuMs", absent),
+                .disk_bytes = limit_of(limits, "diskBytes", absent),
+                .disk_inodes = limit_of(limits, "diskInodes", absent),
+                .file_bytes = limit_of(limits, "fileBytes", absent),
+                .open_files = limit_of(limits, "openFiles", absent),
+        };
+}
+
+static json_t *do_make(const json_t *ask, struct cloche_err *e)
+{
+        static struct keeper_box_spec spec;
+        struct place *place = &places[place_count], *shared = find_place(ask, "shared");
+        const json_t *number = json_object_get(ask, "shared_id");
+
+        memset(&spec, 0, sizeof(spec));
+        spec.limits = limits_of(json_object_get(ask, "limits"), UINT64_MAX);
+        spec.optional_guards = ~0u;
+        spec.parent = KEEPER_NO_BOX;
+        spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
+        spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
+        if (place_count == BOXES_MAX || keeper_box_make(keeper, &spec, &place->box, e) < 0)
+                return NULL;
+        snprintf(place->name, sizeof(place->name), "%s", text_of(ask, "box"));
+        place_count++;
+        return json_pack("{s:i}", "id", (int)place->box.id);
+}
+
+static int add_strings(char *at, size_t room, size_t *size, const json_t *list, uint32_t *count)
+{
+        const json_t *item;
+        size_t i;
+
+        *count = 0;
+        json_array_foreach(list, i, item) {
+                size_t length = json_string_length(item) + 1;
+
+                if (*size + length > room)
+                        return -E2BIG;
+                memcpy(at + *size, json_string_value(item), length);
+                *size += length;
+                ++*count;
+        }
+        return 0;
+}
+
+/* A file of the host, sealed. */
+static int load(const char *path)
+{
+        static char bytes[16u << 20];
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
+        int program_fd = n < 0 ? -1 : fd_from_bytes("program", bytes, (size_t)n);
+
+        if (program_fd >= 0)
+                (void)fchmod(program_fd, 0555);
+        return program_fd;
+}
+
+static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
+{
+        static char strings[64 * 1024];
+        struct place *place = find_place(ask, "box");
+        const json_t *terminal = json_object_get(ask, "terminal");
+        struct init_request request = {.op = INIT_SPAWN};
+        struct init_answer answer;
+        int fds[8], in[2], out[2], master_fd = -EBADF, r;
+        size_t size, count = 0;
+
+        size = strlen(text_of(ask, "cwd")) + 1;
+        memcpy(strings, text_of(ask, "cwd"), size);
+        if (add_strings(strings, sizeof(strings), &size, json_object_get(ask, "argv"), &request.argc) < 0 ||
+            add_strings(strings, sizeof(strings), &size, json_object_get(ask, "env"), &request.envc) < 0 || pipe2(in, O_CLOEXEC) < 0 ||
+            pipe2(out, O_CLOEXEC) < 0) {
+                err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
+                return NULL;
+        }
+        fds[count++] = fd_from_bytes("strings", strings, size);
+        if (terminal) {
+                request.flags |= INIT_SPAWN_TERMINAL;
+                request.cols = (uint32_t)json_integer_value(json_array_get(terminal, 0));
+                request.rows = (uint32_t)json_integer_value(json_array_get(terminal, 1));
+        } else {
+                fds[count++] = in[0];
+                fds[count++] = out[1];
+                fds[count++] = out[1];
+        }
+        if (json_is_true(json_object_get(ask, "reaps")))
+                request.flags |= INIT_SPAWN_REAPS;
+        if (text_of(ask, "program")[0]) {
+                request.flags |= INIT_SPAWN_PROGRAM;
+                fds[count++] = json_is_true(json_object_get(ask, "unsealed")) ? open(text_of(ask, "program"), O_RDONLY | O_CLOEXEC)
+                                                                              : load(text_of(ask, "program"));
+        }
+        r = ask_init(place, &request, fds, count, &answer, &master_fd, e);
+        close(fds[0]);
+        close(in[0]);
+        close(out[1]);
+        if (request.flags & INIT_SPAWN_PROGRAM)
+                close(fds[count - 1]);
+        if (terminal || r < 0) {
+                close(in[1]);
+                close(out[0]);
+        }
+        if (r < 0)
+                return NULL;
+        if (place->program_count == PROGRAMS_MAX)
+                place->program_count = 0;
+        place->programs[place->program_count++] =
+                (struct program){.pid = answer.pid, .in_fd = terminal ? master_fd : in[1], .out_fd = terminal ? master_fd : out[0]};
+        return json_pack("{s:i}", "pid", answer.pid);
+}
+
+/* Until the text came, the end of file, or patience is over. */
+static json_t *read_until(int fd, const char *until, struct cloche_err *e)
+{
+        static char data[DATA_MAX];
+        size_t have = 0;
+        json_t *ret;
+
+        for (;;) {
+                struct pollfd polled = {.fd = fd, .events = POLLIN};
+                ssize_t n;
+
+                data[have] = '\0';
+                if ((until[0] && strstr(data, until)) || have + 1 == DATA_MAX)
+                        break;
+                if (poll(&polled, 1, PATIENCE_MS) <= 0) {
+                        err_set(e, CLOCHE_E_TIMEOUT, "'%s' was not printed, but: %.150s", until, data);
+                        return NULL;
+                }
+                n = read(fd, data + have, DATA_MAX - 1 - have);
+                if (n <= 0)
+                        break;
+                have += (size_t)n;
+        }
+        ret = json_object();
+        json_object_set_new(ret, "data", json_stringn_nocheck(data, have));
+        return ret;
+}
+
+static json_t *do_read(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        return read_until(program->out_fd, text_of(ask, "until"), e);
+}
+
+static json_t *do_write(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        const json_t *data = json_object_get(ask, "data");
+        int r = fd_write_full(program->in_fd, json_string_value(data), json_string_length(data));
+
+        if (r < 0)
+                err_os(e, CLOCHE_E_STATE, -r, "write");
+        return r < 0 ? NULL : json_object();
+}
+
+static json_t *do_close(struct program *program)
+{
+        if (program->out_fd != program->in_fd)
+                fd_close(&program->out_fd);
+        fd_close(&program->in_fd);
+        program->out_fd = -EBADF;
+        return json_object();
+}
+
+static json_t *do_resize(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        struct winsize size = {.ws_col = (unsigned short)json_integer_value(json_object_get(ask, "cols")),
+                               .ws_row = (unsigned short)json_integer_value(json_object_get(ask, "rows"))};
+
+        if (ioctl(program->in_fd, TIOCSWINSZ, &size) == 0)
+                return json_object();
+        err_os(e, CLOCHE_E_STATE, errno, "resize");
+        return NULL;
+}
+
+static json_t *do_wait(struct place *place, struct program *program, struct cloche_err *e)
+{
+        while (!program->has_ended) {
+                struct init_answer answer;
+                int fd, r = hear(place, &answer, &fd, PATIENCE_MS, e);
+
+                fd_close(&fd);
+                if (r < 0)
+                        return NULL;
+        }
+        return json_pack("{s:i}", "waitStatus", program->wait_status);
+}
+
+static json_t *do_kill(const json_t *ask, struct place *place, struct cloche_err *e)
+{
+        struct init_request request = {
+                .op = INIT_KILL,
+                .pid = (int32_t)json_integer_value(json_object_get(ask, "pid")),
+                .signal = (uint32_t)json_integer_value(json_object_get(ask, "signal")),
+                .flags = (json_is_true(json_object_get(ask, "tree")) ? INIT_KILL_TREE : 0u) |
+                         (json_is_true(json_object_get(ask, "below")) ? INIT_KILL_BELOW : 0u),
+        };
+        const json_t *spared = json_object_get(ask, "spared");
+        struct init_answer answer;
+        int32_t pids[1024];
+        int fd, answer_fd, r;
+
+        for (size_t i = 0; i < json_array_size(spared) && i < 1024; i++)
+                pids[i] = (int32_t)json_integer_value(json_array_get(spared, i));
+        fd = fd_from_bytes("spared", pids, json_array_size(spared) * sizeof(pids[0]));
+        r = ask_init(place, &request, &fd, spared ? 1 : 0, &answer, &answer_fd, e);
+        close(fd);
+        return r < 0 ? NULL : json_pack("{s:i}", "count", answer.pid);
+}
+
+static json_t *do_connect(const json_t *ask, struct place *place, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_CONNECT, .port = (uint32_t)json_integer_value(json_object_get(ask, "port"))};
+        struct init_answer answer;
+        _cleanup_fd_ int fd = -EBADF;
+        const json_t *data = json_object_get(ask, "data");
+
+        if (ask_init(place, &request, NULL, 0, &answer, &fd, e) < 0)
+                return NULL;
+        fcntl(fd, F_SETFL, 0);
+        if (data && fd_write_full(fd, json_string_value(data), json_string_length(data)) < 0) {
+                err_set(e, CLOCHE_E_STATE, "the connection is closed");
+                return NULL;
+        }
+        return data ? read_until(fd, "", e) : json_object();
+}
+
+static json_t *do_ports(struct place *place, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_PORTS};
+        struct init_answer answer;
+        struct init_port port;
+        _cleanup_fd_ int fd = -EBADF;
+        json_t *ports = json_array();
+
+        if (ask_init(place, &request, NULL, 0, &answer, &fd, e) < 0)
+                return NULL;
+        for (off_t at = 0; pread(fd, &port, sizeof(port), at) == sizeof(port); at += (off_t)sizeof(port))
+                json_array_append_new(ports, json_pack("[i,i]", (int)port.port, (int)port.is_loopback));
+        return json_pack("{s:o}", "ports", ports);
+}
+
+static json_t *do_quiesce(struct place *place, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_QUIESCE};
+        struct init_answer answer;
+        int fd;
+
+        return ask_init(place, &request, NULL, 0, &answer, &fd, e) < 0 ? NULL : json_pack("{s:I}", "diskBytes", (json_int_t)answer.disk_bytes_used);
+}
+
+static json_t *do_limit(const json_t *ask, struct place *place, struct cloche_err *e)
+{
+        struct keeper_box_limits limits = limits_of(json_object_get(ask, "limits"), 0);
+
+        return keeper_box_limit(keeper, place->box.id, &limits, e) < 0 ? NULL : json_object();
+}
+
+static json_t *do_usage(struct place *place, struct cloche_err *e)
+{
+        struct keeper_usage usage;
+
+        return keeper_box_usage(keeper, place->box.id, &usage, e) < 0 ? NULL
+               : json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)usage.cpu_ns, "pidsRefused", (json_int_t)usage.pids_refused, "oomKills",
+                           (json_int_t)usage.oom_kills);
+}
+
+static json_t *do_freeze(struct place *place, struct cloche_err *e)
+{
+        return keeper_box_freeze(keeper, place->box.id, e) < 0 ? NULL : json_object();
+}
+
+static json_t *do_thaw(struct place *place, struct cloche_err *e)
+{
+        return keeper_box_thaw(keeper, place->box.id, e) < 0 ? NULL : json_object();
+}
+
+/* Is it dead? Waits for it. */
+static json_t *do_dead(struct place *place, struct cloche_err *e)
+{
+        struct pollfd polled = {.fd = place->box.pidfd, .events = POLLIN};
+
+        if (poll(&polled, 1, PATIENCE_MS) == 1)
+                return json_object();
+        err_set(e, CLOCHE_E_TIMEOUT, "the box lives on");
+        return NULL;
+}
+
+static json_t *do_drop(struct place *place, struct cloche_err *e)
+{
+        int r = keeper_box_drop(keeper, place->box.id, NULL, e);
+
+        fd_close(&place->box.control_fd);
+        for (size_t i = 0; i < place->program_count; i++)
+                json_decref(do_close(&place->programs[i]));
+        return r < 0 ? NULL : json_object();
+}
+
+static json_t *answer(const json_t *ask, struct cloche_err *e)
+{
+        const char *what = text_of(ask, "do");
+        struct place *place = find_place(ask, "box");
+        struct program *program = place ? find_program(place, (int32_t)json_integer_value(json_object_get(ask, "pid"))) : NULL;
+        static const struct {
+                const char *name;
+                json_t *(*of_place)(struct place *, struct cloche_err *);
+                json_t *(*of_asked_place)(const json_t *, struct place *, struct cloche_err *);
+                json_t *(*of_program)(const json_t *, struct program *, struct cloche_err *);
+        } rows[] = {
+                {"ports", .of_place = do_ports},         {"quiesce", .of_place = do_quiesce}, {"usage", .of_place = do_usage},
+                {"dead", .of_place = do_dead},           {"drop", .of_place = do_drop},       {"freeze", .of_place = do_freeze},
+                {"thaw", .of_place = do_thaw},           {"kill", .of_asked_place = do_kill}, {"connect", .of_asked_place = do_connect},
+                {"limit", .of_asked_place = do_limit},   {"read", .of_program = do_read},     {"write", .of_program = do_write},
+                {"resize", .of_program = do_resize},
+        };
+
+        if (strcmp(what, "keeper") == 0)
+                return json_pack("{s:i}", "pid", (int)keeper_pid(keeper));
+        if (strcmp(what, "make") == 0)
+                return do_make(ask, e);
+        if (!place) {
+                err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no box '%s'", text_of(ask, "box"));
+                return NULL;
+        }
+        if (strcmp(what, "spawn") == 0)
+                return do_spawn(ask, e);
+        if (strcmp(what, "wait") == 0 && program)
+                return do_wait(place, program, e);
+        if (strcmp(what, "close") == 0 && program)
+                return do_close(program);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                if (strcmp(rows[i].name, what) != 0 || (rows[i].of_program && !program))
+                        continue;
+                return rows[i].of_place         ? rows[i].of_place(place, e)
+                       : rows[i].of_asked_place ? rows[i].of_asked_place(ask, place, e)
+                                                : rows[i].of_program(ask, program, e);
+        }
+        err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' cannot be done", what);
+        return NULL;
+}
+
+int main(int argc, char **argv)
+{
+        struct cloche_err e = {0};
+        char *line = NULL;
+        size_t room = 0;
+
+        if (argc != 2)
+                return 2;
+        signal(SIGPIPE, SIG_IGN);
+        if (keeper_start(argv[1], NULL, 0, &keeper, &e) < 0) {
+                fprintf(stderr, "box-driver: %s\n", e.msg);
+                return 1;
+        }
+        while (getline(&line, &room, stdin) > 0) {
+                json_t *ask = json_loads(line, 0, NULL), *said;
+
+                e = (struct cloche_err){0};
+                said = answer(ask, &e);
+                if (!said)
+                        said = json_pack("{s:s,s:s}", "error", cloche_code_name((enum cloche_code)e.code), "message", e.msg);
+                json_dumpf(said, stdout, JSON_COMPACT);
+                puts("");
+                fflush(stdout);
+                json_decref(said);
+                json_decref(ask);
+        }
+        free(line);
+        keeper_stop(keeper);
+        return 0;
+}

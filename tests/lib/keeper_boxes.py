@@ -1,0 +1,121 @@
+"""Boxes of a keeper without an engine, through box-driver: Keeper(), Box, Program. Standard library only."""
+import json
+import os
+import subprocess
+
+BUILD = os.environ["CLOCHE_BUILD"]
+DRIVER = os.path.join(BUILD, "tests", "box-driver")
+
+
+class Refused(Exception):
+    """What the keeper or a box's init answered."""
+
+    def __init__(self, answer):
+        super().__init__(f"{answer['error']}: {answer['message']}")
+        self.code, self.message = answer["error"], answer["message"]
+
+
+class Keeper:
+    def __init__(self, *before):
+        """before: a command that starts the driver, to drop privilege, say."""
+        self.process = subprocess.Popen([*before, DRIVER, BUILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.names = 0
+
+    def ask(self, **what):
+        print("+", json.dumps(what), flush=True)
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        print(" ", json.dumps(answer)[:400], flush=True)
+        if "error" in answer:
+            raise Refused(answer)
+        return answer
+
+    def box(self, **spec):
+        self.names += 1
+        name = f"box{self.names}"
+        return Box(self, name, self.ask(do="make", box=name, **spec)["id"])
+
+    def sandbox(self, **spec):
+        return self.box(sandbox=True, **spec)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        self.process.stdin.close()
+        code = self.process.wait()
+        self.process.stdout.close()
+        assert failure or code == 0, f"the driver ended with {code}"
+
+
+class Box:
+    def __init__(self, keeper, name, number):
+        self.keeper, self.name, self.id = keeper, name, number
+
+    def ask(self, do, **what):
+        return self.keeper.ask(do=do, box=self.name, **what)
+
+    def spawn(self, *argv, cwd="/workspace", env=(), **how):
+        env = ["PATH=/usr/bin:/bin", "HOME=/home/cloche", *env]
+        return Program(self, self.ask("spawn", argv=list(argv), cwd=cwd, env=env, **how)["pid"])
+
+    def shell(self, script, **how):
+        return self.spawn("bash", "-c", script, **how)
+
+    def python(self, script, **how):
+        return self.spawn("python3", "-c", script, **how)
+
+    def said(self, script, **how):
+        """What a shell script prints, until its end."""
+        program = self.shell(script, **how)
+        said = program.read()
+        program.wait()
+        program.close()
+        return said
+
+    def kill(self, pid, signal, **how):
+        return self.ask("kill", pid=int(pid), signal=int(signal), **how)["count"]
+
+    def share(self, **spec):
+        return self.keeper.box(shared=self.name, **spec)
+
+    def ports(self):
+        return self.ask("ports")["ports"]
+
+    def pids(self):
+        """Of everybody who lives in it but PID 1 and those who look."""
+        script = "import os\nfor p in os.listdir('/proc'):\n    if p.isdigit() and p != '1' and int(p) != os.getpid():\n" \
+                 "        try: line = open(f'/proc/{p}/stat').read()\n        except OSError: continue\n" \
+                 "        if line.rsplit(')', 1)[1].split()[0] not in 'ZX': print(p)"
+        program = self.python(script)
+        said = program.read()
+        program.wait()
+        return {int(line) for line in said.split()}
+
+    def drop(self):
+        return self.ask("drop")
+
+
+class Program:
+    def __init__(self, box, pid):
+        self.box, self.pid = box, pid
+
+    def ask(self, do, **what):
+        return self.box.ask(do, pid=self.pid, **what)
+
+    def read(self, until=""):
+        return self.ask("read", until=until)["data"]
+
+    def write(self, data):
+        return self.ask("write", data=data)
+
+    def resize(self, cols, rows):
+        return self.ask("resize", cols=cols, rows=rows)
+
+    def wait(self):
+        """As from subprocess: the exit code, or minus the signal."""
+        return os.waitstatus_to_exitcode(self.ask("wait")["waitStatus"])
+
+    def close(self):
+        return self.ask("close")
