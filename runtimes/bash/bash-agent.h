@@ -4,11 +4,7 @@
 
 #include "agent/agent.h"
 
-#include <config.h>
-
-#include <shell.h>
-#include <builtins.h>
-#include <builtins/common.h>
+#include "shell/loadable.h"
 
 /* -- evaluate.c: running code in this shell -------------------------------------------------------------------- */
 

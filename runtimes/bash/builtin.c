@@ -2,7 +2,6 @@
 #include "bash-agent.h"
 
 #include <jobs.h>
-#include <version.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +13,10 @@
 
 #define MARK_OF_OLD_FUNCTION (1 << 30) /* no flag of a command's */
 #define REHEARSALS 5
-#define FUNCTIONS_NESTED_MAX 2000
 
 extern char *dollar_vars[];
 extern volatile int last_command_exit_value;
-extern int want_pending_command, funcnest_max;
+extern int funcnest_max;
 extern pid_t dollar_dollar_pid;
 extern time_t shell_start_time;
 extern struct timeval shellstart;
@@ -213,7 +211,6 @@ static int call_with(struct agent *a, const struct agent_request *request, struc
         WORD_LIST *words = arguments->words;
         int r;
 
-        /* Without it a function that calls itself for ever ends the process by a segmentation fault. */
         if (funcnest_max == 0)
                 funcnest_max = FUNCTIONS_NESTED_MAX;
         set_name_of_shell(request->filename);
@@ -368,13 +365,6 @@ static void renew(struct agent *a)
 
 /* -- the builtin ----------------------------------------------------------------------------------------------- */
 
-/* The shell that runs code is to look like one that runs a script, not `bash -c`. */
-static void look_plain(void)
-{
-        want_pending_command = 0;
-        unbind_variable("BASH_EXECUTION_STRING");
-}
-
 static int serve(WORD_LIST *words)
 {
         static const struct agent_language language = {
@@ -384,12 +374,14 @@ static int serve(WORD_LIST *words)
         static int is_serving;
 
         (void)words;
-        if (is_serving || strcmp(dist_version, DISTVERSION) != 0) {
-                builtin_error(is_serving ? "the agent is at work" : "made for bash %s, not %s", DISTVERSION, dist_version);
+        if (is_serving) {
+                builtin_error("the agent is at work");
                 return EXECUTION_FAILURE;
         }
+        if (!loadable_fits())
+                return EXECUTION_FAILURE;
         is_serving = 1;
-        look_plain();
+        loadable_look_plain();
         messages_start();
         exit_shell(agent_serve(&language, NULL));
         return EXECUTION_FAILURE;

@@ -115,21 +115,6 @@ static void *collect(void *unused)
         return unused;
 }
 
-static int move_up(int fd)
-{
-        static const int numbers[] = {700, 300, 100, 30, 10};
-
-        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-                int moved_fd = fcntl(fd, F_DUPFD_CLOEXEC, numbers[i]);
-
-                if (moved_fd >= 0) {
-                        close(fd);
-                        return moved_fd;
-                }
-        }
-        return fd;
-}
-
 static int start_thread(void)
 {
         pthread_attr_t attributes;
@@ -160,8 +145,8 @@ static int open_pipe(int *ret_write_fd)
 
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return -1;
-        capture.read_fd = move_up(fds[0]);
-        *ret_write_fd = move_up(fds[1]);
+        capture.read_fd = loadable_move_up(fds[0]);
+        *ret_write_fd = loadable_move_up(fds[1]);
         return 0;
 }
 
@@ -185,7 +170,7 @@ int capture_begin(struct agent *a, size_t limit, const char **ret_why)
         capture.is_over = 0;
         capture.stdout_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
         if (capture.stdout_fd >= 0)
-                capture.stdout_fd = move_up(capture.stdout_fd);
+                capture.stdout_fd = loadable_move_up(capture.stdout_fd);
         *ret_why = "no descriptor is left for the function's stdout";
         if (open_pipe(&write_fd) < 0) {
                 fd_close(&capture.stdout_fd);

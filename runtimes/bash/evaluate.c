@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FRAME "cloche"
 #define STACK_FRAMES_MAX 50
 #define AS_A_FILE (SEVAL_NONINT | SEVAL_RESETLINE | SEVAL_NOHIST | SEVAL_NOOPTIMIZE)
 
@@ -93,25 +92,38 @@ static void describe_jump(int jump, struct outcome *outcome)
         describe_stack(line, outcome);
 }
 
-/* The shell leaves code by jumping to top_level. What the code was in the middle of is undone by its unwind frames. */
+struct guarded {
+        int (*work)(void *data);
+        void *data;
+        struct outcome *outcome;
+};
+
+static int do_work(void *data)
+{
+        const struct guarded *guarded = data;
+
+        return guarded->work(guarded->data);
+}
+
+static void describe_end(int jump, void *data)
+{
+        struct outcome *outcome = ((const struct guarded *)data)->outcome;
+
+        if (jump)
+                describe_jump(jump, outcome);
+        snprintf(outcome->message, sizeof(outcome->message), "%s", messages_last());
+}
+
 static void guard(int (*work)(void *data), void *data, struct outcome *ret)
 {
-        procenv_t outer;
-        volatile int jump;
+        struct guarded guarded = {work, data, ret};
+        int status = 0;
 
         *ret = (struct outcome){0};
-        memcpy(outer, top_level, sizeof(outer));
-        begin_unwind_frame(FRAME);
-        jump = setjmp_nosigs(top_level);
-        if (jump == 0)
-                ret->status = work(data);
-        else
-                describe_jump(jump, ret);
-        snprintf(ret->message, sizeof(ret->message), "%s", messages_last());
-        run_unwind_frame(FRAME);
-        memcpy(top_level, outer, sizeof(outer));
-        if (jump)
+        if (loadable_guard(do_work, &guarded, describe_end, &status))
                 last_command_exit_value = ret->status;
+        else
+                ret->status = status;
 }
 
 /* -- code ------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,151 @@
+/* The builtin `cloche_session`: bash serves the session's socket, and runs commands in itself. It does not return. */
+#include "session.h"
+
+#include "base/fd.h"
+
+#include <bashjmp.h>
+#include <execute_cmd.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define SOCKET_FD 3
+#define PROGRAM_FD 4 /* this object */
+
+extern int expand_aliases, no_exit_on_failed_exec, startup_state;
+
+/* -- answers --------------------------------------------------------------------------------------------------- */
+
+/* Whether the engine is still there. */
+static int answer(struct shell_answer *a)
+{
+        _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? report_environment() : -EBADF;
+
+        report_state(a);
+        if (environment_fd >= 0)
+                a->flags |= SHELL_ENVIRONMENT;
+        return fd_send(own_fd(OWN_SOCKET), a, sizeof(*a), &environment_fd, environment_fd >= 0) == 0;
+}
+
+static void fork_copy(struct request *request, struct shell_answer *a)
+{
+        a->pid = copy_run(request, &a->exit_code);
+        request_done(request);
+}
+
+static int serve_request(struct request *request)
+{
+        static void (*const rows[])(struct request *request, struct shell_answer *answer) = {
+                [SHELL_RUN] = command_run,
+                [SHELL_FORK] = fork_copy,
+                [SHELL_EXPORT] = command_export,
+        };
+        struct shell_answer a = {.op = request->head.op, .serial = request->head.serial};
+
+        rows[request->head.op](request, &a);
+        return answer(&a);
+}
+
+static void serve_all(void)
+{
+        struct shell_answer ready = {.op = SHELL_READY};
+        struct request request;
+        int goes_on = answer(&ready);
+
+        while (goes_on && request_receive(own_fd(OWN_SOCKET), &request))
+                goes_on = serve_request(&request);
+}
+
+/* -- starting -------------------------------------------------------------------------------------------------- */
+
+static int is_session_socket(int fd)
+{
+        socklen_t size = sizeof(int);
+        int type;
+
+        return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+static int fail(const char *what, int r)
+{
+        builtin_error("%s: %s", what, strerror(-r));
+        return -1;
+}
+
+static int take_descriptors(void)
+{
+        int null_fd;
+
+        if (!is_session_socket(SOCKET_FD)) {
+                builtin_error("descriptor %d is no SOCK_SEQPACKET socket", SOCKET_FD);
+                return -1;
+        }
+        null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null_fd < 0)
+                return fail("/dev/null", -errno);
+        own_keep(OWN_NULL, null_fd);
+        own_keep(OWN_SOCKET, SOCKET_FD);
+        close(PROGRAM_FD);
+        return 0;
+}
+
+static int start(void)
+{
+        int r = own_start();
+
+        if (r < 0)
+                return fail("start", r);
+        if (report_start() < 0 || take_descriptors() < 0)
+                return -1;
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+                return fail("PR_SET_CHILD_SUBREAPER", -errno);
+        r = interrupt_start();
+        return r < 0 ? fail("start the thread that waits for SIGINT", r) : 0;
+}
+
+/* An interrupt undoes everything down to the shell's top level. That is to be here: the command that called us is left for good. */
+static void become_top_level(void)
+{
+        while (parse_and_execute_level)
+                parse_and_execute_cleanup(-1);
+        run_unwind_protects();
+        executing_builtin = 0;
+}
+
+/* As whoever types commands one by one expects: aliases last, and `exec` of what is not there does not end the shell. */
+static void be_a_session(void)
+{
+        loadable_look_plain();
+        startup_state = 0; /* that of `bash -c` executes the last program in the shell's place */
+        expand_aliases = 1;
+        no_exit_on_failed_exec = 1;
+        last_command_exit_value = 0;
+}
+
+static int serve(WORD_LIST *words)
+{
+        static int is_serving;
+
+        (void)words;
+        if (is_serving) {
+                builtin_error("the session is at work");
+                return EXECUTION_FAILURE;
+        }
+        if (!loadable_fits() || start() < 0)
+                return EXECUTION_FAILURE;
+        is_serving = 1;
+        become_top_level();
+        be_a_session();
+        command_close();
+        serve_all();
+        exit_shell(last_command_exit_value & 0xff);
+        return EXECUTION_FAILURE;
+}
+
+static char *const help[] = {"Serve a session's socket on descriptor 3.", NULL};
+
+__attribute__((visibility("default"))) extern struct builtin cloche_session_struct;
+struct builtin cloche_session_struct = {"cloche_session", serve, BUILTIN_ENABLED, help, "cloche_session", NULL};

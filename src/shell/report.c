@@ -1,0 +1,132 @@
+#include "session.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Reparented ones are among them, which bash does not know of. The main thread is whose children all are. */
+#define CHILDREN "/proc/thread-self/children"
+
+extern char **export_env;
+extern char *the_current_working_directory;
+
+/* The shell's own words, of no use to another: where it is stands in every answer, and what is in SHELLOPTS may keep one from starting. */
+static const char *const not_told[] = {"_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS"};
+
+struct text {
+        char *data;
+        size_t size, room;
+};
+
+static struct text told, next;
+
+/* -- children -------------------------------------------------------------------------------------------------- */
+
+static int has_children(void)
+{
+        siginfo_t info;
+
+        return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void list_children(struct shell_answer *answer)
+{
+        FILE *file = fopen(CHILDREN, "re");
+        int pid;
+
+        while (file && fscanf(file, "%d", &pid) == 1) {
+                if (answer->job_count < SHELL_JOBS_MAX)
+                        answer->jobs[answer->job_count] = pid;
+                answer->job_count++;
+        }
+        if (file)
+                fclose(file);
+}
+
+static void tell_directory(struct shell_answer *answer)
+{
+        const char *directory = the_current_working_directory;
+        char found[SHELL_CWD_MAX];
+
+        if (!directory || strlen(directory) >= SHELL_CWD_MAX)
+                directory = getcwd(found, sizeof(found));
+        snprintf(answer->cwd, sizeof(answer->cwd), "%s", directory ? directory : "");
+}
+
+void report_state(struct shell_answer *answer)
+{
+        tell_directory(answer);
+        if (has_children())
+                list_children(answer);
+}
+
+/* -- exported variables ---------------------------------------------------------------------------------------- */
+
+static int is_told(const char *variable)
+{
+        const size_t length = strcspn(variable, "=");
+
+        for (size_t i = 0; i < sizeof(not_told) / sizeof(not_told[0]); i++)
+                if (strlen(not_told[i]) == length && strncmp(variable, not_told[i], length) == 0)
+                        return 0;
+        return 1;
+}
+
+static void add(struct text *text, const char *string)
+{
+        const size_t size = strlen(string) + 1;
+
+        if (text->size + size > text->room) {
+                text->room = 2 * (text->size + size);
+                text->data = xrealloc(text->data, text->room);
+        }
+        memcpy(text->data + text->size, string, size);
+        text->size += size;
+}
+
+/* Whether it is another than was told. */
+static int look_at_environment(void)
+{
+        next.size = 0;
+        maybe_make_export_env();
+        for (char **variable = export_env; variable && *variable; variable++)
+                if (is_told(*variable))
+                        add(&next, *variable);
+        return next.size != told.size || (next.size && memcmp(next.data, told.data, next.size) != 0);
+}
+
+static void mark_as_told(void)
+{
+        const struct text was = told;
+
+        told = next;
+        next = was;
+}
+
+int report_environment(void)
+{
+        int fd;
+
+        if (!look_at_environment())
+                return -EBADF;
+        fd = fd_from_bytes("environment", next.data, next.size);
+        if (fd >= 0)
+                mark_as_told();
+        return fd;
+}
+
+int report_start(void)
+{
+        if (access(CHILDREN, R_OK) < 0) {
+                builtin_error("%s: %s", CHILDREN, strerror(errno));
+                return -1;
+        }
+        look_at_environment();
+        mark_as_told();
+        return 0;
+}

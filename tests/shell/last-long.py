@@ -1,0 +1,64 @@
+"""A long session keeps nothing of its commands."""
+import os
+import socket
+
+from shell import FORK, REQUEST, RUN, STATUS, Shell, eventually, memory_file
+
+TIMEOUT = 180
+
+
+def state(s):
+    with open(f"/proc/{s.process.pid}/status") as file:
+        rss_kib = next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+    return rss_kib, len(os.listdir(f"/proc/{s.process.pid}/fd"))
+
+
+def many(s, count, command, env=b"", env_count=0):
+    strings_fd, null_fd = memory_file(command + env), os.open("/dev/null", os.O_RDWR)
+    head = REQUEST.pack(RUN, 1, len(command), 0, env_count, 0)
+    for _ in range(count):
+        socket.send_fds(s.socket, [head], [strings_fd, null_fd, null_fd, null_fd])
+        s.receive()
+    os.close(strings_fd)
+    os.close(null_fd)
+
+
+def test_20000_commands():
+    with Shell() as s:
+        for command in (b":", b"x=1; f() { echo $x; }; f; echo \"$(<<<x)\"", b"if", b"set -e; false", b"set +e; echo ${nothing?gone}"):
+            many(s, 1000, command, b"A=1\0PATH=/usr/bin:/bin\0LANG\0", 3)
+            before = state(s)
+            many(s, 20000 if command == b":" else 3000, command, b"A=1\0PATH=/usr/bin:/bin\0LANG\0", 3)
+            after = state(s)
+            assert after[1] == before[1] and after[0] <= before[0] + 300, (command, before, after)
+
+
+def test_2000_copies():
+    with Shell() as s:
+        strings_fd, null_fd = memory_file(b":"), os.open("/dev/null", os.O_RDWR)
+
+        def copies(count):
+            for _ in range(count):
+                read_fd, write_fd = os.pipe()
+                socket.send_fds(s.socket, [REQUEST.pack(FORK, 1, 1, 0, 0, 0)], [strings_fd, null_fd, null_fd, null_fd, write_fd])
+                os.close(write_fd)
+                assert s.receive().pid > 0 and len(os.read(read_fd, 100)) == STATUS.size and os.read(read_fd, 1) == b""
+                os.close(read_fd)
+
+        copies(100)
+        before = state(s)
+        copies(2000)
+        after = state(s)
+        assert after[1] == before[1] and after[0] <= before[0] + 300, (before, after)
+        eventually(lambda: not s.descendants())
+        os.close(strings_fd)
+        os.close(null_fd)
+
+
+def test_many_jobs_and_interrupts():
+    with Shell() as s:
+        many(s, 200, b"sleep 0 & /bin/true; wait")
+        before = state(s)
+        many(s, 800, b"sleep 0 & /bin/true; wait")
+        after = state(s)
+        assert after[1] == before[1] and after[0] <= before[0] + 400, (before, after)
