@@ -1,0 +1,12 @@
+/* "An entry" of spec/sandbox.md. */
+#ifndef CLOCHE_FILES_ENTRY_H
+#define CLOCHE_FILES_ENTRY_H
+
+#include "request.h"
+
+/* "file", "directory", "symlink" or "other". */
+const char *entry_type(mode_t mode);
+/* A new reference. name is in dir_fd, path is absolute. NULL: without memory. */
+json_t *entry_describe(struct request *q, int dir_fd, const char *name, const char *path, const char *relative, const struct stat *status);
+
+#endif

@@ -1,0 +1,67 @@
+/* cloche-files [DIRECTORY]: work on the files of a box, in it and with its user's rights. Requests come on descriptor 3; relative paths are below
+ * DIRECTORY, /workspace when there is none. Ends with the channel.
+ * cloche-files --pack PATH...: these directories as an archive to standard output. --unpack DIRECTORY: such an archive, from standard input. */
+#include "base/err.h"
+#include "pack.h"
+#include "serve.h"
+#include "unpack.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHANNEL_FD 3
+
+static int say(const struct cloche_err *e)
+{
+        fprintf(stderr, "cloche-files: %s\n", e->msg);
+        return 1;
+}
+
+static int usage(void)
+{
+        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY; all are absolute paths\n");
+        return 2;
+}
+
+static int be_server(const char *directory)
+{
+        struct cloche_err e = {0};
+
+        if (fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+                fprintf(stderr, "cloche-files: descriptor %d is not open: it is the channel\n", CHANNEL_FD);
+                return 2;
+        }
+        return serve(CHANNEL_FD, directory, &e) < 0 ? say(&e) : 0;
+}
+
+static int all_absolute(char *const *paths)
+{
+        while (*paths && **paths == '/')
+                paths++;
+        return !*paths;
+}
+
+int main(int argc, char **argv)
+{
+        struct cloche_err e = {0};
+
+#ifndef CHECKED /* by sanitizers, one of which looks into its own process */
+        /* Other processes of the box run with the same rights, and shall not reach into this one. */
+        prctl(PR_SET_DUMPABLE, 0);
+#endif
+        signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error (EFBIG), not the end */
+        umask(0);
+        if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
+                return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? say(&e) : 0;
+        if (argc == 3 && strcmp(argv[1], "--unpack") == 0 && all_absolute(argv + 2))
+                return unpack_restore(STDIN_FILENO, argv[2], &e) < 0 ? say(&e) : 0;
+        if (argc > 2 || !all_absolute(argv + 1))
+                return usage();
+        return be_server(argc > 1 ? argv[1] : "/workspace");
+}

@@ -1,0 +1,133 @@
+#include "names.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A path has at most so many directories before it that hold the one to begin after. */
+#define LEADING_MAX 4096
+
+static int compare(const void *a, const void *b)
+{
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(struct names *names)
+{
+        if (names->count)
+                qsort(names->items, names->count, sizeof(names->items[0]), compare);
+}
+
+static void cut(struct names *names, size_t count)
+{
+        while (names->count > count)
+                free(names->items[--names->count]);
+}
+
+void names_done(struct names *names)
+{
+        cut(names, 0);
+        free(names->items);
+        *names = (struct names){0};
+}
+
+static int add(struct names *names, const char *name, const char *ending)
+{
+        size_t size = strlen(name), ending_size = strlen(ending);
+        char *item;
+
+        if (names->count == names->room) {
+                size_t room = names->room ? names->room * 2 : 32;
+                char **grown = realloc(names->items, room * sizeof(*grown));
+
+                if (!grown)
+                        return -ENOMEM;
+                names->items = grown;
+                names->room = room;
+        }
+        item = malloc(size + ending_size + 1);
+        if (!item)
+                return -ENOMEM;
+        memcpy(item, name, size);
+        memcpy(item + size, ending, ending_size + 1);
+        names->items[names->count++] = item;
+        return 0;
+}
+
+static int is_directory(int dir_fd, const struct dirent *entry)
+{
+        struct stat status;
+
+        if (entry->d_type != DT_UNKNOWN)
+                return entry->d_type == DT_DIR;
+        return fstatat(dir_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Against the path to begin after: what of it is behind this directory's prefix, if it is below at all. */
+static int is_behind(const struct names_wanted *wanted, const char *name, const char *ending, int leads_count)
+{
+        size_t prefix = strlen(wanted->prefix), size = strlen(name);
+        int order = strncmp(wanted->prefix, wanted->after, prefix);
+        const char *rest;
+
+        if (order != 0)
+                return order > 0;
+        rest = wanted->after + prefix;
+        order = strncmp(name, rest, size);
+        if (order != 0)
+                return order > 0;
+        rest += size;
+        if (leads_count && *rest == '/')
+                return 1;
+        return strcmp(ending, rest) > 0;
+}
+
+static int take(int dir_fd, const struct dirent *entry, const struct names_wanted *wanted, struct names *names)
+{
+        int r = 0;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || (wanted->skips_hidden && entry->d_name[0] == '.'))
+                return 0;
+        if (!wanted->after || is_behind(wanted, entry->d_name, "", 0))
+                r = add(names, entry->d_name, "");
+        if (r == 0 && wanted->with_descents && is_directory(dir_fd, entry) && (!wanted->after || is_behind(wanted, entry->d_name, "/", 1)))
+                r = add(names, entry->d_name, "/");
+        return r;
+}
+
+int names_read(int dir_fd, const struct names_wanted *wanted, struct names *ret)
+{
+        size_t enough = wanted->limit ? wanted->limit * 2 + LEADING_MAX : 0;
+        struct names names = {0};
+        struct dirent *entry;
+        int own_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
+
+        if (!dir) {
+                r = -errno;
+                if (own_fd >= 0)
+                        close(own_fd);
+                return r;
+        }
+        while (r == 0 && (errno = 0, entry = readdir(dir))) {
+                r = take(dir_fd, entry, wanted, &names);
+                /* The greatest of them cannot be among those asked for. */
+                if (enough && names.count >= enough * 2) {
+                        sort(&names);
+                        cut(&names, enough);
+                }
+        }
+        if (r == 0)
+                r = -errno;
+        closedir(dir);
+        sort(&names);
+        if (r == 0)
+                *ret = names;
+        else
+                names_done(&names);
+        return r;
+}

@@ -1,0 +1,23 @@
+/* The names in a directory, sorted by their bytes. */
+#ifndef CLOCHE_FILES_NAMES_H
+#define CLOCHE_FILES_NAMES_H
+
+#include <cloche/cloche.h>
+
+struct names {
+        char **items; /* a name, or "name/": what is in that directory */
+        size_t count, room;
+};
+
+struct names_wanted {
+        unsigned with_descents : 1, skips_hidden : 1;
+        const char *prefix; /* of the directory: "" or ends in a slash */
+        const char *after;  /* only what is, or leads to, a path behind this one; NULL: all */
+        size_t limit;       /* so many entries are enough; 0: all */
+};
+
+/* dir_fd: borrowed. 0 or -errno. */
+int names_read(int dir_fd, const struct names_wanted *wanted, struct names *ret);
+void names_done(struct names *names);
+
+#endif

@@ -1,0 +1,308 @@
+#include "pack.h"
+
+#include "archive.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "operations.h"
+#include "path.h"
+#include "place.h"
+#include "sieve.h"
+#include "walk.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#define PART_BYTES (256u << 10)
+
+struct pack {
+        struct archive *archive;
+        struct archive_entry_linkresolver *links; /* of tar: a file of several names is in it once */
+        struct sieve sieve;
+        int is_zip;
+        int is_saving;      /* what cannot be read is passed over */
+        const char *prefix; /* of members' names: "" or ends in a slash */
+        dev_t device[2]; /* the archive itself, as it is written and as it was before */
+        ino_t inode[2];
+        uint64_t files, bytes;
+        char part[PART_BYTES];
+};
+
+/* What libarchive could not do: most often the disk is full. */
+static int fail(struct pack *p, const char *path, struct cloche_err *e)
+{
+        int reason = archive_errno(p->archive);
+        const char *text = archive_error_string(p->archive);
+
+        if (reason > 0)
+                return files_os(e, reason, "pack %s", path);
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "pack %s: %s", path, text ? text : "it does not fit the format");
+}
+
+static int is_itself(const struct pack *p, const struct stat *status)
+{
+        for (int i = 0; i < 2; i++)
+                if (p->inode[i] == status->st_ino && p->device[i] == status->st_dev)
+                        return 1;
+        return 0;
+}
+
+/* -- one member ----------------------------------------------------------------------------------------------- */
+
+/* Where there is data, so that holes are holes again when it is unpacked. */
+static void describe_holes(struct archive_entry *entry, int fd, const struct stat *status)
+{
+        off_t data = 0, hole = 0;
+
+        if ((uint64_t)status->st_blocks * 512 >= (uint64_t)status->st_size)
+                return;
+        while (hole < status->st_size && (data = lseek(fd, hole, SEEK_DATA)) >= 0 && (hole = lseek(fd, data, SEEK_HOLE)) > data)
+                archive_entry_sparse_add_entry(entry, data, hole - data);
+        if (archive_entry_sparse_count(entry) == 0)
+                archive_entry_sparse_add_entry(entry, status->st_size, 0);
+}
+
+/* As many bytes as the header says, whatever happens to the file meanwhile. */
+static int write_contents(struct pack *p, int fd, const char *path, uint64_t size, struct cloche_err *e)
+{
+        for (uint64_t done = 0; done < size;) {
+                size_t wanted = size - done < PART_BYTES ? (size_t)(size - done) : PART_BYTES;
+                ssize_t n = pread(fd, p->part, wanted, (off_t)done);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return files_os(e, errno, "read %s", path);
+                if (n == 0) {
+                        memset(p->part, 0, wanted);
+                        n = (ssize_t)wanted;
+                }
+                if (archive_write_data(p->archive, p->part, (size_t)n) != n)
+                        return fail(p, path, e);
+                done += (uint64_t)n;
+        }
+        p->bytes += size;
+        return 0;
+}
+
+static int write_member(struct pack *p, struct archive_entry *entry, int fd, const char *path, struct cloche_err *e)
+{
+        struct archive_entry *rest = NULL;
+        int r;
+
+        if (!p->is_zip)
+                archive_entry_linkify(p->links, &entry, &rest);
+        if (p->is_zip)
+                archive_name(archive_entry_pathname(entry));
+        r = archive_write_header(p->archive, entry);
+        if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
+                return fail(p, path, e);
+        p->files += archive_entry_filetype(entry) != AE_IFDIR || archive_entry_hardlink(entry);
+        if (archive_entry_hardlink(entry) || archive_entry_size(entry) <= 0)
+                return 0;
+        return write_contents(p, fd, path, (uint64_t)archive_entry_size(entry), e);
+}
+
+static int describe(struct archive_entry *entry, int dir_fd, const char *name, const char *path, const struct stat *status)
+{
+        char target[PATH_MAX];
+        ssize_t size;
+
+        archive_entry_copy_stat(entry, status);
+        archive_entry_copy_pathname(entry, path);
+        if (!S_ISREG(status->st_mode))
+                archive_entry_set_size(entry, 0);
+        if (!S_ISLNK(status->st_mode))
+                return 0;
+        size = readlinkat(dir_fd, name, target, sizeof(target) - 1);
+        if (size < 0)
+                return -errno;
+        target[size] = '\0';
+        archive_entry_copy_symlink(entry, target);
+        return 0;
+}
+
+/* It is gone meanwhile, or when a box is saved, its user may not read it himself. */
+static int is_passed_over(const struct pack *p, int reason)
+{
+        return reason == ENOENT || (p->is_saving && (reason == EACCES || reason == EPERM || reason == ELOOP));
+}
+
+static int write_described(struct pack *p, struct archive_entry *entry, int dir_fd, const char *name, const char *path, int fd, const struct stat *status,
+                           struct cloche_err *e)
+{
+        int r = describe(entry, dir_fd, name, path, status);
+
+        if (r < 0)
+                return is_passed_over(p, -r) ? 0 : files_os(e, -r, "read the link %s", path);
+        if (fd >= 0 && !p->is_zip)
+                describe_holes(entry, fd, status);
+        return write_member(p, entry, fd, path, e);
+}
+
+static int pack_one(struct pack *p, int dir_fd, const char *name, const char *path, struct cloche_err *e)
+{
+        struct archive_entry *entry = NULL;
+        _cleanup_fd_ int fd = -EBADF;
+        struct stat status;
+        int r;
+
+        if (fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return is_passed_over(p, errno) ? 0 : files_os(e, errno, "look at %s", path);
+        if (S_ISREG(status.st_mode)) {
+                fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+                if (fd < 0)
+                        return is_passed_over(p, errno) ? 0 : files_os(e, errno, "read %s", path);
+                if (fstat(fd, &status) < 0)
+                        return files_os(e, errno, "look at %s", path);
+        }
+        entry = archive_entry_new();
+        if (!entry)
+                return request_no_memory(e);
+        r = write_described(p, entry, dir_fd, name, path, fd, &status, e);
+        archive_entry_free(entry);
+        return r;
+}
+
+/* Pipes, sockets and devices are nothing that could be unpacked. */
+static int pack_found(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
+{
+        mode_t mode = entry->status->st_mode;
+        _cleanup_text_ char *path = NULL;
+        struct pack *p = data;
+        int r;
+
+        if (event != WALK_FOUND)
+                return WALK_ON;
+        if (is_itself(p, entry->status) || path_is_temporary(entry->name) || sieve_excludes(&p->sieve, entry->path))
+                return WALK_PASS_OVER;
+        if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
+                return WALK_ON;
+        path = *p->prefix ? path_join(p->prefix, entry->path) : strdup(entry->path);
+        r = path ? pack_one(p, entry->dir_fd, entry->name, path, e) : request_no_memory(e);
+        return r < 0 ? r : WALK_ON;
+}
+
+/* -- the operation -------------------------------------------------------------------------------------------- */
+
+static int pack_path(struct pack *p, const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct walk_options walk = {.visit = pack_found, .data = p};
+        _cleanup_text_ char *target = NULL;
+        int r;
+
+        if (fd >= 0)
+                return walk_tree(fd, &walk, e);
+        if (errno != ENOTDIR)
+                return files_os(e, errno, "open %s", path);
+        target = strdup(path);
+        if (!target)
+                return request_no_memory(e);
+        r = place_follow(&target, e);
+        return r < 0 ? r : pack_one(p, AT_FDCWD, target, path_name(path), e);
+}
+
+static void remember_itself(struct pack *p, int i, int r, const struct stat *status)
+{
+        p->device[i] = r == 0 ? status->st_dev : 0;
+        p->inode[i] = r == 0 ? status->st_ino : 0;
+}
+
+static int pack(struct pack *p, struct request *q, const char *path, const char *to, int fd, struct cloche_err *e)
+{
+        struct stat status;
+        int r;
+
+        remember_itself(p, 0, fstat(fd, &status), &status);
+        remember_itself(p, 1, stat(to, &status), &status);
+        r = archive_begin(fd, request_text(q, "format"), path_name(to), &p->archive, &p->is_zip, e);
+        if (r < 0)
+                return r;
+        p->links = archive_entry_linkresolver_new();
+        if (!p->links)
+                return request_no_memory(e);
+        archive_entry_linkresolver_set_strategy(p->links, ARCHIVE_FORMAT_TAR);
+        r = pack_path(p, path, e);
+        if (r == 0 && archive_write_close(p->archive) != ARCHIVE_OK)
+                r = fail(p, to, e);
+        return r;
+}
+
+int archive_create(struct request *q, struct cloche_err *e)
+{
+        static struct pack p; /* large, and one a process */
+        _cleanup_text_ char *path = NULL, *to = NULL;
+        _cleanup_place_ struct place place = PLACE_INIT;
+        int r;
+
+        p.prefix = "";
+        r = request_path(q, "path", &path, e);
+        if (r == 0)
+                r = request_path(q, "to", &to, e);
+        if (r == 0)
+                r = sieve_open(&p.sieve, q, NULL, e);
+        if (r == 0 && access(path, F_OK) < 0)
+                r = files_os(e, errno, "look at %s", path);
+        if (r == 0)
+                r = place_follow(&to, e);
+        if (r == 0)
+                r = place_make_directories(to, 0, 0755, NULL, e);
+        if (r == 0)
+                r = place_open(&place, to, 0, e);
+        if (r == 0)
+                r = pack(&p, q, path, to, place.fd, e);
+        if (p.links)
+                archive_entry_linkresolver_free(p.links);
+        archive_close(&p.archive);
+        sieve_done(&p.sieve);
+        if (r == 0)
+                r = place_commit(&place, to, e);
+        if (r < 0)
+                return r;
+        return request_answer(q, json_pack("{s:s, s:s, s:I, s:I}", "path", path, "to", to, "files", (json_int_t)p.files, "bytes", (json_int_t)p.bytes), e);
+}
+
+/* -- saving --------------------------------------------------------------------------------------------------- */
+
+/* The directory itself, then what is in it. */
+static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1};
+        _cleanup_text_ char *prefix = NULL;
+        int r;
+
+        if (fd < 0)
+                return is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+        prefix = path_join(path + strspn(path, "/"), "");
+        if (!prefix)
+                return request_no_memory(e);
+        p->prefix = prefix;
+        r = pack_one(p, AT_FDCWD, path, prefix, e);
+        return r < 0 ? r : walk_tree(fd, &walk, e);
+}
+
+int pack_save(int fd, char *const *paths, struct cloche_err *e)
+{
+        static struct pack p;
+        int r;
+
+        p.is_saving = 1;
+        r = archive_begin(fd, "tar.zst", "", &p.archive, &p.is_zip, e);
+        if (r < 0)
+                return r;
+        p.links = archive_entry_linkresolver_new();
+        if (p.links)
+                archive_entry_linkresolver_set_strategy(p.links, ARCHIVE_FORMAT_TAR);
+        else
+                r = request_no_memory(e);
+        for (; r == 0 && *paths; paths++)
+                r = save_tree(&p, *paths, e);
+        if (r == 0 && archive_write_close(p.archive) != ARCHIVE_OK)
+                r = fail(&p, "all of it", e);
+        if (p.links)
+                archive_entry_linkresolver_free(p.links);
+        archive_close(&p.archive);
+        return r;
+}

@@ -1,0 +1,46 @@
+/* The directories that are watched: one inotify watch each, and where each of them is. inotify(7). */
+#ifndef CLOCHE_FILES_WATCH_TREE_H
+#define CLOCHE_FILES_WATCH_TREE_H
+
+#include "sieve.h"
+
+#include <sys/queue.h>
+
+struct watch_node {
+        int wd;
+        char *name; /* "" of the root */
+        struct watch_node *parent;
+        LIST_HEAD(watch_children, watch_node) children;
+        LIST_ENTRY(watch_node) siblings;
+};
+
+struct watch_tree {
+        int inotify_fd; /* owned */
+        struct watch_node *root;
+        void *by_wd; /* tsearch(3) */
+        size_t count;
+        const struct sieve *sieve; /* borrowed */
+        int is_flat;
+};
+
+/* Told of what a scan meets, when it is new; path: below the root. */
+typedef int (*watch_told)(void *data, const char *path, int is_directory, struct cloche_err *e);
+
+/* Watch the directory and, unless is_flat, all below it. Errors of files_os(); -CLOCHE_E_RESOURCE names the limit that was met. */
+CLOCHE_MUST_CHECK int watch_tree_open(struct watch_tree *t, const char *path, struct cloche_err *e);
+void watch_tree_done(struct watch_tree *t);
+
+/* A directory of a watched one, and all below it; directories that are watched already stay so. told may be NULL. node is the root with name NULL. */
+CLOCHE_MUST_CHECK int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name, watch_told told, void *data,
+                                      struct cloche_err *e);
+
+struct watch_node *watch_tree_find(const struct watch_tree *t, int wd); /* or NULL */
+struct watch_node *watch_node_child(const struct watch_node *node, const char *name);
+/* The path of a name in it, below the root; owned by the caller, NULL without memory. */
+char *watch_node_path(const struct watch_node *node, const char *name);
+/* The kernel has forgotten it, or, with is_watched, shall: it and all below it. */
+void watch_tree_drop(struct watch_tree *t, struct watch_node *node, int is_watched);
+/* 0 or -ENOMEM. */
+CLOCHE_MUST_CHECK int watch_tree_move(struct watch_node *node, struct watch_node *parent, const char *name);
+
+#endif

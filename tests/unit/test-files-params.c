@@ -1,0 +1,88 @@
+/* What cloche-files is asked with: parameters by the rows of spec/sandbox.def, globs of include and exclude. */
+#include "files/params.h"
+#include "files/sieve.h"
+#include "tap.h"
+
+#include <string.h>
+
+static void params(const char *method, const char *text, const char *refusal)
+{
+        json_t *value = json_loads(text, 0, NULL);
+        struct cloche_err e = {0};
+        int r = params_check(method, value, 4, &e);
+
+        if (refusal)
+                CHECK(r < 0 && strstr(e.msg, refusal), "%s %s is refused: %s", method, text, e.msg);
+        else
+                CHECK(r == 0, "%s %s is taken %s", method, text, e.msg);
+        json_decref(value);
+}
+
+static void test_params(void)
+{
+        params("file.read", "{\"path\": \"a\"}", NULL);
+        params("file.read", "{\"path\": \"a\", \"offset\": 0, \"limit\": 9007199254740991}", NULL);
+        params("file.read", "{}", "file.read needs \"path\"");
+        params("file.read", "{\"path\": 1}", "\"path\" of file.read must be a string without NUL");
+        params("file.read", "{\"path\": \"a\", \"offset\": -1}", "\"offset\"");
+        params("file.read", "{\"path\": \"a\", \"offset\": 1.5}", "\"offset\"");
+        params("file.read", "{\"path\": \"a\", \"mode\": 1}", "file.read has no \"mode\"");
+        params("file.read", "[]", "must be an object");
+        params("file.reads", "{}", "there is no method");
+        params("file.write", "{\"path\": \"a\", \"content\": \"b\"}", NULL);
+        params("file.write", "{\"path\": \"a\", \"content\": {\"$\": \"bytes\", \"at\": 0, \"n\": 4}}", NULL);
+        params("file.write", "{\"path\": \"a\", \"content\": {\"$\": \"bytes\", \"at\": 1, \"n\": 4}}", "");
+        params("file.write", "{\"path\": \"a\", \"content\": {\"$\": \"undefined\"}}", "must be a string or bytes");
+        params("file.write", "{\"path\": \"a\", \"content\": 1}", "must be a string or bytes");
+        params("file.search", "{\"path\": \"a\", \"include\": [\"*.c\"], \"ignoreCase\": true}", NULL);
+        params("file.search", "{\"path\": \"a\", \"include\": [1]}", "array of strings");
+        params("file.search", "{\"path\": \"a\", \"include\": \"*.c\"}", "array of strings");
+        params("file.search", "{\"path\": \"a\", \"ignoreCase\": 1}", "true or false");
+}
+
+static void sieve(const char *text, const char *path, int excluded, int included)
+{
+        static const char *const absent[] = {".git", "node_modules", NULL};
+        json_t *value = json_loads(text, 0, NULL);
+        struct request q = {.params = value};
+        struct sieve s = {0};
+        struct cloche_err e = {0};
+        int r = sieve_open(&s, &q, absent, &e);
+
+        CHECK(r == 0 && sieve_excludes(&s, path) == excluded && sieve_includes(&s, path) == included, "%s: %s is %s and %s %s", text, path,
+              excluded ? "excluded" : "not excluded", included ? "included" : "not included", e.msg);
+        sieve_done(&s);
+        json_decref(value);
+}
+
+static void test_sieve(void)
+{
+        json_t *value = json_loads("{\"exclude\": [\"a\", \"+(b)\"]}", 0, NULL);
+        struct request q = {.params = value};
+        struct sieve s = {0};
+        struct cloche_err e = {0};
+
+        sieve("{}", "src/.git", 1, 1);
+        sieve("{}", "src/git", 0, 1);
+        sieve("{\"exclude\": []}", ".git", 0, 1);
+        sieve("{\"exclude\": [\"build\"]}", "a/build", 1, 1);
+        sieve("{\"exclude\": [\"build/\"]}", "a/build", 1, 1);
+        sieve("{\"exclude\": [\"/build\"]}", "a/build", 0, 1);
+        sieve("{\"exclude\": [\"./build\"]}", "build", 1, 1);
+        sieve("{\"exclude\": [\"a/**\"]}", "a/b/c", 1, 1);
+        sieve("{\"exclude\": [\"*.o\"]}", "a/b.o", 1, 1);
+        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "x/y.c", 0, 1);
+        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "src/deep/y.h", 0, 1);
+        sieve("{\"include\": [\"*.c\", \"src/**/*.h\"]}", "y.h", 0, 0);
+        sieve("{\"include\": [\"*.{ts,tsx}\"]}", "a/b.tsx", 0, 1);
+        CHECK(sieve_open(&s, &q, NULL, &e) < 0 && strstr(e.msg, "\"exclude\"[1]"), "a bad glob is named: %s", e.msg);
+        sieve_done(&s);
+        json_decref(value);
+}
+
+int main(void)
+{
+        test_params();
+        test_sieve();
+        return tap_done();
+}
