@@ -1,0 +1,404 @@
+/* Requests: begun, told about, ended. The face hears nothing from within sandboxes_ask, so what ends at once is told in the next turn. */
+#include "internal.h"
+
+#include "base/err.h"
+#include "engine/handle.h"
+#include "wire/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define TEXT_BYTES_MAX (64u << 10)
+#define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
+
+static const struct method methods[] = {
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {method, begin_##symbol},
+#define SANDBOX_FIELD(symbol, name, type, need, doc)
+#include <cloche/sandbox.def>
+#undef SANDBOX_OPERATION
+#undef SANDBOX_FIELD
+};
+
+/* Of the others: a running sandbox, made on first use. */
+static const struct {
+        int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
+        enum method_needs needs;
+} exceptions[] = {
+        {begin_CREATE, METHOD_PLAIN}, {begin_LIST, METHOD_PLAIN}, {begin_DELETE, METHOD_PLAIN}, {begin_GET, METHOD_FINDS},
+        {begin_UPDATE, METHOD_FINDS}, {begin_STOP, METHOD_FINDS},  {begin_SAVE, METHOD_FINDS},
+};
+
+static enum method_needs needs_of(const struct method *method)
+{
+        for (size_t i = 0; i < sizeof(exceptions) / sizeof(exceptions[0]); i++)
+                if (exceptions[i].begin == method->begin)
+                        return exceptions[i].needs;
+        return METHOD_RUNS;
+}
+
+static const struct method *find_method(const char *name)
+{
+        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (strcmp(methods[i].name, name) == 0)
+                        return &methods[i];
+        return NULL;
+}
+
+/* -- the end of an ask ---------------------------------------------------------------------------------------- */
+
+static void ask_free(struct sandbox_ask *ask)
+{
+        if (ask->is_over)
+                TAILQ_REMOVE(&ask->all->ended, ask, turn_link);
+        if (ask->is_waiting)
+                TAILQ_REMOVE(&ask->sandbox->waiting, ask, turn_link);
+        if (ask->is_to_release)
+                TAILQ_REMOVE(&ask->all->released, ask, turn_link);
+        if (ask->sandbox) {
+                TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
+                ask->sandbox->ask_count--;
+                sandbox_touch(ask->sandbox);
+        } else {
+                TAILQ_REMOVE(&ask->all->asks, ask, link);
+        }
+        ask->all->ask_count--;
+        json_decref(ask->params);
+        json_decref(ask->outcome);
+        buf_done(&ask->attachments);
+        buf_done(&ask->outcome_attachments);
+        free(ask);
+}
+
+static void tell(struct sandbox_ask *ask)
+{
+        const struct sandbox_face *face = ask->face;
+
+        if (ask->error.code)
+                face->fail(ask->data, &ask->error, ask->outcome);
+        else
+                face->result(ask->data, ask->outcome, &ask->outcome_attachments);
+        ask_free(ask);
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+        struct sandboxes *all = timer->data;
+        struct sandbox_ask *ask;
+
+        while ((ask = TAILQ_FIRST(&all->released))) {
+                TAILQ_REMOVE(&all->released, ask, turn_link);
+                ask->is_to_release = 0;
+                if (ask->release && !ask->is_held)
+                        ask->release(ask);
+        }
+        while ((ask = TAILQ_FIRST(&all->ended)))
+                tell(ask);
+        registry_turn(all);
+        if (all->is_stopping && all->running == 0 && all->on_stopped) {
+                void (*on_stopped)(void *data) = all->on_stopped;
+
+                all->on_stopped = NULL;
+                on_stopped(all->stopped_data);
+        }
+}
+
+void sandboxes_turn_soon(struct sandboxes *all)
+{
+        if (!uv_is_active((uv_handle_t *)all->turn_timer))
+                uv_timer_start(all->turn_timer, on_turn, 0, 0);
+}
+
+void ask_release_soon(struct sandbox_ask *ask)
+{
+        if (ask->is_to_release || ask->is_over)
+                return;
+        ask->is_to_release = 1;
+        TAILQ_INSERT_TAIL(&ask->all->released, ask, turn_link);
+        sandboxes_turn_soon(ask->all);
+}
+
+static void end(struct sandbox_ask *ask)
+{
+        ask->cancel = NULL;
+        ask->release = NULL;
+        ask->state = NULL;
+        if (!ask->is_beginning) {
+                tell(ask);
+                return;
+        }
+        if (ask->is_to_release)
+                TAILQ_REMOVE(&ask->all->released, ask, turn_link);
+        ask->is_to_release = 0;
+        ask->is_over = 1;
+        TAILQ_INSERT_TAIL(&ask->all->ended, ask, turn_link);
+        sandboxes_turn_soon(ask->all);
+}
+
+void ask_result(struct sandbox_ask *ask, json_t *result, struct buf *attachments)
+{
+        ask->outcome = result;
+        if (!result)
+                err_os(&ask->error, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+        if (attachments) {
+                ask->outcome_attachments = *attachments;
+                *attachments = (struct buf){0};
+        }
+        end(ask);
+}
+
+void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about)
+{
+        ask->error = *e;
+        ask->outcome = about;
+        end(ask);
+}
+
+void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments)
+{
+        static const struct buf none;
+
+        if (about)
+                ask->face->event(ask->data, event, about, attachments ? attachments : &none);
+        json_decref(about);
+}
+
+void sandbox_ask_cancel(struct sandbox_ask *ask)
+{
+        if (!ask->is_over && ask->cancel)
+                ask->cancel(ask);
+        ask_free(ask);
+}
+
+void sandbox_ask_hold(struct sandbox_ask *ask, int hold)
+{
+        int was_held = ask->is_held;
+
+        ask->is_held = hold;
+        if (was_held && !hold && !ask->is_over && ask->release)
+                ask->release(ask);
+}
+
+/* -- its beginning -------------------------------------------------------------------------------------------- */
+
+static int name_of(const json_t *params, const char **ret, struct cloche_err *e)
+{
+        const json_t *name = json_object_get(params, "sandbox");
+
+        *ret = json_string_value(name);
+        if (!name)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
+        if (!*ret)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandbox must be text");
+        return sandbox_name_check(*ret, e);
+}
+
+static int find_sandbox(struct sandboxes *all, const struct method *method, int64_t principal, const json_t *params, struct sandbox **ret,
+                        struct cloche_err *e)
+{
+        const char *name;
+        int r;
+
+        if (needs_of(method) == METHOD_PLAIN)
+                return 0;
+        r = name_of(params, &name, e);
+        if (r < 0)
+                return r;
+        *ret = sandbox_find(all, principal, name);
+        if (!*ret && needs_of(method) == METHOD_FINDS)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
+        if (!*ret)
+                *ret = sandbox_new(all, principal, name, e);
+        return *ret ? 0 : -(int)e->code;
+}
+
+static int begin(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct sandbox *s = ask->sandbox;
+        int r;
+
+        if (needs_of(ask->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
+                ask->is_waiting = 1;
+                TAILQ_INSERT_TAIL(&s->waiting, ask, turn_link);
+                sandbox_start(s);
+                return 0;
+        }
+        ask->is_beginning = 1;
+        r = ask->method->begin(ask, e);
+        ask->is_beginning = 0;
+        return r;
+}
+
+/* Those that waited for the sandbox: begun in their order. */
+void asks_begin(struct sandbox *s)
+{
+        struct sandbox_ask *ask;
+
+        while (s->state == SANDBOX_RUNNING && (ask = TAILQ_FIRST(&s->waiting))) {
+                struct cloche_err e = {0};
+
+                TAILQ_REMOVE(&s->waiting, ask, turn_link);
+                ask->is_waiting = 0;
+                if (begin(ask, &e) < 0)
+                        ask_fail(ask, &e, NULL);
+        }
+}
+
+void asks_refuse(struct sandbox *s, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask;
+
+        while ((ask = TAILQ_FIRST(&s->waiting))) {
+                TAILQ_REMOVE(&s->waiting, ask, turn_link);
+                ask->is_waiting = 0;
+                ask_fail(ask, e, NULL);
+        }
+}
+
+/* Those that are under way: what they worked on is gone. */
+void asks_end(struct sandbox *s, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask, *next;
+
+        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
+                next = TAILQ_NEXT(ask, link);
+                /* Who follows events goes on through a stop. */
+                if (ask->is_over || ask->is_waiting || !ask->cancel || (ask->method->begin == begin_EVENTS && !s->is_deleted))
+                        continue;
+                ask->cancel(ask);
+                ask->is_beginning = 1; /* told in the next turn: this walks the list */
+                if (ask->method->begin == begin_EVENTS)
+                        ask_result(ask, json_object(), NULL);
+                else
+                        ask_fail(ask, e, NULL);
+        }
+}
+
+static int check_params(const json_t *params, const struct buf *attachments, struct cloche_err *e)
+{
+        if (!json_is_object(params))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "parameters must be an object");
+        return value_check(params, attachments ? attachments->size : 0, e);
+}
+
+int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_name, const json_t *params, const struct buf *attachments,
+                  const struct sandbox_face *face, void *data, struct sandbox_ask **ret, struct cloche_err *e)
+{
+        const struct method *method = find_method(method_name);
+        struct sandbox *sandbox = NULL;
+        struct sandbox_ask *ask;
+        int r;
+
+        if (!method)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method %.60s of sandboxes", method_name);
+        if (all->is_stopping)
+                return err_set(e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+        r = check_params(params, attachments, e);
+        if (r == 0)
+                r = find_sandbox(all, method, principal, params, &sandbox, e);
+        if (r < 0)
+                return r;
+        if (sandbox && sandbox->ask_count >= SANDBOX_ASKS_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u requests to this sandbox are under way", sandbox->ask_count);
+        ask = calloc(1, sizeof(*ask));
+        if (!ask)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
+        *ask = (struct sandbox_ask){.all = all, .sandbox = sandbox, .method = method, .principal = principal, .params = json_deep_copy(params),
+                                    .attachments = BUF_INIT(ATTACHMENTS_MAX), .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX), .face = face, .data = data};
+        all->ask_count++;
+        if (sandbox) {
+                TAILQ_INSERT_TAIL(&sandbox->asks, ask, link);
+                sandbox->ask_count++;
+                sandbox_touch(sandbox);
+        } else {
+                TAILQ_INSERT_TAIL(&all->asks, ask, link);
+        }
+        if (!ask->params || (attachments && attachments->size > 0 && buf_append(&ask->attachments, attachments->data, attachments->size) < 0))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a sandbox");
+        if (r == 0)
+                r = begin(ask, e);
+        if (r < 0)
+                ask_free(ask);
+        else
+                *ret = ask;
+        return r;
+}
+
+/* -- what they are asked with --------------------------------------------------------------------------------- */
+
+const char *ask_text(const struct sandbox_ask *ask, const char *name)
+{
+        return json_string_value(json_object_get(ask->params, name));
+}
+
+uint64_t ask_count(const struct sandbox_ask *ask, const char *name, uint64_t absent)
+{
+        const json_t *value = json_object_get(ask->params, name);
+
+        return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : absent;
+}
+
+int ask_flag(const struct sandbox_ask *ask, const char *name, int absent)
+{
+        const json_t *value = json_object_get(ask->params, name);
+
+        return value ? json_is_true(value) : absent;
+}
+
+const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *ret_size)
+{
+        const json_t *value = json_object_get(ask->params, name);
+
+        if (json_is_string(value)) {
+                *ret_size = json_string_length(value);
+                return json_string_value(value);
+        }
+        *ret_size = (size_t)json_integer_value(json_object_get(value, "n"));
+        if (!json_is_object(value))
+                return NULL;
+        /* value_check has seen that they lie in the attachments. */
+        return *ret_size ? ask->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
+}
+
+/* -- what they are answered with ------------------------------------------------------------------------------ */
+
+int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+{
+        json_int_t at = (json_int_t)attachments->size;
+
+        if (size > 0 && buf_append(attachments, data, size) < 0)
+                return -ENOMEM;
+        return json_object_set_new(object, name, json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", at, "n", (json_int_t)size)) < 0 ? -ENOMEM : 0;
+}
+
+int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
+{
+        /* A NUL takes six letters, and long texts much longer to write and read than bytes. */
+        json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data ? data : "", size);
+
+        if (text)
+                return json_object_set_new(object, name, text) < 0 ? -ENOMEM : 0;
+        return put_raw(object, name, data, size, attachments);
+}
+
+uint64_t now_real_ms(void)
+{
+        struct timeval now;
+
+        gettimeofday(&now, NULL);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_usec / 1000;
+}
+
+json_t *time_json(uint64_t real_ms)
+{
+        time_t seconds = (time_t)(real_ms / 1000);
+        struct tm t;
+        char text[80];
+
+        gmtime_r(&seconds, &t);
+        snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min,
+                 t.tm_sec, (unsigned)(real_ms % 1000));
+        return json_string(text);
+}

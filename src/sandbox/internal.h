@@ -1,0 +1,460 @@
+/* What the files of this folder share. */
+#ifndef CLOCHE_SANDBOX_INTERNAL_H
+#define CLOCHE_SANDBOX_INTERNAL_H
+
+#include "control.h"
+#include "network.h"
+#include "sandbox.h"
+#include "shell-protocol.h"
+#include "spool.h"
+
+#include "engine/channel.h"
+#include "engine/engine.h"
+
+#include <sys/queue.h>
+
+#define SANDBOX_NAME_MAX 64
+#define SANDBOX_ENV_MAX 4096        /* variables of one request */
+#define SANDBOX_SESSIONS_MAX 256
+#define SANDBOX_PROCESSES_MAX 1000  /* remembered */
+#define SANDBOX_OUTPUTS_MAX 64      /* of exec, remembered */
+#define SANDBOX_ASKS_MAX 4096       /* under way in one sandbox */
+#define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20) /* of all that a sandbox printed; then the oldest outputs of exec are forgotten */
+#define DEFAULT_SESSION "default"
+#define WORKSPACE "/workspace"
+
+struct sandbox;
+struct session;
+struct process;
+struct method;
+
+/* -- asks (ask.c) --------------------------------------------------------------------------------------------- */
+
+struct sandbox_ask {
+        TAILQ_ENTRY(sandbox_ask) link;      /* of its sandbox, or of those without one */
+        TAILQ_ENTRY(sandbox_ask) turn_link; /* of those that wait: for the sandbox to run, or to be told how it ended */
+        struct sandboxes *all;
+        struct sandbox *sandbox; /* NULL: of none */
+        const struct method *method;
+        int64_t principal;
+        json_t *params;
+        struct buf attachments;
+        const struct sandbox_face *face;
+        void *data;
+        /* Of whoever works on it: taken back by cancel, which may be NULL. */
+        void *state;
+        void (*cancel)(struct sandbox_ask *ask);
+        void (*release)(struct sandbox_ask *ask); /* the asker takes events again; may be NULL */
+        int is_held, is_beginning, is_waiting, is_over, is_to_release;
+        /* How it ended, until it is told. */
+        json_t *outcome;
+        struct buf outcome_attachments;
+        struct cloche_err error;
+};
+
+/* Nothing; a sandbox that is there; a running one, made on first use. */
+enum method_needs { METHOD_PLAIN, METHOD_FINDS, METHOD_RUNS };
+
+struct method {
+        const char *name;
+        /* Begin; 0: the outcome is told by ask_result or ask_fail, now or later. Negative: not begun, e says why. */
+        int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
+};
+
+/* Those that waited for the sandbox to run; those under way when it ended. */
+void asks_begin(struct sandbox *s);
+void asks_refuse(struct sandbox *s, const struct cloche_err *e);
+void asks_end(struct sandbox *s, const struct cloche_err *e);
+
+/* result is stolen; NULL: no memory. attachments: NULL or moved. */
+void ask_result(struct sandbox_ask *ask, json_t *result, struct buf *attachments);
+/* about: stolen, or NULL. */
+void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about);
+/* about is stolen. */
+void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments);
+
+/* Its release is called in the next turn. */
+void ask_release_soon(struct sandbox_ask *ask);
+
+const char *ask_text(const struct sandbox_ask *ask, const char *name); /* NULL: absent */
+uint64_t ask_count(const struct sandbox_ask *ask, const char *name, uint64_t absent);
+int ask_flag(const struct sandbox_ask *ask, const char *name, int absent);
+/* Text or bytes; NULL: absent. Borrowed from the ask. */
+const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *ret_size);
+/* Put text or bytes: text when they are UTF-8. The bytes go to attachments. 0 or -ENOMEM. */
+int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
+/* As bytes always. */
+int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
+json_t *time_json(uint64_t real_ms);
+uint64_t now_real_ms(void);
+
+/* -- sandboxes (sandbox.c, registry.c) ------------------------------------------------------------------------ */
+
+enum sandbox_state { SANDBOX_STOPPED, SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_STOPPING };
+
+struct port {
+        TAILQ_ENTRY(port) link;
+        unsigned number;
+        char token[17], *name;
+        uint64_t exposed_at_ms;
+};
+
+struct sandboxes {
+        struct cloche_engine *engine;
+        struct sandboxes_options options;
+        char *state_dir, *preview_host;
+        int state_fd; /* -EBADF: none */
+        int shell_fd, files_fd; /* the builtin and the file program, sealed; -errno */
+        TAILQ_HEAD(sandbox_list, sandbox) list;
+        TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* of no sandbox */
+        TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* to be told */
+        TAILQ_HEAD(ask_releases, sandbox_ask) released;
+        uv_timer_t *turn_timer, *tidy_timer;
+        unsigned running, ask_count;
+        int is_stopping;
+        void (*on_stopped)(void *data);
+        void *stopped_data;
+};
+
+struct sandbox {
+        TAILQ_ENTRY(sandbox) link;
+        struct sandboxes *all;
+        char name[SANDBOX_NAME_MAX];
+        int64_t principal;
+        enum sandbox_state state;
+        int is_deleted, is_dirty, wants_stop;
+        uint64_t created_ms, used_ms, saved_ms; /* real time */
+        uint64_t used_ns;                       /* monotonic */
+        /* What it was made with. */
+        struct cloche_limits limits, asked_limits;
+        json_t *env, *network_policy, *labels;
+        uint64_t idle_ms;
+        /* While it runs. */
+        uint32_t box;
+        int has_box;
+        int pidfd;
+        struct control control;
+        struct network *network;
+        int network_is_over;
+        json_t *decisions;
+        uint64_t decision_count;
+        TAILQ_HEAD(session_list, session) sessions;
+        TAILQ_HEAD(process_list, process) processes; /* oldest first; those of exec too */
+        TAILQ_HEAD(drain_list, drain) drains;
+        TAILQ_HEAD(tool_list, tool) tools;
+        TAILQ_HEAD(sandbox_asks, sandbox_ask) asks;
+        TAILQ_HEAD(sandbox_waiting, sandbox_ask) waiting; /* for it to run */
+        TAILQ_HEAD(port_list, port) ports;
+        TAILQ_HEAD(dial_list, sandbox_dial) dials;
+        TAILQ_HEAD(probe_list, probe) probes;
+        struct port_watch *port_watch;
+        struct store_job *store_job;
+        struct cloche_err start_error;
+        char save_error[256]; /* why it could not be saved last, or "" */
+        unsigned ask_count, process_count, output_count;
+        uint64_t next_process, next_session, next_output;
+        uint64_t spool_bytes;
+};
+
+/* Takes what is in asked, 0: as a sandbox has it by default. */
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e);
+/* connections.c: the box's network as the policy says; in force when sandbox_network_ready is told. */
+int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
+void connections_close(struct sandbox *s);
+/* sandbox.c: told once after connections_open began with a box that had no network. */
+void connections_ready(struct sandbox *s, const struct cloche_err *e);
+void box_forget(const struct sandboxes *all, uint32_t box);
+void sandbox_delete(struct sandbox *s);
+/* At once, without saving; those who ask hear nothing. */
+void sandbox_end(struct sandbox *s);
+/* What was put off; it may be freed by it. */
+void sandbox_turn(struct sandbox *s);
+void registry_turn(struct sandboxes *all);
+int sandbox_name_check(const char *name, struct cloche_err *e);
+struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name);
+struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
+/* Make it run; those in waiting are begun, or told why not. */
+void sandbox_start(struct sandbox *s);
+/* End what runs in it; saved before, when save and there is where. Those in waiting start it again. */
+void sandbox_stop(struct sandbox *s, int save);
+void sandbox_free(struct sandbox *s); /* a stopped one */
+void sandbox_touch(struct sandbox *s); /* somebody asked something */
+int sandbox_is_busy(const struct sandbox *s);
+/* The box is gone under us. */
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
+json_t *sandbox_json(struct sandbox *s);
+void sandbox_tell(struct sandbox *s, const char *event, json_t *about); /* those who follow sandbox.events; about is stolen */
+void sandboxes_turn_soon(struct sandboxes *all);
+
+/* -- programs in the box (spawn.c) ---------------------------------------------------------------------------- */
+
+struct spawn {
+        struct control *control;
+        const char *cwd;
+        const char *const *argv; /* NULL-terminated */
+        const char *const *env;  /* NULL-terminated, NAME=VALUE */
+        const int *fds;
+        size_t fd_count;
+        uint32_t flags, cols, rows;
+};
+int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
+int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done,
+             void *data, struct cloche_err *e);
+/* The environment of what is started: ours, the sandbox's, then more's (objects of text, null: unset; may be NULL). free() the list and what is in it with env_free(). */
+char **env_list(const struct sandbox *s, const json_t *more);
+/* The same from what a shell had exported. */
+char **env_from(char *const *exported, const json_t *more);
+void env_free(char **env);
+int env_is_name(const char *name);
+int env_check(const json_t *env, struct cloche_err *e);
+/* Of a sandbox or session. */
+int env_check_of_all(const json_t *env, struct cloche_err *e);
+
+/* -- sessions (session.c) ------------------------------------------------------------------------------------- */
+
+struct shell_command {
+        TAILQ_ENTRY(shell_command) link;
+        const char *command;
+        size_t command_size;
+        const char *cwd;     /* NULL: the session's */
+        const json_t *env;   /* object, or NULL */
+        int fds[3];          /* owned until it is sent; closed then */
+        int is_fork, is_export;
+        int status_fd;       /* of a fork: the end to be written, owned likewise */
+        /* Once: sent to the shell. Of a fork with the pid, or negative errno. */
+        void (*on_begin)(void *data, int32_t pid);
+        int32_t supervisor_pid; /* of a fork, once it has begun */
+        /* Of others, once: how it ended. session_ended: with the shell. */
+        void (*on_end)(void *data, int exit_code, int signal, int session_ended, int interrupted);
+        /* Instead of both. */
+        void (*on_fail)(void *data, const struct cloche_err *e);
+        void *data;
+        uint32_t serial;
+        int is_sent, is_killed;
+};
+
+struct session {
+        TAILQ_ENTRY(session) link;
+        struct sandbox *sandbox;
+        char name[SANDBOX_NAME_MAX];
+        char *start_cwd;
+        json_t *env;
+        uint64_t created_ms, timeout_ms;
+        int is_isolated;
+        /* An isolated one has a box of its own beside the sandbox's. */
+        uint32_t box;
+        int has_box;
+        struct control own_control;
+        struct control *control;
+        enum { SHELL_NONE, SHELL_STARTING, SHELL_IDLE, SHELL_BUSY, SHELL_SETTLING, SHELL_GONE } state;
+        int shell_fd;
+        uv_poll_t *poll;
+        uv_timer_t *stuck_timer;
+        int32_t pid;
+        struct shell_answer last_answer; /* while settling */
+        char *cwd;         /* as it said last */
+        char **exported;   /* likewise, or NULL */
+        int32_t jobs[SHELL_JOBS_MAX];
+        uint32_t job_count, next_serial;
+        TAILQ_HEAD(shell_commands, shell_command) commands; /* the first is under way when busy */
+        int is_closing, is_making_box, is_ready;
+        struct shell_command stand_in; /* for one that was forgotten while it was under way */
+        unsigned users; /* processes that point here */
+};
+
+/* The session of that name; NULL: the default one, which is made when it is not there. NULL with e. */
+struct session *session_find(struct sandbox *s, const char *name, struct cloche_err *e);
+struct session *session_look_up(struct sandbox *s, const char *name);
+struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated, uint64_t timeout_ms, struct cloche_err *e);
+/* It is taken up when those before it have ended; command lives until on_end, on_fail or session_forget; of a fork until on_begin. */
+void session_run(struct session *session, struct shell_command *command);
+/* Kill what the command started, and it; on_end follows. Of one that is not begun on_end follows at once. */
+void session_kill(struct session *session, struct shell_command *command);
+/* Nobody hears of it any more; killed when under way. */
+void session_forget(struct session *session, struct shell_command *command);
+/* Whether a fork would have to wait for a command. */
+int session_is_busy(const struct session *session);
+void session_close(struct session *session); /* and what runs in it; freed when nobody points to it */
+void session_unuse(struct session *session);
+void sessions_exited(struct sandbox *s, const struct init_answer *exit);
+/* Where they are and what they have exported is what they will begin with. */
+void sessions_remember(struct sandbox *s);
+/* The sandbox has ended: shells are gone, definitions stay. */
+void sessions_gone(struct sandbox *s);
+
+/* -- processes (process.c) ------------------------------------------------------------------------------------ */
+
+enum stream_index { STREAM_OUT, STREAM_ERR, STREAMS };
+
+struct stream_of {
+        int fd; /* -EBADF: at its end */
+        uv_poll_t *poll;
+        struct spool spool;
+        struct process *process;
+        int is_paused;
+        int is_mute; /* what comes is not kept */
+};
+
+/* One who is told what a process prints. */
+struct follower {
+        TAILQ_ENTRY(follower) link;
+        struct sandbox_ask *ask;
+        struct process *process;
+        uint64_t at[STREAMS]; /* up to here it was told */
+        void (*complete)(struct follower *f); /* the process has ended and all was told; once */
+};
+
+/* A pipe whose writers outlive what they belong to: read, so that they do not notice, and forgotten. */
+struct drain {
+        TAILQ_ENTRY(drain) link;
+        struct sandbox *sandbox;
+        int fd;
+        uv_poll_t *poll;
+};
+
+enum process_status { PROCESS_RUNNING, PROCESS_COMPLETED, PROCESS_FAILED, PROCESS_KILLED };
+
+struct input_piece;
+struct process {
+        TAILQ_ENTRY(process) link;
+        struct sandbox *sandbox;
+        struct session *session;
+        char *id, *command;
+        size_t command_size;
+        int is_hidden;   /* of exec, git: not in lists */
+        int is_foreground, is_terminal, is_spawned, auto_cleanup, keeps_input;
+        struct control *control; /* of the PID 1 it is beneath */
+        int32_t pid;     /* 0: not begun */
+        enum process_status status;
+        int exit_code, signal, timed_out, session_ended, is_ended, is_stopping;
+        uint64_t started_ms, ended_ms, started_ns, ended_ns;
+        struct shell_command shell;
+        int has_shell_command; /* session_forget is due */
+        json_t *env;
+        char *cwd;
+        int status_fd;
+        uv_poll_t *status_poll;
+        struct stream_of streams[STREAMS];
+        int input_fd;    /* or the terminal */
+        uv_poll_t *input_poll;
+        STAILQ_HEAD(input_pieces, input_piece) input;
+        size_t input_bytes; /* that wait */
+        uint64_t timeout_ms;
+        uv_timer_t *timer, *grace_timer, *sweep_timer;
+        int32_t supervisor_pid;
+        int is_terminating, is_sweeping; /* told to end; what it left behind is told too */
+        uint64_t grace_ns;               /* until then in good */
+        TAILQ_HEAD(followers, follower) followers;
+        TAILQ_HEAD(process_waits, process_wait) waits;
+        TAILQ_HEAD(process_killings, killing_row) killings;
+        uint32_t cols, rows;
+        /* Of whoever started it: told once. */
+        void (*on_begin)(struct process *p, const struct cloche_err *e); /* e: it was not started; it is freed afterwards */
+        void (*on_end)(struct process *p);
+        void *data;
+        unsigned pins;   /* those who still read it */
+        int is_forgotten;
+};
+
+struct process_options {
+        const char *session, *id, *command, *cwd;
+        size_t command_size;
+        const json_t *env;
+        uint64_t timeout_ms;
+        int is_foreground, is_hidden, keeps_input, auto_cleanup;
+        const void *stdin_data;
+        size_t stdin_size;
+        uint32_t cols, rows; /* not 0: a terminal */
+        enum spool_keep keep;
+        uint64_t keep_bytes;
+        void (*on_begin)(struct process *p, const struct cloche_err *e);
+        void (*on_end)(struct process *p);
+        void *data;
+};
+
+int process_start(struct sandbox *s, const struct process_options *opt, struct process **ret, struct cloche_err *e);
+struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e);
+struct process *process_find_output(struct sandbox *s, const char *id);
+/* signal 0: TERM, then KILL after grace_ms. */
+int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e);
+void process_forget(struct process *p); /* an ended one; freed when nobody reads it */
+void process_pin(struct process *p);
+void process_unpin(struct process *p);
+void process_abandon(struct process *p); /* whoever started it hears nothing more; it is killed and forgotten */
+json_t *process_json(const struct process *p);
+int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code), void *done_data, struct cloche_err *e);
+int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
+/* -- process-stream.c: what it prints */
+/* Our end of a pipe or terminal, taken over. */
+int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
+/* It has ended: what is in the pipes now is taken. is_last: nothing that comes later is kept. */
+void streams_drain(struct process *p, int is_last);
+void streams_close(struct process *p);
+/* f is the caller's, as long as it follows. from: of each stream; UINT64_MAX: what comes from now on. */
+void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from, void (*complete)(struct follower *f));
+void unfollow(struct follower *f);
+/* Tell it what it has not seen, unless its asker is held. */
+void follower_feed(struct follower *f);
+void followers_feed(struct process *p);
+/* -- process-input.c */
+void input_close(struct process *p);
+/* Whoever was to be told with done_data is gone. */
+void process_unwrite(struct process *p, const void *done_data);
+void drains_gone(struct sandbox *s);
+void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
+void processes_gone(struct sandbox *s);
+unsigned processes_running(const struct sandbox *s);
+void killings_ended(struct process *p); /* process-ask.c */
+/* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
+int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
+/* wait.c: bytes came, it ended. */
+void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size);
+void waits_ended(struct process *p);
+
+/* -- files (tool.c) ------------------------------------------------------------------------------------------- */
+
+/* Hand a file.* or archive.* ask on to the file program; params without "sandbox". */
+int tool_begin(struct sandbox_ask *ask, struct cloche_err *e);
+/* The same for ourselves. on_done: result or e; on_event may be NULL. cancel with tool_cancel. */
+struct tool_job;
+int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
+             void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e), void *data,
+             struct tool_job **ret, struct cloche_err *e);
+void tool_cancel(struct tool_job *job);
+void tools_exited(struct sandbox *s, const struct init_answer *exit);
+void tools_gone(struct sandbox *s);
+
+/* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
+
+void ports_gone(struct sandbox *s);  /* the sandbox stopped: connections and watches end, exposures stay */
+void ports_free(struct sandbox *s);
+void dials_hang_up(struct sandbox *s, unsigned port); /* those who came with a token */
+void dials_gone(struct sandbox *s);
+void port_watch_need(struct sandbox *s); /* somebody wants to hear of ports, or nobody any more */
+json_t *port_json(const struct sandbox *s, const struct port *port);
+/* Something accepts connections, and answers GET path with a status in range; done once, never from within. */
+struct probe;
+int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
+                void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret, struct cloche_err *e);
+void probe_cancel(struct probe *probe);
+void probes_gone(struct sandbox *s);
+
+/* Write what it is; 0 when there is nowhere. */
+int store_define(struct sandbox *s, struct cloche_err *e);
+int store_load(struct sandboxes *all, struct cloche_err *e);
+void store_remove(struct sandbox *s);
+/* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
+void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+void store_gone(struct sandbox *s);
+void stores_exited(struct sandbox *s, const struct init_answer *exit);
+
+/* -- handlers of methods, a file each area -------------------------------------------------------------------- */
+
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) int begin_##symbol(struct sandbox_ask *ask, struct cloche_err *e);
+#define SANDBOX_FIELD(symbol, name, type, need, doc)
+#include <cloche/sandbox.def>
+#undef SANDBOX_OPERATION
+#undef SANDBOX_FIELD
+
+#endif

@@ -1,0 +1,436 @@
+/* All sandboxes of an engine: made, listed, changed, put to rest when nobody uses them. */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/handle.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+#define TIDY_EVERY_MS 1000
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+/* A program for boxes, held in memory: nobody can change it, and all boxes have the same pages. */
+static int hold_program(const char *directory, const char *name, struct cloche_err *e)
+{
+        char path[4200];
+        _cleanup_fd_ int from_fd = -EBADF, fd = -EBADF;
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        from_fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (from_fd < 0 || fd < 0 || fstat(from_fd, &st) < 0)
+                return err_os(e, CLOCHE_E_SPAWN, errno, "open %s", path);
+        for (off_t left = st.st_size; left > 0;) {
+                ssize_t n = sendfile(fd, from_fd, NULL, (size_t)left);
+
+                if (n <= 0)
+                        return err_os(e, CLOCHE_E_SPAWN, n < 0 ? errno : EIO, "read %s", path);
+                left -= n;
+        }
+        if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                return err_os(e, CLOCHE_E_SPAWN, errno, "hold %s", path);
+        return TAKE_FD(fd);
+}
+
+static void tidy(struct sandbox *s, uint64_t now_ns)
+{
+        const struct sandboxes *all = s->all;
+
+        if (s->state != SANDBOX_RUNNING)
+                return;
+        if (processes_running(s) > 0)
+                s->is_dirty = 1;
+        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000)
+                sandbox_stop(s, 1);
+        else if (all->options.save_every_ms && s->is_dirty && !s->store_job && now_real_ms() > s->saved_ms + all->options.save_every_ms &&
+                 now_ns - s->used_ns > 1000000000u)
+                store_save(s, NULL, NULL);
+}
+
+static void on_tidy(uv_timer_t *timer)
+{
+        struct sandboxes *all = timer->data;
+        uint64_t now_ns = clock_now_ns();
+        struct sandbox *s;
+
+        TAILQ_FOREACH(s, &all->list, link)
+                tidy(s, now_ns);
+}
+
+void registry_turn(struct sandboxes *all)
+{
+        struct sandbox *s, *next;
+
+        for (s = TAILQ_FIRST(&all->list); s; s = next) {
+                next = TAILQ_NEXT(s, link);
+                sandbox_turn(s);
+        }
+}
+
+static uv_timer_t *new_timer(struct sandboxes *all)
+{
+        uv_timer_t *timer = malloc(sizeof(*timer));
+
+        if (timer) {
+                uv_timer_init(&all->engine->loop, timer);
+                timer->data = all;
+        }
+        return timer;
+}
+
+static int open_state(struct sandboxes *all, struct cloche_err *e)
+{
+        all->state_fd = -EBADF;
+        if (!all->state_dir)
+                return 0;
+        if (mkdir(all->state_dir, 0700) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "make the state directory %s", all->state_dir);
+        all->state_fd = open(all->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return all->state_fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the state directory %s", all->state_dir) : store_load(all, e);
+}
+
+int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e)
+{
+        struct sandboxes *all = calloc(1, sizeof(*all));
+        int r = 0;
+
+        if (!all)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+        all->engine = opt->engine;
+        all->options = *opt;
+        TAILQ_INIT(&all->list);
+        TAILQ_INIT(&all->asks);
+        TAILQ_INIT(&all->ended);
+        TAILQ_INIT(&all->released);
+        all->state_fd = all->shell_fd = all->files_fd = -EBADF;
+        all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
+        all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
+        all->turn_timer = new_timer(all);
+        all->tidy_timer = new_timer(all);
+        if (!all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+        if (r == 0 && (all->shell_fd = hold_program(all->engine->libexec_dir, "cloche-session.so", e)) < 0)
+                r = all->shell_fd;
+        if (r == 0 && (all->files_fd = hold_program(all->engine->libexec_dir, "cloche-files", e)) < 0)
+                r = all->files_fd;
+        if (r == 0)
+                r = open_state(all, e);
+        if (r < 0) {
+                sandboxes_free(all);
+                return r;
+        }
+        uv_timer_start(all->tidy_timer, on_tidy, TIDY_EVERY_MS, TIDY_EVERY_MS);
+        *ret = all;
+        return 0;
+}
+
+void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
+{
+        struct sandbox *s;
+
+        all->is_stopping = 1;
+        all->on_stopped = done;
+        all->stopped_data = data;
+        TAILQ_FOREACH(s, &all->list, link)
+                sandbox_stop(s, 1);
+        sandboxes_turn_soon(all);
+}
+
+void sandboxes_free(struct sandboxes *all)
+{
+        struct sandbox *s;
+
+        if (!all)
+                return;
+        while ((s = TAILQ_FIRST(&all->list)))
+                sandbox_end(s);
+        handle_close(all->turn_timer);
+        handle_close(all->tidy_timer);
+        fd_close(&all->state_fd);
+        fd_close(&all->shell_fd);
+        fd_close(&all->files_fd);
+        free(all->state_dir);
+        free(all->preview_host);
+        free(all);
+}
+
+struct sandboxes_count sandboxes_count(const struct sandboxes *all)
+{
+        struct sandboxes_count count = {.running = all->running, .asks = all->ask_count};
+        const struct sandbox *s;
+        const struct session *session;
+
+        TAILQ_FOREACH(s, &all->list, link) {
+                count.sandboxes++;
+                count.processes += processes_running(s);
+                TAILQ_FOREACH(session, &s->sessions, link)
+                        count.sessions++;
+        }
+        return count;
+}
+
+/* -- what is asked -------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *json;
+        size_t offset;
+        int is_of_runs;
+} limit_rows[] = {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, offsetof(struct cloche_limits, field), RUNS_##field},
+#define RUNS_wall_ms 1
+#define RUNS_cpu_ms 0
+#define RUNS_memory_bytes 0
+#define RUNS_pids 0
+#define RUNS_cpu_percent 0
+#define RUNS_output_bytes 1
+#define RUNS_disk_bytes 0
+#define RUNS_disk_inodes 0
+#define RUNS_file_bytes 0
+#define RUNS_open_files 0
+#define RUNS_result_bytes 1
+#define RUNS_bridge_calls 1
+#define RUNS_bridge_bytes 1
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+static int read_limits(const json_t *limits, struct cloche_limits *ret, struct cloche_err *e)
+{
+        for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
+                const json_t *value = json_object_get(limits, limit_rows[i].json);
+                uint64_t asked = (uint64_t)json_integer_value(value);
+
+                if (value && limit_rows[i].is_of_runs)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", limit_rows[i].json);
+                if (value)
+                        *(uint64_t *)((char *)ret + limit_rows[i].offset) = asked ? asked : CLOCHE_UNLIMITED;
+        }
+        return 0;
+}
+
+/* What create and update have in common; nothing is changed on failure. */
+static int set_up(struct sandbox *s, const json_t *params, struct cloche_err *e)
+{
+        const json_t *limits = json_object_get(params, "limits"), *idle = json_object_get(params, "idleMs");
+        json_t *env = json_object_get(params, "env"), *labels = json_object_get(params, "labels"), *network = json_object_get(params, "network");
+        struct cloche_limits asked = s->asked_limits, before = s->limits;
+        int r = read_limits(limits, &asked, e);
+
+        if (r == 0 && env)
+                r = env_check_of_all(env, e);
+        if (r == 0 && json_object_size(network) > 0)
+                r = network_policy_check(network, e);
+        if (r == 0)
+                r = sandbox_set_limits(s, &asked, e);
+        if (r == 0 && limits && s->state == SANDBOX_RUNNING) {
+                struct keeper_box_limits box = limits_of_box(&s->limits);
+
+                r = keeper_box_limit(s->all->engine->keeper, s->box, &box, e);
+        }
+        if (r == 0 && network && s->state == SANDBOX_RUNNING)
+                r = connections_open(s, network, e);
+        if (r < 0) {
+                s->limits = before;
+                return r;
+        }
+        s->asked_limits = asked;
+        if (idle)
+                s->idle_ms = (uint64_t)json_integer_value(idle);
+        if (env) {
+                json_decref(s->env);
+                s->env = json_incref(env);
+        }
+        if (labels) {
+                json_decref(s->labels);
+                s->labels = json_incref(labels);
+        }
+        if (network) {
+                json_decref(s->network_policy);
+                s->network_policy = json_incref(network);
+        }
+        return store_define(s, e);
+}
+
+static void make_up_name(char *ret)
+{
+        unsigned char chance[6];
+
+        if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
+                memset(chance, 0, sizeof(chance));
+        memcpy(ret, "box-", 4);
+        for (size_t i = 0; i < sizeof(chance); i++)
+                snprintf(ret + 4 + 2 * i, 3, "%02x", chance[i]);
+}
+
+/* A sandbox of which create has said what it is to be is in answers only when it runs: errors of the kernel are told at once. */
+static void create_runs(struct sandbox_ask *ask)
+{
+        json_t *object = sandbox_json(ask->sandbox);
+
+        json_object_set_new(object, "created", json_boolean(ask->state != NULL));
+        ask_result(ask, object, NULL);
+}
+
+static void adopt(struct sandbox_ask *ask, struct sandbox *s)
+{
+        TAILQ_REMOVE(&ask->all->asks, ask, link);
+        TAILQ_INSERT_TAIL(&s->asks, ask, link);
+        s->ask_count++;
+        ask->sandbox = s;
+        sandbox_touch(s);
+}
+
+int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const char *name = ask_text(ask, "sandbox");
+        static char is_new;
+        char made_up[20];
+        struct sandbox *s;
+        int r;
+
+        if (ask->sandbox) { /* it waited for it to run */
+                create_runs(ask);
+                return 0;
+        }
+        if (!name)
+                make_up_name(made_up);
+        name = name ? name : made_up;
+        r = sandbox_name_check(name, e);
+        s = r < 0 ? NULL : sandbox_find(ask->all, ask->principal, name);
+        if (r == 0 && !s) {
+                s = sandbox_new(ask->all, ask->principal, name, e);
+                r = s ? set_up(s, ask->params, e) : -(int)e->code;
+                if (s && r < 0)
+                        sandbox_free(s);
+                ask->state = &is_new;
+        }
+        if (r < 0)
+                return r;
+        adopt(ask, s);
+        if (s->state == SANDBOX_RUNNING) {
+                create_runs(ask);
+                return 0;
+        }
+        ask->is_waiting = 1;
+        TAILQ_INSERT_TAIL(&s->waiting, ask, turn_link);
+        sandbox_start(s);
+        return 0;
+}
+
+int begin_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        json_t *list = json_array();
+        struct sandbox *s;
+
+        (void)e;
+        TAILQ_FOREACH(s, &ask->all->list, link)
+                if (s->principal == ask->principal && !s->is_deleted)
+                        json_array_append_new(list, sandbox_json(s));
+        ask_result(ask, json_pack("{s:o}", "sandboxes", list), NULL);
+        return 0;
+}
+
+int begin_GET(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        (void)e;
+        ask_result(ask, sandbox_json(ask->sandbox), NULL);
+        return 0;
+}
+
+int begin_UPDATE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        int r = set_up(ask->sandbox, ask->params, e);
+
+        if (r == 0)
+                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+        return r;
+}
+
+int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct sandbox *s = ask->sandbox;
+
+        (void)e;
+        if (s->state == SANDBOX_STOPPED)
+                ask_result(ask, sandbox_json(s), NULL);
+        else
+                sandbox_stop(s, 1); /* answered when it is */
+        return 0;
+}
+
+static void save_cancel(struct sandbox_ask *ask)
+{
+        (void)ask; /* what is being saved is saved; nobody hears of it */
+}
+
+static void on_saved(void *data, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+        struct sandbox_ask *ask, *next;
+
+        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
+                next = TAILQ_NEXT(ask, link);
+                if (ask->method->begin != begin_SAVE || ask->is_over || ask->cancel != save_cancel)
+                        continue;
+                if (e)
+                        ask_fail(ask, e, NULL);
+                else
+                        ask_result(ask, sandbox_json(s), NULL);
+        }
+}
+
+int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct sandbox *s = ask->sandbox;
+
+        if (s->all->state_fd < 0)
+                return err_set(e, CLOCHE_E_STATE, "the daemon has no state directory (--state-dir): nothing can be saved");
+        if (s->state != SANDBOX_RUNNING) {
+                ask_result(ask, sandbox_json(s), NULL); /* all of it is saved */
+                return 0;
+        }
+        ask->cancel = save_cancel;
+        store_save(s, on_saved, s);
+        return 0;
+}
+
+int begin_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const char *name = ask_text(ask, "sandbox");
+        struct sandbox *s = NULL;
+        int r = name ? sandbox_name_check(name, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"sandbox\" is missing: the name of a sandbox");
+
+        if (r == 0)
+                s = sandbox_find(ask->all, ask->principal, name);
+        if (r < 0)
+                return r;
+        if (s)
+                sandbox_delete(s);
+        ask_result(ask, json_object(), NULL);
+        return 0;
+}
+
+static void events_cancel(struct sandbox_ask *ask)
+{
+        ask->cancel = NULL;
+        port_watch_need(ask->sandbox);
+}
+
+int begin_EVENTS(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        (void)e;
+        ask->cancel = events_cancel;
+        port_watch_need(ask->sandbox);
+        return 0;
+}

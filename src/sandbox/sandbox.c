@@ -1,0 +1,473 @@
+/* The life of one sandbox:
+ *
+ *   STOPPED ── somebody asks ──▶ STARTING (box, control, network, files of before) ──▶ RUNNING
+ *      ▲                                                                                  │ idle, asked to, collapsed
+ *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/handle.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SANDBOXES_MAX 1000
+#define IDLE_MS 1200000
+
+int sandbox_name_check(const char *name, struct cloche_err *e)
+{
+        size_t size = strlen(name);
+        int good = size > 0 && size < SANDBOX_NAME_MAX && name[0] != '-' && name[size - 1] != '-';
+
+        for (size_t i = 0; good && i < size; i++)
+                good = isalnum((unsigned char)name[i]) || name[i] == '-';
+        return good ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the name \"%.70s\" is not 1 to %d of A-Z a-z 0-9 -, without a hyphen at its ends",
+                                  name, SANDBOX_NAME_MAX - 1);
+}
+
+struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name)
+{
+        struct sandbox *s;
+
+        TAILQ_FOREACH(s, &all->list, link)
+                if (s->principal == principal && !s->is_deleted && strcmp(s->name, name) == 0)
+                        return s;
+        return NULL;
+}
+
+/* A sandbox stays: no time limits it, and there is more in it than in a run. */
+static const struct cloche_limits sandbox_limits = {
+        .wall_ms = CLOCHE_UNLIMITED,
+        .cpu_ms = CLOCHE_UNLIMITED,
+        .memory_bytes = UINT64_C(1) << 30,
+        .pids = 512,
+        .disk_bytes = UINT64_C(1) << 30,
+        .file_bytes = UINT64_C(1) << 30,
+};
+
+static void use_defaults(struct cloche_limits *limits)
+{
+        const uint64_t *from = (const uint64_t *)&sandbox_limits;
+        uint64_t *to = (uint64_t *)limits;
+
+        for (size_t i = 0; i < sizeof(*limits) / sizeof(uint64_t); i++)
+                if (to[i] == 0)
+                        to[i] = from[i];
+}
+
+int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e)
+{
+        struct cloche_limits limits = *asked;
+
+        use_defaults(&limits);
+        return limits_resolve(&limits, &s->limits, e);
+}
+
+struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
+{
+        struct sandbox *s = calloc(1, sizeof(*s));
+        static const struct cloche_limits none;
+
+        if (!s) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
+                return NULL;
+        }
+        s->env = json_object();
+        s->labels = json_object();
+        s->network_policy = json_object();
+        s->decisions = json_array();
+        s->all = all;
+        strcpy(s->name, name);
+        s->principal = principal;
+        s->created_ms = s->used_ms = now_real_ms();
+        s->used_ns = clock_now_ns();
+        s->idle_ms = IDLE_MS;
+        s->control.fd = s->pidfd = -EBADF;
+        (void)sandbox_set_limits(s, &none, NULL);
+        TAILQ_INIT(&s->sessions);
+        TAILQ_INIT(&s->processes);
+        TAILQ_INIT(&s->drains);
+        TAILQ_INIT(&s->tools);
+        TAILQ_INIT(&s->asks);
+        TAILQ_INIT(&s->waiting);
+        TAILQ_INIT(&s->ports);
+        TAILQ_INIT(&s->dials);
+        TAILQ_INIT(&s->probes);
+        TAILQ_INSERT_TAIL(&all->list, s, link);
+        return s;
+}
+
+void sandbox_free(struct sandbox *s)
+{
+        struct session *session;
+
+        while ((session = TAILQ_FIRST(&s->sessions)))
+                session_close(session);
+        ports_free(s);
+        json_decref(s->decisions);
+        TAILQ_REMOVE(&s->all->list, s, link);
+        json_decref(s->env);
+        json_decref(s->labels);
+        json_decref(s->network_policy);
+        free(s);
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+        s->used_ns = clock_now_ns();
+        s->used_ms = now_real_ms();
+        s->is_dirty = 1;
+}
+
+/* Who only looks on keeps nothing awake. */
+static unsigned onlookers(const struct sandbox *s)
+{
+        const struct sandbox_ask *ask;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(ask, &s->asks, link)
+                count += ask->method->begin == begin_EVENTS;
+        return count;
+}
+
+int sandbox_is_busy(const struct sandbox *s)
+{
+        return s->ask_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
+}
+
+void sandbox_tell(struct sandbox *s, const char *event, json_t *about)
+{
+        struct sandbox_ask *ask;
+
+        TAILQ_FOREACH(ask, &s->asks, link)
+                if (ask->method->begin == begin_EVENTS && !ask->is_over && !ask->is_waiting && ask->cancel)
+                        ask_event(ask, event, json_incref(about), NULL);
+        json_decref(about);
+}
+
+static void set_state(struct sandbox *s, enum sandbox_state state)
+{
+        s->state = state;
+        if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
+                sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
+}
+
+/* -- its end -------------------------------------------------------------------------------------------------- */
+
+static void answer_stops(struct sandbox *s)
+{
+        struct sandbox_ask *ask, *next;
+
+        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
+                next = TAILQ_NEXT(ask, link);
+                if (ask->method->begin == begin_STOP && !ask->is_over)
+                        ask_result(ask, sandbox_json(s), NULL);
+        }
+}
+
+static void is_stopped(struct sandbox *s)
+{
+        s->all->running--;
+        set_state(s, SANDBOX_STOPPED);
+        answer_stops(s);
+        s->wants_stop = 0;
+        if (s->all->is_stopping) {
+                struct cloche_err e;
+
+                err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+                asks_refuse(s, &e);
+                sandboxes_turn_soon(s->all);
+        } else if (!TAILQ_EMPTY(&s->waiting)) {
+                sandbox_start(s);
+        }
+        if (s->is_deleted)
+                sandboxes_turn_soon(s->all); /* the registry frees it */
+}
+
+static void on_dropped(void *data, struct keeper_reply *reply)
+{
+        (void)reply;
+        is_stopped(data);
+}
+
+static void nobody_hears(void *data, struct keeper_reply *reply)
+{
+        (void)data;
+        (void)reply;
+}
+
+void box_forget(const struct sandboxes *all, uint32_t box)
+{
+        /* The keeper gone: so is the box. */
+        if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
+                return;
+}
+
+/* What we hold of a box that is dead or will be. */
+static void release(struct sandbox *s)
+{
+        store_gone(s);
+        ports_gone(s);
+        probes_gone(s);
+        tools_gone(s);
+        processes_gone(s);
+        sessions_gone(s);
+        connections_close(s);
+        control_close(&s->control);
+        fd_close(&s->pidfd);
+}
+
+/* Those who work on it are told, then it goes. */
+static void drop(struct sandbox *s, const struct cloche_err *why)
+{
+        struct cloche_err e = *why;
+
+        set_state(s, SANDBOX_STOPPING);
+        asks_end(s, &e);
+        release(s);
+        if (s->has_box && keeper_box_drop_later(s->all->engine->keeper, s->box, on_dropped, s, NULL) == 0) {
+                s->has_box = 0;
+                return;
+        }
+        s->has_box = 0;
+        is_stopped(s);
+}
+
+static void on_saved(void *data, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+        struct cloche_err why;
+
+        (void)e; /* store.c has told of it; what was saved before stays */
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        drop(s, &why);
+}
+
+void sandbox_stop(struct sandbox *s, int save)
+{
+        struct cloche_err why;
+
+        if (s->state == SANDBOX_STARTING)
+                s->wants_stop = 1;
+        if (s->state != SANDBOX_RUNNING)
+                return;
+        set_state(s, SANDBOX_STOPPING);
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        asks_end(s, &why);
+        if (save && !s->is_deleted)
+                store_save(s, on_saved, s);
+        else
+                drop(s, &why);
+}
+
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
+{
+        struct cloche_err e;
+
+        if (!s->has_box)
+                return;
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
+        asks_refuse(s, &e);
+        drop(s, &e);
+}
+
+/* -- its start ------------------------------------------------------------------------------------------------ */
+
+static void on_control_end(void *data, const struct cloche_err *e)
+{
+        sandbox_collapse(data, e);
+}
+
+static void on_exit_of_program(void *data, const struct init_answer *exit)
+{
+        struct sandbox *s = data;
+
+        sessions_exited(s, exit);
+        processes_exited(s, &s->control, exit);
+        tools_exited(s, exit);
+        stores_exited(s, exit);
+}
+
+static void fail_start(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        asks_refuse(s, &copy);
+        drop(s, &copy);
+}
+
+static void on_restored(void *data, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+
+        if (s->state != SANDBOX_STARTING)
+                return; /* it collapsed meanwhile */
+        if (e) {
+                fail_start(s, e);
+                return;
+        }
+        s->is_dirty = 0;
+        set_state(s, SANDBOX_RUNNING);
+        if (s->wants_stop || s->is_deleted)
+                sandbox_stop(s, 0);
+        else
+                asks_begin(s);
+}
+
+/* Commands are to find the network in force; without one there is nothing to wait for. */
+void connections_ready(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err copy;
+
+        if (s->state != SANDBOX_STARTING)
+                return;
+        if (e) {
+                copy = *e;
+                fail_start(s, &copy);
+                return;
+        }
+        store_restore(s, on_restored, s);
+}
+
+static void on_made(void *data, struct keeper_reply *reply)
+{
+        struct sandbox *s = data;
+        struct cloche_err e = {0};
+        struct keeper_box made;
+        int r = reply->error ? -1 : keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, &e);
+
+        if (r < 0) {
+                fail_start(s, reply->error ? reply->error : &e);
+                return;
+        }
+        s->box = made.id;
+        s->has_box = 1;
+        s->pidfd = made.pidfd;
+        fd_close(&made.fork_fd);
+        s->control.on_exit = on_exit_of_program;
+        s->control.on_end = on_control_end;
+        s->control.data = s;
+        r = control_open(&s->control, made.control_fd, &s->all->engine->loop, &e);
+        if (r == 0)
+                r = connections_open(s, s->network_policy, &e);
+        if (r < 0)
+                fail_start(s, &e);
+        else if (!s->network)
+                store_restore(s, on_restored, s);
+}
+
+static int make_box(struct sandbox *s, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a sandbox");
+        spec->limits = limits_of_box(&s->limits);
+        spec->is_sandbox = 1;
+        r = engine_box_spec(s->all->engine, NULL, spec, e);
+        if (r == 0)
+                r = engine_check_guards(s->all->engine, e);
+        if (r == 0)
+                r = keeper_box_make_later(s->all->engine->keeper, spec, on_made, s, e);
+        free(spec);
+        return r;
+}
+
+void sandbox_start(struct sandbox *s)
+{
+        unsigned most = s->all->options.sandboxes_max ? s->all->options.sandboxes_max : SANDBOXES_MAX;
+        struct cloche_err e = {0};
+        int r;
+
+        if (s->state != SANDBOX_STOPPED)
+                return;
+        s->state = SANDBOX_STARTING;
+        s->all->running++;
+        r = s->all->running > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
+        if (r < 0) { /* told in the next turn: whoever asks is not to hear of it from within */
+                s->start_error = e;
+                sandboxes_turn_soon(s->all);
+        }
+}
+
+void sandbox_delete(struct sandbox *s)
+{
+        s->is_deleted = 1;
+        store_remove(s);
+        if (s->state == SANDBOX_STOPPED) {
+                struct cloche_err e;
+
+                err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
+                asks_end(s, &e);
+                sandboxes_turn_soon(s->all);
+        } else {
+                sandbox_stop(s, 0);
+        }
+}
+
+void sandbox_end(struct sandbox *s)
+{
+        struct sandbox_ask *ask;
+
+        while ((ask = TAILQ_FIRST(&s->asks)))
+                sandbox_ask_cancel(ask);
+        if (s->has_box)
+                box_forget(s->all, s->box);
+        s->has_box = 0;
+        release(s);
+        sandbox_free(s);
+}
+
+void sandbox_turn(struct sandbox *s)
+{
+        struct cloche_err e = s->start_error;
+
+        if (e.code) {
+                s->start_error = (struct cloche_err){0};
+                fail_start(s, &e);
+        }
+        if (s->is_deleted && s->state == SANDBOX_STOPPED && s->ask_count == 0)
+                sandbox_free(s);
+}
+
+/* -- what is said of it --------------------------------------------------------------------------------------- */
+
+static void leave_out_limits_of_runs(json_t *limits)
+{
+        static const char *const names[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                json_object_del(limits, names[i]);
+}
+
+json_t *sandbox_json(struct sandbox *s)
+{
+        struct session *session;
+        unsigned sessions = 0;
+        json_t *object;
+
+        TAILQ_FOREACH(session, &s->sessions, link)
+                sessions++;
+        object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i}", "sandbox", s->name, "state",
+                           s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running", "createdAt", time_json(s->created_ms),
+                           "lastUsedAt", time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy,
+                           "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes", (int)processes_running(s));
+        if (object)
+                leave_out_limits_of_runs(json_object_get(object, "limits"));
+        if (object && s->save_error[0])
+                json_object_set_new(object, "saveError", json_string(s->save_error));
+        if (object && s->saved_ms)
+                json_object_set_new(object, "savedAt", time_json(s->saved_ms));
+        if (object && s->state == SANDBOX_RUNNING) {
+                struct keeper_usage usage;
+
+                if (engine_box_usage(s->all->engine, s->box, &usage, NULL) == 0)
+                        json_object_set_new(object, "usage", json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000), "memoryPeakBytes",
+                                                                       (json_int_t)usage.memory_peak_bytes, "pidsPeak", (json_int_t)usage.pids_peak));
+        }
+        return object;
+}

@@ -1,0 +1,221 @@
+/* Programs in a sandbox: what PID 1 is asked to start and to kill, and with which environment. */
+#include "internal.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STRINGS_MAX INIT_STRINGS_MAX
+
+static const char *const own_env[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "HOME=/home/cloche",
+        "USER=cloche",
+        "LOGNAME=cloche",
+        "SHELL=/bin/bash",
+        "LANG=C.UTF-8",
+        "LC_ALL=C.UTF-8",
+        "TMPDIR=/tmp",
+};
+
+/* -- environments --------------------------------------------------------------------------------------------- */
+
+int env_is_name(const char *name)
+{
+        size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+
+        return size > 0 && name[size] == '\0' && !(name[0] >= '0' && name[0] <= '9');
+}
+
+int env_check(const json_t *env, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+
+        if (!json_is_object(env))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env must be an object: text by name");
+        if (json_object_size(env) > SANDBOX_ENV_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "env has %zu variables, at most %d are taken", json_object_size(env), SANDBOX_ENV_MAX);
+        json_object_foreach((json_t *)env, name, value) {
+                if (!env_is_name(name))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: \"%.60s\" is no name of a variable ([A-Za-z_][A-Za-z0-9_]*)", name);
+                if (!json_is_null(value) && !json_is_string(value))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %.60s must be text, or null to unset it", name);
+                if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: the value of %.60s has a NUL in it", name);
+        }
+        return 0;
+}
+
+int env_check_of_all(const json_t *env, struct cloche_err *e)
+{
+        static const char *const names[] = {"BASH_ENV", "SHELLOPTS", "BASHOPTS"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (json_object_get(env, names[i]))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "env: %s cannot be set for a sandbox or session, as its shells could not begin by it", names[i]);
+        return env_check(env, e);
+}
+
+struct env {
+        char **rows;
+        size_t count, room;
+};
+
+static char **find_row(const struct env *env, const char *name, size_t size)
+{
+        for (size_t i = 0; i < env->count; i++)
+                if (strncmp(env->rows[i], name, size) == 0 && env->rows[i][size] == '=')
+                        return &env->rows[i];
+        return NULL;
+}
+
+static void unset(struct env *env, const char *name)
+{
+        char **row = find_row(env, name, strlen(name));
+
+        if (!row)
+                return;
+        free(*row);
+        *row = env->rows[--env->count];
+        env->rows[env->count] = NULL;
+}
+
+static int put(struct env *env, char *row)
+{
+        char **old = row ? find_row(env, row, strcspn(row, "=")) : NULL;
+
+        if (!row)
+                return -ENOMEM;
+        if (old) {
+                free(*old);
+                *old = row;
+                return 0;
+        }
+        if (env->count + 1 >= env->room) {
+                size_t room = env->room ? 2 * env->room : 32;
+                char **rows = reallocarray(env->rows, room, sizeof(*rows));
+
+                if (!rows) {
+                        free(row);
+                        return -ENOMEM;
+                }
+                env->rows = rows;
+                env->room = room;
+        }
+        env->rows[env->count++] = row;
+        env->rows[env->count] = NULL;
+        return 0;
+}
+
+static int put_all(struct env *env, const json_t *object)
+{
+        const char *name;
+        json_t *value;
+        int r = 0;
+
+        json_object_foreach((json_t *)object, name, value) {
+                char *row = NULL;
+
+                if (json_is_null(value)) {
+                        unset(env, name);
+                        continue;
+                }
+                if (asprintf(&row, "%s=%s", name, json_string_value(value)) < 0)
+                        row = NULL;
+                r = put(env, row);
+                if (r < 0)
+                        break;
+        }
+        return r;
+}
+
+char **env_list(const struct sandbox *s, const json_t *more)
+{
+        struct env env = {0};
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof(own_env) / sizeof(own_env[0]); i++)
+                r = put(&env, strdup(own_env[i]));
+        if (r == 0)
+                r = put_all(&env, s->env);
+        if (r == 0 && more)
+                r = put_all(&env, more);
+        if (r == 0)
+                return env.rows;
+        env_free(env.rows);
+        return NULL;
+}
+
+char **env_from(char *const *exported, const json_t *more)
+{
+        struct env env = {0};
+        int r = 0;
+
+        for (char *const *row = exported; r == 0 && *row; row++)
+                r = put(&env, strdup(*row));
+        if (r == 0 && more)
+                r = put_all(&env, more);
+        if (r == 0 && env.rows)
+                return env.rows;
+        env_free(env.rows);
+        return NULL;
+}
+
+void env_free(char **env)
+{
+        for (char **row = env; row && *row; row++)
+                free(*row);
+        free(env);
+}
+
+/* -- PID 1 is asked ------------------------------------------------------------------------------------------- */
+
+static int add_string(struct buf *strings, const char *text)
+{
+        return buf_append(strings, text, strlen(text) + 1);
+}
+
+static int pack(const struct spawn *spawn, struct buf *strings, struct init_request *request)
+{
+        int r = add_string(strings, spawn->cwd);
+
+        for (const char *const *word = spawn->argv; r == 0 && *word; word++, request->argc++)
+                r = add_string(strings, *word);
+        for (const char *const *word = spawn->env; r == 0 && *word; word++, request->envc++)
+                r = add_string(strings, *word);
+        return r;
+}
+
+int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf strings = BUF_INIT(STRINGS_MAX);
+        struct init_request request = {.op = INIT_SPAWN, .flags = spawn->flags, .cols = spawn->cols, .rows = spawn->rows};
+        _cleanup_fd_ int strings_fd = -EBADF;
+        int fds[FD_MESSAGE_MAX];
+
+        if (pack(spawn, &strings, &request) < 0)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have more than %u bytes", STRINGS_MAX);
+        strings_fd = fd_from_bytes("strings", strings.data, strings.size);
+        if (strings_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold the arguments");
+        fds[0] = strings_fd;
+        memcpy(fds + 1, spawn->fds, spawn->fd_count * sizeof(int));
+        return control_ask(spawn->control, &request, fds, spawn->fd_count + 1, done, data, e);
+}
+
+int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done, void *data,
+             struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_KILL, .pid = pid, .signal = (uint32_t)signal, .flags = flags};
+        _cleanup_fd_ int fd = -EBADF;
+
+        if (spared_count > 0) {
+                fd = fd_from_bytes("spared", spared, spared_count * sizeof(*spared));
+                if (fd < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, -fd, "hold pids");
+        }
+        return control_ask(control, &request, &fd, fd >= 0, done, data, e);
+}

@@ -1,0 +1,521 @@
+/* What of a sandbox survives: its definition as JSON, its files as an archive that the file program makes and reads in the box; nobody outside
+ * ever looks into it.
+ *
+ *   STATE/PRINCIPAL/NAME/sandbox.json   what it is
+ *   STATE/PRINCIPAL/NAME/files          /workspace, /home/cloche and /tmp; replaced as a whole */
+#include "internal.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/handle.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEFINITION "sandbox.json"
+#define FILES "files"
+#define FILES_NEW "files.new"
+#define READ_BYTES (256u << 10)
+#define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
+#define DEFINITION_BYTES_MAX (16u << 20)
+
+struct store_waiter {
+        TAILQ_ENTRY(store_waiter) link;
+        void (*done)(void *data, const struct cloche_err *e);
+        void *data;
+};
+
+/* The file program at work. */
+struct store_job {
+        struct sandbox *sandbox;
+        int is_restore, dir_fd, file_fd, pipe_fd;
+        uv_poll_t *poll;
+        int32_t pid;
+        int has_exited, wait_status;
+        uint64_t bytes;
+        int code; /* of writing the file */
+        TAILQ_HEAD(store_waiters, store_waiter) waiters;
+};
+
+/* -- places --------------------------------------------------------------------------------------------------- */
+
+static void principal_name(const struct sandbox *s, char *ret, size_t size)
+{
+        snprintf(ret, size, "%lld", (long long)s->principal);
+}
+
+static int open_below(int at_fd, const char *name, int make)
+{
+        int fd;
+
+        if (make && mkdirat(at_fd, name, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+/* The sandbox's directory, or -errno. */
+static int open_directory(const struct sandbox *s, int make)
+{
+        char principal[32];
+        _cleanup_fd_ int fd = -EBADF;
+
+        principal_name(s, principal, sizeof(principal));
+        fd = open_below(s->all->state_fd, principal, make);
+        return fd < 0 ? fd : open_below(fd, s->name, make);
+}
+
+/* -- definitions ---------------------------------------------------------------------------------------------- */
+
+static json_t *sessions_json(const struct sandbox *s)
+{
+        json_t *list = json_array();
+        const struct session *session;
+
+        TAILQ_FOREACH(session, &s->sessions, link)
+                if (!session->is_closing)
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:O*, s:b, s:I, s:I}", "session", session->name, "cwd", session->start_cwd, "env", session->env,
+                                                              "isolation", session->is_isolated, "timeoutMs", (json_int_t)session->timeout_ms, "createdMs",
+                                                              (json_int_t)session->created_ms));
+        return list;
+}
+
+static json_t *ports_json(const struct sandbox *s)
+{
+        json_t *list = json_array();
+        const struct port *port;
+
+        TAILQ_FOREACH(port, &s->ports, link)
+                json_array_append_new(list, json_pack("{s:i, s:s, s:s*, s:I}", "port", (int)port->number, "token", port->token, "name", port->name, "exposedMs",
+                                                      (json_int_t)port->exposed_at_ms));
+        return list;
+}
+
+static const struct {
+        const char *json;
+        size_t offset;
+} limit_rows[] = {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, offsetof(struct cloche_limits, field)},
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+static json_t *limits_json(const struct cloche_limits *limits)
+{
+        json_t *object = json_object();
+
+        for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
+                uint64_t value = *(const uint64_t *)((const char *)limits + limit_rows[i].offset);
+
+                if (value)
+                        json_object_set_new(object, limit_rows[i].json, json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
+        }
+        return object;
+}
+
+static int write_file(int dir_fd, const char *name, const char *text, struct cloche_err *e)
+{
+        static const char new_name[] = DEFINITION ".new";
+        _cleanup_fd_ int fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+
+        if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, new_name, dir_fd, name) < 0))
+                r = -errno;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write %s of the state directory", name) : 0;
+}
+
+int store_define(struct sandbox *s, struct cloche_err *e)
+{
+        _cleanup_fd_ int dir_fd = -EBADF;
+        json_t *object;
+        char *text;
+        int r;
+
+        if (s->all->state_fd < 0)
+                return 0;
+        dir_fd = open_directory(s, 1);
+        if (dir_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -dir_fd, "open the directory of the sandbox %s in the state directory", s->name);
+        sessions_remember(s);
+        object = json_pack("{s:s, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name, "createdMs", (json_int_t)s->created_ms, "usedMs",
+                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "limits", limits_json(&s->asked_limits), "env", s->env, "network", s->network_policy,
+                           "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
+        text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+        r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
+        free(text);
+        json_decref(object);
+        return r;
+}
+
+static void load_session(struct sandbox *s, const json_t *row)
+{
+        const char *name = json_string_value(json_object_get(row, "session"));
+        json_t *env = json_object_get(row, "env");
+        struct session *session;
+
+        if (!name || strlen(name) >= SANDBOX_NAME_MAX || (env && env_check(env, NULL) < 0))
+                return;
+        session = session_new(s, name, json_string_value(json_object_get(row, "cwd")), env, json_is_true(json_object_get(row, "isolation")),
+                              (uint64_t)json_integer_value(json_object_get(row, "timeoutMs")), NULL);
+        if (session)
+                session->created_ms = (uint64_t)json_integer_value(json_object_get(row, "createdMs"));
+}
+
+static void load_port(struct sandbox *s, const json_t *row)
+{
+        const char *token = json_string_value(json_object_get(row, "token")), *name = json_string_value(json_object_get(row, "name"));
+        struct port *port = token && strlen(token) < sizeof(port->token) ? calloc(1, sizeof(*port)) : NULL;
+
+        if (!port)
+                return;
+        port->number = (unsigned)json_integer_value(json_object_get(row, "port"));
+        strcpy(port->token, token);
+        port->name = name ? strdup(name) : NULL;
+        port->exposed_at_ms = (uint64_t)json_integer_value(json_object_get(row, "exposedMs"));
+        TAILQ_INSERT_TAIL(&s->ports, port, link);
+}
+
+static void replace(json_t **member, json_t *value)
+{
+        if (!json_is_object(value))
+                return;
+        json_decref(*member);
+        *member = json_incref(value);
+}
+
+static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        json_error_t why;
+        json_t *object, *row, *limits;
+        struct sandbox *s;
+        size_t i;
+
+        if (fd < 0)
+                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory", name);
+        object = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
+        if (!json_is_object(object)) {
+                json_decref(object);
+                return err_set(e, CLOCHE_E_INVALID_JSON, "%s/" DEFINITION " of the state directory: %s", name, object ? "no object" : why.text);
+        }
+        s = sandbox_new(all, principal, name, e);
+        if (!s) {
+                json_decref(object);
+                return -(int)e->code;
+        }
+        limits = json_object_get(object, "limits");
+        for (i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
+                const json_t *value = json_object_get(limits, limit_rows[i].json);
+
+                if (value)
+                        *(uint64_t *)((char *)&s->asked_limits + limit_rows[i].offset) = json_integer_value(value) ? (uint64_t)json_integer_value(value) : CLOCHE_UNLIMITED;
+        }
+        s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
+        s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
+        s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
+        s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
+        replace(&s->env, json_object_get(object, "env"));
+        replace(&s->labels, json_object_get(object, "labels"));
+        replace(&s->network_policy, json_object_get(object, "network"));
+        json_array_foreach(json_object_get(object, "sessions"), i, row)
+                load_session(s, row);
+        json_array_foreach(json_object_get(object, "ports"), i, row)
+                load_port(s, row);
+        json_decref(object);
+        return sandbox_set_limits(s, &s->asked_limits, e);
+}
+
+static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, struct cloche_err *e)
+{
+        DIR *dir = fdopendir(dir_fd);
+        int r = 0;
+
+        if (!dir) {
+                close(dir_fd);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "list the state directory");
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                _cleanup_fd_ int fd = entry->d_name[0] == '.' ? -EBADF : open_below(dirfd(dir), entry->d_name, 0);
+
+                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0)
+                        r = load_definition(all, principal, entry->d_name, fd, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+int store_load(struct sandboxes *all, struct cloche_err *e)
+{
+        int list_fd = openat(all->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+
+        if (!dir)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "list the state directory");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                char *end;
+                long long principal = strtoll(entry->d_name, &end, 10);
+                int fd = *end || end == entry->d_name ? -EBADF : open_below(all->state_fd, entry->d_name, 0);
+
+                if (fd >= 0)
+                        r = load_principal(all, principal, fd, e);
+        }
+        closedir(dir);
+        return r;
+}
+
+void store_remove(struct sandbox *s)
+{
+        static const char *const names[] = {DEFINITION, DEFINITION ".new", FILES, FILES_NEW};
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
+        char principal[32];
+
+        if (dir_fd < 0)
+                return;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                unlinkat(dir_fd, names[i], 0);
+        principal_name(s, principal, sizeof(principal));
+        principal_fd = open_below(s->all->state_fd, principal, 0);
+        if (principal_fd >= 0)
+                unlinkat(principal_fd, s->name, AT_REMOVEDIR);
+}
+
+/* -- jobs ----------------------------------------------------------------------------------------------------- */
+
+static void job_over(struct store_job *job, const struct cloche_err *e)
+{
+        struct store_waiter *waiter;
+        struct store_waiters waiters;
+
+        TAILQ_INIT(&waiters);
+        TAILQ_CONCAT(&waiters, &job->waiters, link);
+        job->sandbox->store_job = NULL;
+        control_forget(&job->sandbox->control, job);
+        handle_close(job->poll);
+        fd_close(&job->pipe_fd);
+        fd_close(&job->file_fd);
+        fd_close(&job->dir_fd);
+        free(job);
+        while ((waiter = TAILQ_FIRST(&waiters))) {
+                TAILQ_REMOVE(&waiters, waiter, link);
+                if (waiter->done)
+                        waiter->done(waiter->data, e);
+                free(waiter);
+        }
+}
+
+void store_gone(struct sandbox *s)
+{
+        struct cloche_err e;
+
+        if (!s->store_job)
+                return;
+        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s", s->store_job->is_restore ? "put back" : "saved");
+        job_over(s->store_job, &e);
+}
+
+/* The new files in place of the old, whole or not at all. */
+static int keep(struct store_job *job)
+{
+        struct sandbox *s = job->sandbox;
+
+        if (fsync(job->file_fd) < 0 || renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 || fsync(job->dir_fd) < 0)
+                return -errno;
+        s->saved_ms = now_real_ms();
+        return 0;
+}
+
+static void look(struct store_job *job)
+{
+        struct sandbox *s = job->sandbox;
+        struct cloche_err e = {0};
+        int failed;
+
+        if (!job->has_exited || job->pipe_fd >= 0)
+                return;
+        failed = job->code < 0 || job->wait_status != 0;
+        if (!failed && !job->is_restore && (job->code = keep(job)) < 0)
+                failed = 1;
+        if (job->code < 0)
+                err_os(&e, CLOCHE_E_RESOURCE, -job->code, "write the files of the sandbox %s", s->name);
+        else if (failed)
+                err_set(&e, CLOCHE_E_RESOURCE, "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
+                        job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
+                        WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
+        else if (!job->is_restore && store_define(s, &e) == 0)
+                s->is_dirty = 0;
+        if (!job->is_restore)
+                snprintf(s->save_error, sizeof(s->save_error), "%s", e.code ? e.msg : "");
+        if (e.code && !job->is_restore)
+                unlinkat(job->dir_fd, FILES_NEW, 0);
+        job_over(job, e.code ? &e : NULL);
+}
+
+void stores_exited(struct sandbox *s, const struct init_answer *exit)
+{
+        struct store_job *job = s->store_job;
+
+        if (!job || job->pid != exit->pid)
+                return;
+        job->has_exited = 1;
+        job->wait_status = exit->wait_status;
+        look(job);
+}
+
+static void close_pipe(struct store_job *job)
+{
+        handle_close(job->poll);
+        job->poll = NULL;
+        fd_close(&job->pipe_fd);
+        look(job);
+}
+
+static void on_packed(uv_poll_t *poll, int status, int events)
+{
+        struct store_job *job = poll->data;
+        static char data[READ_BYTES];
+        ssize_t n = read(job->pipe_fd, data, sizeof(data));
+        uint64_t most = job->sandbox->limits.disk_bytes;
+
+        (void)events;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR) && status >= 0)
+                return;
+        if (n <= 0) {
+                close_pipe(job);
+                return;
+        }
+        job->bytes += (uint64_t)n;
+        if (most != CLOCHE_UNLIMITED && job->bytes > most + ARCHIVE_OVERHEAD_BYTES)
+                job->code = -EFBIG;
+        if (job->code == 0)
+                job->code = fd_write_full(job->file_fd, data, (size_t)n);
+        if (job->code < 0)
+                close_pipe(job); /* the file program ends by that */
+}
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct store_job *job = data;
+        struct cloche_err copy;
+
+        fd_close(&fd);
+        if (e) {
+                copy = *e;
+                job_over(job, &copy);
+                return;
+        }
+        job->pid = answer->pid;
+}
+
+static int spawn_job(struct store_job *job, const char *const *argv, int in_fd, int out_fd, struct cloche_err *e)
+{
+        struct sandbox *s = job->sandbox;
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        char **env = env_list(s, NULL);
+        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
+        struct spawn spawn = {.control = &s->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4, .flags = INIT_SPAWN_PROGRAM};
+
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, on_spawned, job, e);
+        env_free(env);
+        return r;
+}
+
+static struct store_job *job_new(struct sandbox *s, int is_restore, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        struct store_job *job = calloc(1, sizeof(*job));
+        struct store_waiter *waiter = calloc(1, sizeof(*waiter));
+
+        if (!job || !waiter) {
+                free(job);
+                free(waiter);
+                return NULL;
+        }
+        *job = (struct store_job){.sandbox = s, .is_restore = is_restore, .dir_fd = -EBADF, .file_fd = -EBADF, .pipe_fd = -EBADF};
+        TAILQ_INIT(&job->waiters);
+        *waiter = (struct store_waiter){.done = done, .data = data};
+        TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
+        s->store_job = job;
+        return job;
+}
+
+static int begin_save(struct store_job *job, struct cloche_err *e)
+{
+        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/home/cloche", "/tmp", NULL};
+        struct sandbox *s = job->sandbox;
+        _cleanup_fd_ int their_fd = -EBADF;
+        int pair[2], r;
+
+        job->dir_fd = open_directory(s, 1);
+        job->file_fd = job->dir_fd < 0 ? -EBADF : openat(job->dir_fd, FILES_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (job->file_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, job->dir_fd < 0 ? -job->dir_fd : errno, "save the sandbox %s", s->name);
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        job->pipe_fd = pair[0];
+        their_fd = pair[1];
+        job->poll = malloc(sizeof(*job->poll));
+        r = job->poll ? uv_poll_init(&s->all->engine->loop, job->poll, job->pipe_fd) : -ENOMEM;
+        if (r < 0) {
+                free(job->poll);
+                job->poll = NULL;
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
+        }
+        job->poll->data = job;
+        uv_poll_start(job->poll, UV_READABLE, on_packed);
+        return spawn_job(job, argv, -1, their_fd, e);
+}
+
+void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        struct cloche_err e = {0};
+        struct store_job *job;
+
+        if (s->all->state_fd < 0 || !s->has_box) {
+                if (done)
+                        done(data, NULL);
+                return;
+        }
+        if (s->store_job) { /* what is under way is as good */
+                struct store_waiter *waiter = calloc(1, sizeof(*waiter));
+
+                if (waiter) {
+                        *waiter = (struct store_waiter){.done = done, .data = data};
+                        TAILQ_INSERT_TAIL(&s->store_job->waiters, waiter, link);
+                        return;
+                }
+        }
+        job = s->store_job ? NULL : job_new(s, 0, done, data);
+        if (!job) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
+                if (done)
+                        done(data, &e);
+        } else if (begin_save(job, &e) < 0) {
+                snprintf(s->save_error, sizeof(s->save_error), "%s", e.msg);
+                job_over(job, &e);
+        }
+}
+
+void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
+        _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
+        _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        struct cloche_err e = {0};
+        struct store_job *job;
+
+        if (file_fd < 0) {
+                done(data, NULL);
+                return;
+        }
+        job = job_new(s, 1, done, data);
+        if (!job) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "put back the files of a sandbox");
+                done(data, &e);
+        } else if (spawn_job(job, argv, file_fd, -1, &e) < 0) {
+                job_over(job, &e);
+        }
+}

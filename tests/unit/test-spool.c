@@ -1,0 +1,78 @@
+/* Unit tests of src/sandbox/spool.c: what is kept of more than fits, in memory and in a file. */
+#include "sandbox/spool.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1u << 20)
+
+/* Byte number n of everything that is written here. */
+static char byte_at(uint64_t n)
+{
+        return (char)('a' + n % 23);
+}
+
+static void fill(struct spool *s, uint64_t size, size_t piece)
+{
+        char *data = malloc(piece);
+
+        for (uint64_t at = 0; at < size; at += piece) {
+                for (size_t i = 0; i < piece; i++)
+                        data[i] = byte_at(at + i);
+                CHECK(spool_append(s, data, piece) == 0, "a piece of %zu is appended at %llu", piece, (unsigned long long)at);
+        }
+        free(data);
+}
+
+static int holds(const struct spool *s, uint64_t from, uint64_t to)
+{
+        char data[4000];
+
+        while (from < to) {
+                long n = spool_read(s, from, data, sizeof(data));
+
+                if (n <= 0)
+                        return 0;
+                for (long i = 0; i < n; i++)
+                        if (data[i] != byte_at(from + (uint64_t)i))
+                                return 0;
+                from += (uint64_t)n;
+        }
+        return from == to;
+}
+
+static void check(enum spool_keep keep, uint64_t room, uint64_t size, size_t piece, uint64_t begin, uint64_t end, const char *what)
+{
+        struct spool s;
+
+        spool_init(&s, keep, room, -EBADF);
+        fill(&s, size, piece);
+        CHECK(s.total == size, "%s: the total counts all", what);
+        CHECK(spool_begin(&s) == begin && spool_end(&s) == end, "%s: from %llu to %llu is kept", what, (unsigned long long)begin, (unsigned long long)end);
+        CHECK(holds(&s, begin, end), "%s: byte for byte", what);
+        CHECK(spool_bytes(&s) == end - begin, "%s: as many bytes", what);
+        spool_done(&s);
+}
+
+int main(void)
+{
+        struct spool s;
+        char byte;
+
+        check(SPOOL_FIRST, 1000, 0, 1, 0, 0, "nothing");
+        check(SPOOL_FIRST, 1000, 900, 90, 0, 900, "less than fits");
+        check(SPOOL_FIRST, 1000, 1000, 100, 0, 1000, "just what fits");
+        check(SPOOL_FIRST, 1000, 2100, 70, 0, 1000, "the first of more");
+        check(SPOOL_LAST, 1000, 900, 90, 0, 900, "less than fits, last");
+        check(SPOOL_LAST, 1000, 2100, 70, 1100, 2100, "the last of more");
+        check(SPOOL_LAST, 1000, 9000, 3000, 8000, 9000, "the last of one piece that is larger");
+        check(SPOOL_FIRST, 3 * MIB, 2 * MIB, 65536, 0, 2 * MIB, "in a file");
+        check(SPOOL_FIRST, MIB, 2 * MIB, 65536, 0, MIB, "the first of more, in a file");
+        check(SPOOL_LAST, MIB, 3 * MIB, 65536, 2 * MIB, 3 * MIB, "the last of more, in a file");
+        spool_init(&s, SPOOL_FIRST, 10, -EBADF);
+        CHECK(spool_read(&s, 0, &byte, 1) == 0 && spool_read(&s, 99, &byte, 1) == 0, "there is nothing behind the end");
+        spool_done(&s);
+        return tap_done();
+}
