@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define SHOWN 48 /* bytes of a wrong value, in the message about it */
-#define COUNT_MAX 86400000
+#define COUNT_MAX INT64_C(9007199254740991) /* what every client can say */
+#define DURATION_MAX 86400000
 #define MODE_MAX 07777
 
 static const struct limit {
@@ -90,6 +91,15 @@ static int check_text_or_bytes(const char *name, const json_t *value, struct clo
         return json_is_string(value) || field_bytes(value, &size) ? 0 : refuse(name, value, e, "a string or bytes");
 }
 
+/* Where the bytes stand, and whether they are there, was checked with the frame (wire/value.h). */
+static int check_text_or_attached(const char *name, const json_t *value, struct cloche_err *e)
+{
+        const char *tag = json_string_value(json_object_get(value, "$"));
+        int is_attached = tag && (strcmp(tag, "bytes") == 0 || strcmp(tag, "buffer") == 0) && json_is_integer(json_object_get(value, "at"));
+
+        return json_is_string(value) || is_attached ? 0 : refuse(name, value, e, "a string or bytes");
+}
+
 static int check_texts(const char *name, const json_t *value, struct cloche_err *e)
 {
         if (!json_is_array(value))
@@ -131,7 +141,12 @@ static int check_boolean(const char *name, const json_t *value, struct cloche_er
 
 static int check_count(const char *name, const json_t *value, struct cloche_err *e)
 {
-        return is_whole(value, 0, COUNT_MAX) ? 0 : refuse(name, value, e, "an integer from 0 to %d", COUNT_MAX);
+        return is_whole(value, 0, COUNT_MAX) ? 0 : refuse(name, value, e, "an integer from 0 to %lld", (long long)COUNT_MAX);
+}
+
+static int check_duration(const char *name, const json_t *value, struct cloche_err *e)
+{
+        return is_whole(value, 0, DURATION_MAX) ? 0 : refuse(name, value, e, "an integer from 0 to %d", DURATION_MAX);
 }
 
 static int check_id(const char *name, const json_t *value, struct cloche_err *e)
@@ -272,10 +287,12 @@ static const struct {
 } types[] = {
         [FIELD_TEXT] = {check_text, "{\"type\":\"string\"}"},
         [FIELD_TEXT_OR_BYTES] = {check_text_or_bytes, TEXT_OR_BYTES_SCHEMA},
+        [FIELD_TEXT_OR_ATTACHED] = {check_text_or_attached, TEXT_OR_BYTES_SCHEMA},
         [FIELD_TEXTS] = {check_texts, "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
         [FIELD_TEXT_BY_NAME] = {check_text_by_name, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"},
         [FIELD_BOOLEAN] = {check_boolean, "{\"type\":\"boolean\"}"},
-        [FIELD_COUNT] = {check_count, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":86400000}"},
+        [FIELD_COUNT] = {check_count, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}"},
+        [FIELD_DURATION] = {check_duration, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":86400000}"},
         [FIELD_ID] = {check_id, "{\"type\":[\"string\",\"integer\"]}"},
         [FIELD_PROTOCOL] = {check_protocol, "{\"const\":1}"},
         [FIELD_OBJECT] = {check_object, "{\"type\":\"object\"}"},

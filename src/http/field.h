@@ -1,4 +1,5 @@
-/* Parameters: what kinds there are, whether a value is one, and how JSON Schema says so. Values are in text form (spec/values.md). */
+/* Parameters: what kinds there are, whether a value is one, and how JSON Schema says so. Values are in text form (spec/values.md),
+ * but for FIELD_TEXT_OR_ATTACHED. */
 #ifndef CLOCHE_HTTP_FIELD_H
 #define CLOCHE_HTTP_FIELD_H
 
@@ -8,10 +9,12 @@
 enum field_type {
         FIELD_TEXT,          /* without NUL */
         FIELD_TEXT_OR_BYTES, /* any text, or the tagged form of bytes */
+        FIELD_TEXT_OR_ATTACHED, /* the same in frame form */
         FIELD_TEXTS,
         FIELD_TEXT_BY_NAME,
         FIELD_BOOLEAN,
         FIELD_COUNT,
+        FIELD_DURATION, /* in milliseconds: at most a day */
         FIELD_ID,
         FIELD_PROTOCOL,
         FIELD_OBJECT,

@@ -18,19 +18,6 @@ static const struct {
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static int takes(const struct operation *operation, const struct operation_field *field)
-{
-        return (field->required | field->optional) >> operation->symbol & 1;
-}
-
-static int is_in_path(const struct operation *operation, const struct operation_field *field)
-{
-        const char *brace = strchr(operation->path, '{');
-        size_t size = strlen(field->name);
-
-        return brace && strncmp(brace + 1, field->name, size) == 0 && brace[size + 1] == '}';
-}
-
 static json_t *described(const struct operation_field *field)
 {
         json_t *schema = field_schema(field->type);
@@ -42,16 +29,14 @@ static json_t *described(const struct operation_field *field)
 static json_t *body_schema(const struct operation *operation)
 {
         json_t *properties = json_object(), *required = json_array(), *schema;
-        const struct operation_field *fields;
-        size_t count;
+        struct operation_field field;
 
-        fields = operation_fields(&count);
-        for (size_t i = 0; i < count; i++) {
-                if (!takes(operation, &fields[i]) || is_in_path(operation, &fields[i]))
+        for (size_t at = 0; operation_next_field(operation, &at, &field);) {
+                if (operation_is_in_path(operation, field.name))
                         continue;
-                json_object_set_new(properties, fields[i].name, described(&fields[i]));
-                if (fields[i].required >> operation->symbol & 1)
-                        json_array_append_new(required, json_string(fields[i].name));
+                json_object_set_new(properties, field.name, described(&field));
+                if (field.is_required)
+                        json_array_append_new(required, json_string(field.name));
         }
         schema = json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties, "additionalProperties", 0);
         if (json_array_size(required) > 0)
@@ -60,35 +45,63 @@ static json_t *body_schema(const struct operation *operation)
         return schema;
 }
 
-static json_t *path_parameters(const struct operation *operation)
+/* A WebSocket's come in a message. */
+static int is_by_message(const struct operation *operation)
+{
+        return operation->symbol == OPERATION_EXEC_SOCKET || operation->symbol == OPERATION_FOLLOW_SOCKET;
+}
+
+static json_t *parameters(const struct operation *operation)
 {
         json_t *list = json_array();
-        const struct operation_field *fields;
-        size_t count;
+        struct operation_field field;
 
-        fields = operation_fields(&count);
-        for (size_t i = 0; i < count; i++)
-                if (takes(operation, &fields[i]) && is_in_path(operation, &fields[i]))
-                        json_array_append_new(list,
-                                              json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", fields[i].name, "in", "path", "required", 1,
-                                                        "description", fields[i].doc, "schema", field_schema(fields[i].type)));
+        for (size_t at = 0; operation_next_field(operation, &at, &field);) {
+                int is_in_path = operation_is_in_path(operation, field.name);
+
+                if (!is_in_path && (operation_has_json(operation) || is_by_message(operation)))
+                        continue;
+                json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", field.name, "in", is_in_path ? "path" : "query",
+                                                      "required", field.is_required, "description", field.doc, "schema", field_schema(field.type)));
+        }
         return list;
+}
+
+static json_t *request_body(const struct operation *operation)
+{
+        if (operation_has_json(operation))
+                return json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema", body_schema(operation));
+        if (strcmp(operation->verb, "PUT") == 0)
+                return json_pack("{s:b, s:{s:{}}}", "required", 1, "content", "application/octet-stream");
+        return NULL;
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
+static const char *type_of(const struct operation *operation)
+{
+        if (operation->symbol == OPERATION_METRICS)
+                return "text/plain";
+        return operation->symbol == OPERATION_RAW_GET || operation->symbol == OPERATION_TREE_GET ? "application/octet-stream" : "application/json";
+}
+
+static int may_stream(const struct operation *operation)
+{
+        return operation->is_stream || operation->symbol == OPERATION_CALL || operation->symbol == OPERATION_SCRIPT ||
+               operation->symbol == OPERATION_EVALUATE;
+}
+
 static json_t *answers(const struct operation *operation)
 {
+        const char *type = type_of(operation);
         char status[8];
-        int is_text = operation->symbol == OPERATION_METRICS;
-        json_t *all, *content = json_pack("{s:{s:{s:s}}}", is_text ? "text/plain" : "application/json", "schema", "type",
-                                          is_text ? "string" : "object");
+        json_t *all, *content = json_pack("{s:{s:{s:s}}}", type, "schema", "type", strcmp(type, "application/json") == 0 ? "object" : "string");
 
-        if (operation->symbol == OPERATION_CALL || operation->symbol == OPERATION_SCRIPT || operation->symbol == OPERATION_EVALUATE)
+        if (may_stream(operation))
                 json_object_set_new(content, "text/event-stream", json_pack("{s:{s:s}}", "schema", "type", "string"));
         snprintf(status, sizeof(status), "%u", operation->success);
         all = json_pack("{s:{s:s}, s:{s:s}}", status, "description", operation->doc, "default", "$ref", "#/components/responses/Error");
-        if (operation->symbol == OPERATION_RPC)
+        if (operation->success == 101)
                 json_decref(content);
         else
                 json_object_set_new(json_object_get(all, status), "content", content);
@@ -115,16 +128,22 @@ static json_t *error_response(void)
 
 /* -- the document --------------------------------------------------------------------------------------------- */
 
+/* Unique, as methods are; what has none is named by verb and path. */
+static json_t *id_of(const struct operation *operation)
+{
+        if (*operation->method)
+                return json_string(operation->method);
+        return strchr(operation->path, '{') ? json_sprintf("%s %s", operation->verb, operation->path) : json_string(operation->path + 1);
+}
+
 static json_t *operation_object(const struct operation *operation)
 {
-        const char *name = *operation->method ? operation->method : operation->path + 1;
-        json_t *object = json_pack("{s:s, s:s, s:o, s:o}", "operationId", name, "summary", operation->doc, "responses", answers(operation),
-                                   "parameters", path_parameters(operation));
+        json_t *object = json_pack("{s:o, s:s, s:o, s:o}", "operationId", id_of(operation), "summary", operation->doc, "responses",
+                                   answers(operation), "parameters", parameters(operation));
+        json_t *body = request_body(operation);
 
-        if (strcmp(operation->verb, "POST") == 0)
-                json_object_set_new(
-                        object, "requestBody",
-                        json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema", body_schema(operation)));
+        if (body)
+                json_object_set_new(object, "requestBody", body);
         if (operation->symbol == OPERATION_HEALTH)
                 json_object_set_new(object, "security", json_array());
         return object;

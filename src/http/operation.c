@@ -2,9 +2,12 @@
 
 #include "base/err.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+/* Of daemon.def, whose symbols stand first: a bit each. */
 enum {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, doc) IN_##symbol = 1u << OPERATION_##symbol,
 #define DAEMON_FIELD(name, type, required, optional, doc)
@@ -12,24 +15,52 @@ enum {
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
         IN_RUN = IN_CALL | IN_SCRIPT | IN_EVALUATE,
+        IN_PIECES = IN_RAW_GET | IN_RAW_PUT | IN_TREE_GET | IN_TREE_PUT,
+        IN_PATH_OF_SANDBOX = IN_PIECES | IN_TERMINAL | IN_EXEC_SOCKET | IN_FOLLOW_SOCKET,
 };
 
 static const struct operation operations[OPERATION_COUNT] = {
-#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) {OPERATION_##symbol, method, verb, path, success, doc},
+#define DAEMON_OPERATION(symbol, method, verb, path, success, doc) {OPERATION_##symbol, method, verb, path, success, doc, 0, 0},
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
+#define PLAIN 0
+#define STREAM 1
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, doc, 1, kind},
+#define SANDBOX_FIELD(symbol, name, type, need, doc)
+#include <cloche/sandbox.def>
+#undef SANDBOX_OPERATION
+#undef SANDBOX_FIELD
 };
 
-static const struct operation_field fields[] = {
+static const struct daemon_field {
+        const char *name;
+        enum field_type type;
+        uint32_t required, optional;
+        const char *doc;
+} daemon_fields[] = {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, doc)
 #define DAEMON_FIELD(name, type, required, optional, doc) {name, FIELD_##type, required, optional, doc},
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
 };
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+#define DAEMON_FIELDS (sizeof(daemon_fields) / sizeof(daemon_fields[0]))
+
+#define REQUIRED 1
+#define OPTIONAL 0
+static const struct sandbox_field {
+        enum operation_symbol symbol;
+        struct operation_field field;
+} sandbox_fields[] = {
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc)
+#define SANDBOX_FIELD(symbol, name, type, need, doc) {OPERATION_SANDBOX_##symbol, {name, FIELD_##type, need, doc}},
+#include <cloche/sandbox.def>
+#undef SANDBOX_OPERATION
+#undef SANDBOX_FIELD
+};
+#define SANDBOX_FIELDS (sizeof(sandbox_fields) / sizeof(sandbox_fields[0]))
 
 const struct operation *operation_at(enum operation_symbol symbol)
 {
@@ -44,30 +75,102 @@ const struct operation *operation_by_method(const char *method)
         return NULL;
 }
 
-const struct operation_field *operation_fields(size_t *ret_count)
+int operation_has_json(const struct operation *operation)
 {
-        *ret_count = FIELDS;
-        return fields;
+        return strcmp(operation->verb, "POST") == 0 || strcmp(operation->verb, "PATCH") == 0;
+}
+
+/* -- fields --------------------------------------------------------------------------------------------------- */
+
+static int next_of_daemon(const struct operation *operation, size_t *at, struct operation_field *ret)
+{
+        for (; *at < DAEMON_FIELDS; ++*at) {
+                const struct daemon_field *f = &daemon_fields[*at];
+
+                if (((f->required | f->optional) >> operation->symbol & 1) == 0)
+                        continue;
+                *ret = (struct operation_field){f->name, f->type, (int)(f->required >> operation->symbol & 1), f->doc};
+                ++*at;
+                return 1;
+        }
+        return 0;
+}
+
+/* Frames bring bytes beside the JSON; and what is counted in milliseconds (units stand in names) ends sooner than a file's bytes. */
+static enum field_type type_in_sandbox(const struct operation_field *field)
+{
+        size_t size = strlen(field->name);
+
+        if (field->type == FIELD_TEXT_OR_BYTES)
+                return FIELD_TEXT_OR_ATTACHED;
+        return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 ? FIELD_DURATION : field->type;
+}
+
+/* 0 is the name of the sandbox, which all have but the list of them. */
+static int next_of_sandbox(const struct operation *operation, size_t *at, struct operation_field *ret)
+{
+        if (*at == 0 && operation->symbol != OPERATION_SANDBOX_LIST) {
+                int is_required = operation->symbol != OPERATION_SANDBOX_CREATE;
+
+                *ret = (struct operation_field){"sandbox", FIELD_TEXT, is_required, is_required ? "Its name." : "Its name; absent: one is made up."};
+                *at = 1;
+                return 1;
+        }
+        for (*at += *at == 0; *at <= SANDBOX_FIELDS; ++*at)
+                if (sandbox_fields[*at - 1].symbol == operation->symbol) {
+                        *ret = sandbox_fields[*at - 1].field;
+                        ret->type = type_in_sandbox(ret);
+                        ++*at;
+                        return 1;
+                }
+        return 0;
+}
+
+int operation_next_field(const struct operation *operation, size_t *at, struct operation_field *ret)
+{
+        return operation->is_sandbox ? next_of_sandbox(operation, at, ret) : next_of_daemon(operation, at, ret);
 }
 
 /* -- paths ---------------------------------------------------------------------------------------------------- */
 
-/* A pattern's last part may be a name in braces, which takes one part of the path. */
+/* Names in braces take one part of the path each. */
 static int matches(const char *pattern, const char *path, json_t **ret_params)
 {
-        const char *brace = strchr(pattern, '{');
-        size_t fixed = brace ? (size_t)(brace - pattern) : strlen(pattern);
-        char name[40];
+        json_t *params = NULL;
 
-        if (strncmp(pattern, path, fixed) != 0)
-                return 0;
-        if (!brace)
-                return path[fixed] == '\0';
-        if (!path[fixed] || strchr(path + fixed, '/'))
-                return 0;
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(brace + 1, "}"), brace + 1);
-        *ret_params = json_pack("{s:s}", name, path + fixed);
-        return *ret_params != NULL; /* NULL: no UTF-8, so no such thing */
+        while (*pattern) {
+                size_t fixed = strcspn(pattern, "{"), size;
+                char name[40];
+
+                if (strncmp(pattern, path, fixed) != 0)
+                        break;
+                pattern += fixed;
+                path += fixed;
+                if (!*pattern)
+                        break;
+                size = strcspn(path, "/");
+                snprintf(name, sizeof(name), "%.*s", (int)strcspn(pattern + 1, "}"), pattern + 1);
+                if (!params)
+                        params = json_object();
+                if (size == 0 || json_object_set_new(params, name, json_stringn(path, size)) < 0)
+                        break; /* no UTF-8, so no such thing */
+                pattern += strcspn(pattern, "}") + 1;
+                path += size;
+        }
+        if (!*pattern && !*path) {
+                *ret_params = params;
+                return 1;
+        }
+        json_decref(params);
+        return 0;
+}
+
+int operation_is_in_path(const struct operation *operation, const char *name)
+{
+        char part[48];
+
+        snprintf(part, sizeof(part), "{%s}", name);
+        return strstr(operation->path, part) != NULL;
 }
 
 const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed, size_t size)
@@ -91,12 +194,14 @@ const struct operation *operation_by_path(const char *verb, const char *path, js
 
 /* -- parameters ----------------------------------------------------------------------------------------------- */
 
-static const struct operation_field *find_field(const struct operation *operation, const char *name)
+static int find_field(const struct operation *operation, const char *name, struct operation_field *ret)
 {
-        for (size_t i = 0; i < FIELDS; i++)
-                if (((fields[i].required | fields[i].optional) >> operation->symbol & 1) && strcmp(fields[i].name, name) == 0)
-                        return &fields[i];
-        return NULL;
+        size_t at = 0;
+
+        while (operation_next_field(operation, &at, ret))
+                if (strcmp(ret->name, name) == 0)
+                        return 1;
+        return 0;
 }
 
 static const char *name_of(const struct operation *operation)
@@ -104,21 +209,54 @@ static const char *name_of(const struct operation *operation)
         return *operation->method ? operation->method : operation->path;
 }
 
+static int no_such_field(const struct operation *operation, const char *name, struct cloche_err *e)
+{
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no field \"%.60s\"", name_of(operation), name);
+}
+
 int operation_check(const struct operation *operation, const json_t *params, struct cloche_err *e)
 {
+        struct operation_field field;
         const char *key;
         json_t *value;
 
         json_object_foreach((json_t *)params, key, value) {
-                const struct operation_field *field = find_field(operation, key);
-                int r = field ? field_check(field->type, key, value, e)
-                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no field \"%.60s\"", name_of(operation), key);
+                int r = find_field(operation, key, &field) ? field_check(field.type, key, value, e) : no_such_field(operation, key, e);
 
                 if (r < 0)
                         return r;
         }
-        for (size_t i = 0; i < FIELDS; i++)
-                if ((fields[i].required >> operation->symbol & 1) && !json_object_get(params, fields[i].name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"%s\"", name_of(operation), fields[i].name);
+        for (size_t at = 0; operation_next_field(operation, &at, &field);)
+                if (field.is_required && !json_object_get(params, field.name))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"%s\"", name_of(operation), field.name);
+        return 0;
+}
+
+/* NULL: it stays the text it is, which the check then tells of. */
+static json_t *from_text(enum field_type type, const char *text)
+{
+        size_t size = strlen(text);
+
+        if (type == FIELD_BOOLEAN && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
+                return json_boolean(*text == 't');
+        if ((type == FIELD_COUNT || type == FIELD_DURATION) && size > 0 && size < 17 && strspn(text, "0123456789") == size)
+                return json_integer(strtoll(text, NULL, 10));
+        return NULL;
+}
+
+int operation_read_query(const struct operation *operation, json_t *params, struct cloche_err *e)
+{
+        struct operation_field field;
+        const char *key;
+        json_t *value, *made;
+        void *next;
+
+        json_object_foreach_safe(params, next, key, value) {
+                if (!find_field(operation, key, &field))
+                        return no_such_field(operation, key, e);
+                made = from_text(field.type, json_string_value(value));
+                if (made)
+                        json_object_set_new(params, key, made);
+        }
         return 0;
 }

@@ -1,8 +1,10 @@
-/* The table of operations (spec/daemon.def): finding one, and checking what it is asked with. Pure. */
+/* The tables of operations (spec/daemon.def, spec/sandbox.def): finding one, and checking what it is asked with. Pure. */
 #ifndef CLOCHE_HTTP_OPERATION_H
 #define CLOCHE_HTTP_OPERATION_H
 
 #include "field.h"
+
+#include <stddef.h>
 
 enum operation_symbol {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, doc) OPERATION_##symbol,
@@ -10,6 +12,11 @@ enum operation_symbol {
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, doc) OPERATION_SANDBOX_##symbol,
+#define SANDBOX_FIELD(symbol, name, type, need, doc)
+#include <cloche/sandbox.def>
+#undef SANDBOX_OPERATION
+#undef SANDBOX_FIELD
         OPERATION_COUNT
 };
 
@@ -18,12 +25,14 @@ struct operation {
         const char *method, *verb, *path;
         unsigned success;
         const char *doc;
+        int is_sandbox; /* of sandbox.def: its parameters are in frame form */
+        int is_stream;  /* tells events, where the asker can hear them */
 };
 
 struct operation_field {
         const char *name;
         enum field_type type;
-        uint32_t required, optional; /* bit 1u << operation_symbol */
+        int is_required;
         const char *doc;
 };
 
@@ -35,10 +44,16 @@ const struct operation *operation_by_method(const char *method);
  * names the verbs it has. */
 const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed, size_t size);
 
-/* params: an object in text form, NULL for none. */
+/* params: an object, NULL for none; in text form, of sandboxes' operations in frame form. */
 int operation_check(const struct operation *operation, const json_t *params, struct cloche_err *e);
+/* What stands in a query is text: fields of another kind are made of it. *params is changed in place. */
+int operation_read_query(const struct operation *operation, json_t *params, struct cloche_err *e);
 
-/* The fields of all operations; *ret_count of them. */
-const struct operation_field *operation_fields(size_t *ret_count);
+/* The fields it has, one after another: *at begins as 0. 0: that was the last. */
+int operation_next_field(const struct operation *operation, size_t *at, struct operation_field *ret);
+/* Whether a field's place is the path. */
+int operation_is_in_path(const struct operation *operation, const char *name);
+/* Whether its parameters come as a JSON object in the body, else in path and query. */
+int operation_has_json(const struct operation *operation);
 
 #endif

@@ -7,12 +7,13 @@
 #include <microhttpd.h>
 #include <sys/queue.h>
 
-#define HTTP_HEADERS_MAX 8
+#define HTTP_HEADERS_MAX 128
 
 struct http_connection {
         TAILQ_ENTRY(http_connection) link;
         int fd; /* libmicrohttpd's */
         void *data;
+        int is_tls;
         uint64_t deadline_ns; /* 0: none */
 };
 
@@ -34,25 +35,41 @@ struct http_request {
         struct http_server *server;
         struct MHD_Connection *mhd;
         struct http_connection *connection;
-        char verb[16], *path;
+        char verb[16], *path, *target;
         struct buf body;
-        uint64_t body_total;
+        uint64_t body_total, discarded, deadline_bytes;
+        const struct http_handler *handler;
         void *data;
         struct MHD_Response *response;
         unsigned status;
         struct http_header {
-                const char *name, *value;
-        } headers[HTTP_HEADERS_MAX];
+                char *name, *value;
+        } *headers;
         unsigned header_count;
-        struct buf stream;
-        int is_stream, stream_ended, is_asked, is_answered, is_suspended, is_over, is_gone, is_too_large;
+        struct buf stream; /* from stream_at on */
+        size_t stream_at;
+        uint64_t stream_said_ns;
+        int is_begun, is_stream, is_events, stream_ended, is_asked, is_answered, is_suspended, is_held, is_over, is_gone, is_too_large, is_foreign;
         uv_poll_t *watch;
         struct websocket *websocket;
+        struct tunnel *tunnel;
 };
 
 /* Whoever asked is not there any more. */
 void http_request_gone(struct http_request *request);
+/* Nothing is read or written of it until it is answered, let go on, or its other side gone. */
+void http_request_suspend(struct http_request *request);
+void http_request_unwatch(struct http_request *request);
+void http_request_resume(struct http_request *request);
+/* Its handler hears so, once. */
+void http_request_over(struct http_request *request);
+void http_request_keep_awake(struct http_request *request, uint64_t now_ns);
+/* What was added to it goes with this answer. */
+void http_request_put_headers(const struct http_request *request);
 /* The request of a WebSocket ends, with or without having become one. */
 void websocket_request_over(struct websocket *socket);
+/* Likewise of a tunnel; and it is to end now. */
+void tunnel_request_over(struct tunnel *tunnel);
+void tunnel_end(struct tunnel *tunnel);
 
 #endif

@@ -17,227 +17,20 @@
 #define REQUEST_NS UINT64_C(120000000000) /* from one answer to the end of the next request */
 #define DISCARD_TIMES 4 /* so many times the most is read of a body that is too large, to be able to say so */
 #define DISCARD_BYTES (1u << 20) /* of a body whose request is refused anyway */
-#define STREAM_BLOCK (32u << 10)
-#define STREAM_BYTES_MAX (1u << 30)
-
-/* -- handles -------------------------------------------------------------------------------------------------- */
+#define PROGRESS_BYTES (64u << 10) /* of a body that is taken piece by piece, within REQUEST_NS */
 
 static void on_handle_closed(uv_handle_t *handle)
 {
         free(handle);
 }
 
-/* Who waits for an answer is not read from meanwhile, so his end must be looked for: libmicrohttpd does not poll a connection that
- * is suspended. */
-static void on_gone(uv_poll_t *poll, int status, int events)
-{
-        struct http_request *request = poll->data;
-
-        if (status == 0 && !(events & UV_DISCONNECT))
-                return;
-        http_request_gone(request);
-}
-
-static void unwatch(struct http_request *request)
-{
-        if (request->watch)
-                uv_close((uv_handle_t *)request->watch, on_handle_closed);
-        request->watch = NULL;
-}
-
-static void watch(struct http_request *request)
-{
-        if (request->watch)
-                return;
-        request->watch = malloc(sizeof(*request->watch));
-        if (!request->watch)
-                return;
-        if (uv_poll_init(request->server->options.loop, request->watch, request->connection->fd) < 0) {
-                free(request->watch);
-                request->watch = NULL;
-                return;
-        }
-        request->watch->data = request;
-        uv_poll_start(request->watch, UV_DISCONNECT, on_gone);
-}
-
-/* -- suspending ----------------------------------------------------------------------------------------------- */
-
-static void suspend(struct http_request *request)
-{
-        MHD_suspend_connection(request->mhd);
-        request->is_suspended = 1;
-        watch(request);
-}
-
-static void resume(struct http_request *request)
-{
-        if (!request->is_suspended)
-                return;
-        request->is_suspended = 0;
-        unwatch(request);
-        MHD_resume_connection(request->mhd);
-        request->server->is_due = 1;
-}
-
-static void over(struct http_request *request)
-{
-        if (!request->is_over)
-                request->server->options.on_over(request->server->options.data, request);
-        request->is_over = 1;
-}
-
-void http_request_gone(struct http_request *request)
-{
-        request->is_gone = 1;
-        over(request);
-        resume(request);
-}
-
-/* -- a request ------------------------------------------------------------------------------------------------ */
-
-const char *http_request_verb(const struct http_request *request)
-{
-        return request->verb;
-}
-
-const char *http_request_path(const struct http_request *request)
-{
-        return request->path;
-}
-
-const char *http_request_header(const struct http_request *request, const char *name)
-{
-        return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
-}
-
-const struct buf *http_request_body(const struct http_request *request)
-{
-        return &request->body;
-}
-
-void *http_request_socket_data(const struct http_request *request)
-{
-        return request->connection->data;
-}
-
-void *http_request_data(const struct http_request *request)
-{
-        return request->data;
-}
-
-void http_request_set_data(struct http_request *request, void *data)
-{
-        request->data = data;
-}
-
-/* -- answering ------------------------------------------------------------------------------------------------ */
-
-void http_add_header(struct http_request *request, const char *name, const char *value)
-{
-        if (request->header_count < HTTP_HEADERS_MAX)
-                request->headers[request->header_count++] = (struct http_header){name, value};
-}
-
-static void add_headers(const struct http_request *request, const char *type)
-{
-        if (type)
-                MHD_add_response_header(request->response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-        MHD_add_response_header(request->response, "X-Content-Type-Options", "nosniff");
-        MHD_add_response_header(request->response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-        for (unsigned i = 0; i < request->header_count; i++)
-                MHD_add_response_header(request->response, request->headers[i].name, request->headers[i].value);
-}
-
-void http_answer(struct http_request *request, unsigned status, const char *type, const void *body, size_t size)
-{
-        if (request->response || request->is_gone)
-                return;
-        request->response = MHD_create_response_from_buffer(size, (void *)body, MHD_RESPMEM_MUST_COPY);
-        if (!request->response) {
-                http_request_gone(request);
-                return;
-        }
-        request->status = status;
-        add_headers(request, type);
-        resume(request);
-}
-
-/* -- streams -------------------------------------------------------------------------------------------------- */
-
-static ssize_t read_stream(void *data, uint64_t position, char *to, size_t room)
-{
-        struct http_request *request = data;
-        size_t size = request->stream.size < room ? request->stream.size : room;
-
-        (void)position;
-        if (request->is_gone)
-                return MHD_CONTENT_READER_END_WITH_ERROR;
-        if (size == 0 && request->stream_ended)
-                return MHD_CONTENT_READER_END_OF_STREAM;
-        if (size == 0) {
-                suspend(request);
-                return 0;
-        }
-        memcpy(to, request->stream.data, size);
-        buf_consume(&request->stream, size);
-        request->server->options.on_taken(request->server->options.data, request, size);
-        return (ssize_t)size;
-}
-
-void http_stream(struct http_request *request)
-{
-        if (request->response || request->is_gone)
-                return;
-        request->stream = BUF_INIT(STREAM_BYTES_MAX);
-        request->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, request, NULL);
-        if (!request->response) {
-                http_request_gone(request);
-                return;
-        }
-        request->status = MHD_HTTP_OK;
-        request->is_stream = 1;
-        add_headers(request, "text/event-stream");
-        resume(request);
-}
-
-int http_stream_event(struct http_request *request, const char *event, const char *text)
-{
-        size_t before = request->stream.size;
-        int r = buf_append(&request->stream, "event: ", 7);
-
-        if (request->is_gone)
-                return 0;
-        if (r == 0)
-                r = buf_append(&request->stream, event, strlen(event));
-        if (r == 0)
-                r = buf_append(&request->stream, "\ndata: ", 7);
-        if (r == 0)
-                r = buf_append(&request->stream, text, strlen(text));
-        if (r == 0)
-                r = buf_append(&request->stream, "\n\n", 2);
-        if (r < 0)
-                request->stream.size = before;
-        resume(request);
-        return r;
-}
-
-size_t http_stream_waiting(const struct http_request *request)
-{
-        return request->stream.size;
-}
-
-void http_stream_end(struct http_request *request)
-{
-        request->stream_ended = 1;
-        resume(request);
-}
-
 /* -- libmicrohttpd's side: requests --------------------------------------------------------------------------- */
 
-static struct http_request *request_new(struct http_server *server, struct MHD_Connection *mhd, const char *path, const char *verb)
+/* The first line is there: the one spot where libmicrohttpd shows the target as it was sent. What is made here it gives back with the head. */
+static void *on_target(void *data, const char *target, struct MHD_Connection *mhd)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        struct http_server *server = data;
         struct http_request *request = calloc(1, sizeof(*request));
 
         if (!request)
@@ -246,14 +39,12 @@ static struct http_request *request_new(struct http_server *server, struct MHD_C
         request->mhd = mhd;
         request->connection = info->socket_context;
         request->body = BUF_INIT(server->options.body_bytes_max);
-        TAILQ_INSERT_TAIL(&server->requests, request, link);
-        snprintf(request->verb, sizeof(request->verb), "%s", verb);
-        request->path = strdup(path);
-        if (!request->path) {
-                TAILQ_REMOVE(&server->requests, request, link);
+        request->target = strdup(target);
+        if (!request->target) {
                 free(request);
                 return NULL;
         }
+        TAILQ_INSERT_TAIL(&server->requests, request, link);
         return request;
 }
 
@@ -264,7 +55,7 @@ static enum MHD_Result send_answer(struct http_request *request)
         MHD_destroy_response(request->response); /* ours; the connection keeps its own */
         request->is_answered = 1;
         if (!request->is_stream && request->status != MHD_HTTP_SWITCHING_PROTOCOLS)
-                over(request);
+                http_request_over(request);
         return r;
 }
 
@@ -290,26 +81,66 @@ static void too_large(struct http_request *request)
         http_answer(request, MHD_HTTP_CONTENT_TOO_LARGE, "application/json", text, strlen(text));
 }
 
-static enum MHD_Result begin(struct http_request *request)
+static int takes_body(const struct http_request *request)
 {
-        if (is_over_length(request))
+        return request->handler && request->handler->on_body;
+}
+
+static enum MHD_Result begin(struct http_request *request, const char *path, const char *verb)
+{
+        request->is_begun = 1;
+        snprintf(request->verb, sizeof(request->verb), "%s", verb);
+        request->path = strdup(path);
+        if (!request->path)
+                return MHD_NO;
+        request->server->options.on_head(request->server->options.data, request);
+        if (!request->response && !takes_body(request) && is_over_length(request))
                 too_large(request);
-        else
-                request->server->options.on_head(request->server->options.data, request);
         /* An answer before the body's end closes the connection, and whoever is still writing may never read it (the kernel answers
          * him with a reset): it waits, unless there is much to come. */
-        if (request->response && has_large_body(request))
+        if (request->response && has_large_body(request) && !request->is_stream)
                 return send_answer(request);
         return request->is_gone ? MHD_NO : MHD_YES;
 }
 
+/* A body of any size may take any time, as long as it gets on. */
+static void renew_deadline(struct http_request *request, size_t size)
+{
+        request->deadline_bytes += size;
+        if (request->is_held)
+                request->connection->deadline_ns = 0;
+        else if (request->deadline_bytes >= PROGRESS_BYTES || !request->connection->deadline_ns)
+                request->connection->deadline_ns = clock_now_ns() + REQUEST_NS;
+        request->deadline_bytes %= PROGRESS_BYTES;
+}
+
+static enum MHD_Result hand_over(struct http_request *request, const char *data, size_t *size)
+{
+        request->handler->on_body(request->data, data, *size);
+        renew_deadline(request, *size);
+        *size = 0;
+        if (request->is_held && !request->is_gone)
+                http_request_suspend(request);
+        return request->is_gone ? MHD_NO : MHD_YES;
+}
+
 /* No answer can be given in the middle of a body (MHD_queue_response): it is read to its end, if that is not too far. */
+static enum MHD_Result discard(struct http_request *request, size_t *size)
+{
+        request->discarded += *size;
+        *size = 0;
+        return request->discarded > DISCARD_TIMES * (uint64_t)request->server->options.body_bytes_max ? MHD_NO : MHD_YES;
+}
+
 static enum MHD_Result take_body(struct http_request *request, const char *data, size_t *size)
 {
-        request->body_total += *size;
-        if (request->body_total > DISCARD_TIMES * (uint64_t)request->server->options.body_bytes_max)
+        if (request->is_gone)
                 return MHD_NO;
-        if (!request->response && !request->is_too_large && buf_append(&request->body, data, *size) < 0) {
+        if (takes_body(request) && (!request->response || request->is_stream))
+                return hand_over(request, data, size);
+        if (request->response || request->is_too_large)
+                return discard(request, size);
+        if (buf_append(&request->body, data, *size) < 0) {
                 request->is_too_large = 1;
                 buf_done(&request->body);
         }
@@ -317,21 +148,29 @@ static enum MHD_Result take_body(struct http_request *request, const char *data,
         return MHD_YES;
 }
 
+static void take_end(struct http_request *request)
+{
+        request->is_asked = 1;
+        request->connection->deadline_ns = 0;
+        if (request->is_too_large)
+                too_large(request);
+        else if (request->response && !request->is_stream)
+                ;
+        else if (!request->handler)
+                request->server->options.on_request(request->server->options.data, request);
+        else if (request->handler->on_whole)
+                request->handler->on_whole(request->data);
+}
+
 static enum MHD_Result finish(struct http_request *request)
 {
-        if (!request->is_asked) {
-                request->is_asked = 1;
-                request->connection->deadline_ns = 0;
-                if (request->is_too_large)
-                        too_large(request);
-                else if (!request->response)
-                        request->server->options.on_request(request->server->options.data, request);
-        }
+        if (!request->is_asked && !request->is_gone)
+                take_end(request);
         if (request->is_gone)
                 return MHD_NO;
         if (request->response)
                 return send_answer(request);
-        suspend(request);
+        http_request_suspend(request);
         return MHD_YES;
 }
 
@@ -340,15 +179,30 @@ static enum MHD_Result on_access(void *data, struct MHD_Connection *mhd, const c
 {
         struct http_request *request = *ret_request;
 
+        (void)data;
+        (void)mhd;
         (void)version;
-        if (!request) {
-                request = request_new(data, mhd, path, verb);
-                *ret_request = request;
-                return request ? begin(request) : MHD_NO;
-        }
+        if (!request)
+                return MHD_NO; /* there was no memory for it */
+        if (!request->is_begun)
+                return begin(request, path, verb);
         if (request->is_answered)
                 return MHD_YES;
         return *body_size > 0 ? take_body(request, body, body_size) : finish(request);
+}
+
+static void request_free(struct http_request *request)
+{
+        for (unsigned i = 0; i < request->header_count; i++) {
+                free(request->headers[i].name);
+                free(request->headers[i].value);
+        }
+        free(request->headers);
+        buf_done(&request->body);
+        buf_done(&request->stream);
+        free(request->path);
+        free(request->target);
+        free(request);
 }
 
 static void on_completed(void *data, struct MHD_Connection *mhd, void **slot, enum MHD_RequestTerminationCode code)
@@ -362,18 +216,17 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **slot, en
                 return;
         *slot = NULL;
         request->is_gone = 1;
-        over(request);
-        unwatch(request);
+        if (request->tunnel)
+                tunnel_request_over(request->tunnel);
+        http_request_over(request);
+        http_request_unwatch(request);
         if (request->websocket)
                 websocket_request_over(request->websocket);
         TAILQ_REMOVE(&request->server->requests, request, link);
         if (request->response && !request->is_answered)
                 MHD_destroy_response(request->response);
         request->connection->deadline_ns = clock_now_ns() + REQUEST_NS;
-        buf_done(&request->body);
-        buf_done(&request->stream);
-        free(request->path);
-        free(request);
+        request_free(request);
 }
 
 /* -- connections ---------------------------------------------------------------------------------------------- */
@@ -394,13 +247,14 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **slot, e
         free(connection);
 }
 
-static struct http_connection *connection_new(struct http_server *server, int fd, void *data)
+static struct http_connection *connection_new(struct http_server *server, int fd, int is_tls, void *data)
 {
         struct http_connection *connection = calloc(1, sizeof(*connection));
 
         if (!connection)
                 return NULL;
         connection->fd = fd;
+        connection->is_tls = is_tls;
         connection->data = data;
         connection->deadline_ns = clock_now_ns() + REQUEST_NS;
         TAILQ_INSERT_TAIL(&server->connections, connection, link);
@@ -411,7 +265,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
 {
         struct sockaddr_storage address = {.ss_family = AF_UNIX};
         socklen_t size = sizeof(address);
-        struct http_connection *connection = connection_new(server, fd, socket_data);
+        struct http_connection *connection = connection_new(server, fd, is_tls, socket_data);
 
         if (!connection) {
                 close(fd);
@@ -435,7 +289,10 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
 void http_server_sweep(struct http_server *server, uint64_t now_ns)
 {
         struct http_connection *connection;
+        struct http_request *request;
 
+        TAILQ_FOREACH(request, &server->requests, link)
+                http_request_keep_awake(request, now_ns);
         /* libmicrohttpd then reads the end, and closes it in its own time. */
         TAILQ_FOREACH(connection, &server->connections, link)
                 if (connection->deadline_ns && now_ns > connection->deadline_ns) {
@@ -509,7 +366,8 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
                                        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, server->options.connections_max,
                                        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                                       MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+                                       MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+                                       MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
                                        MHD_OPTION_ARRAY, is_tls ? tls : tls + 2, MHD_OPTION_END);
         info = daemon->mhd ? MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
         if (!info)
@@ -572,7 +430,7 @@ unsigned http_server_open(const struct http_server *server)
         unsigned count = 0;
 
         TAILQ_FOREACH(request, &server->requests, link)
-                count += !request->websocket;
+                count += request->is_begun && !request->websocket && !request->tunnel;
         return count;
 }
 
@@ -584,6 +442,8 @@ static void end_requests(struct http_server *server)
         TAILQ_FOREACH(request, &server->requests, link)
                 if (request->websocket)
                         websocket_close(request->websocket, 1001, "");
+                else if (request->tunnel)
+                        tunnel_end(request->tunnel);
                 else
                         http_request_gone(request);
         for (int i = 0; i < 8 && !TAILQ_EMPTY(&server->requests); i++) {

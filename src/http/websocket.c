@@ -29,6 +29,7 @@ struct websocket {
         struct buf extra; /* that was read with the request already */
         size_t extra_at;
         int is_held, is_sending, is_closing, reads;
+        size_t queued; /* messages of ours since none waited */
         uint64_t progress_ns;
         char accept[32];
 };
@@ -116,10 +117,12 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         (void)ctx;
         if (s->is_closing || wslay_is_ctrl_frame(message->opcode))
                 return;
-        if (message->opcode == WSLAY_BINARY_FRAME)
+        if (message->opcode == WSLAY_BINARY_FRAME && s->handler->on_message)
                 s->handler->on_message(s->data, (char *)message->msg, message->msg_length);
+        else if (message->opcode == WSLAY_TEXT_FRAME && s->handler->on_text)
+                s->handler->on_text(s->data, (char *)message->msg, message->msg_length);
         else
-                websocket_close(s, 1003, "binary messages are spoken here");
+                websocket_close(s, 1003, s->handler->on_text ? "text messages are spoken here" : "binary messages are spoken here");
 }
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
@@ -150,6 +153,7 @@ static int flush(struct websocket *s)
                 }
                 if (was_sending && !s->is_closing && wslay_event_get_queued_msg_count(s->wslay) == 0) {
                         s->is_sending = 0;
+                        s->queued = 0;
                         s->handler->on_sent(s->data); /* may send the next */
                 }
         } while (s->poll && s->is_sending && !was_sending);
@@ -160,7 +164,7 @@ static int is_done(struct websocket *s)
 {
         if (s->is_closing || !wslay_event_want_read(s->wslay))
                 return !wslay_event_want_write(s->wslay);
-        return wslay_event_get_queued_msg_count(s->wslay) > CONTROL_MAX;
+        return wslay_event_get_queued_msg_count(s->wslay) > CONTROL_MAX + s->queued;
 }
 
 static void serve(struct websocket *s, int readable)
@@ -279,14 +283,16 @@ int http_upgrade(struct http_request *request, const struct websocket_handler *h
         make_accept(http_request_header(request, "Sec-WebSocket-Key"), s->accept, sizeof(s->accept));
         MHD_add_response_header(request->response, MHD_HTTP_HEADER_UPGRADE, "websocket");
         MHD_add_response_header(request->response, "Sec-WebSocket-Accept", s->accept);
+        http_request_put_headers(request);
+        http_request_resume(request);
         return 0;
 }
 
 /* -- using ---------------------------------------------------------------------------------------------------- */
 
-int websocket_send(struct websocket *s, const void *bytes, size_t size)
+int websocket_queue(struct websocket *s, int is_text, const void *bytes, size_t size)
 {
-        const struct wslay_event_msg message = {.opcode = WSLAY_BINARY_FRAME, .msg = bytes, .msg_length = size};
+        const struct wslay_event_msg message = {.opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, .msg = bytes, .msg_length = size};
 
         if (!s->is_sending)
                 s->progress_ns = clock_now_ns();
@@ -297,8 +303,19 @@ int websocket_send(struct websocket *s, const void *bytes, size_t size)
                 return -1;
         }
         s->is_sending = wslay_event_get_queued_msg_count(s->wslay) > 0;
+        s->queued = s->is_sending ? s->queued + 1 : 0;
         poll_again(s);
-        return !s->is_sending;
+        return 0;
+}
+
+int websocket_send(struct websocket *s, const void *bytes, size_t size)
+{
+        return websocket_queue(s, 0, bytes, size) < 0 ? -1 : !s->is_sending;
+}
+
+size_t websocket_waiting(const struct websocket *s)
+{
+        return s->wslay ? wslay_event_get_queued_msg_length(s->wslay) : 0;
 }
 
 void websocket_hold(struct websocket *s, int hold)

@@ -1,0 +1,88 @@
+#include "query.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int digit_of(char c)
+{
+        const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
+
+        return at ? (int)(at - digits) : -1;
+}
+
+/* One byte of text, which is at least one long; its length, or 0: no escape. */
+static size_t take_byte(const char *text, size_t size, char *ret)
+{
+        int high, low;
+
+        *ret = *text == '+' ? ' ' : *text;
+        if (*text != '%')
+                return 1;
+        high = size > 2 ? digit_of(text[1]) : -1;
+        low = high >= 0 ? digit_of(text[2]) : -1;
+        *ret = (char)(high * 16 + low);
+        return low >= 0 ? 3 : 0;
+}
+
+static int decode(const char *text, size_t size, struct buf *ret, struct cloche_err *e)
+{
+        char byte;
+
+        ret->size = 0;
+        for (size_t at = 0; at < size;) {
+                size_t n = take_byte(text + at, size - at, &byte);
+
+                if (n == 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" is no escape, expected %% and two hexadecimal digits",
+                                       (int)(size - at < 3 ? size - at : 3), text + at);
+                if (!byte)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: a NUL stands in \"%.*s\"", (int)(size < 40 ? size : 40), text);
+                if (buf_append(ret, &byte, 1) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a query");
+                at += n;
+        }
+        return buf_append(ret, "", 1) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a query") : 0;
+}
+
+static int add(json_t *all, const char *part, size_t size, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf name = BUF_INIT(size + 1), value = BUF_INIT(size + 1);
+        const char *equals = memchr(part, '=', size);
+        size_t name_size = equals ? (size_t)(equals - part) : size;
+        int r = decode(part, name_size, &name, e);
+
+        if (r == 0)
+                r = decode(equals ? equals + 1 : "", equals ? size - name_size - 1 : 0, &value, e);
+        if (r < 0)
+                return r;
+        if (!*name.data || json_object_get(all, name.data))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: %s", *name.data ? "a parameter stands there twice" : "a parameter has no name");
+        if (json_object_size(all) == QUERY_FIELDS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: more than %d parameters", QUERY_FIELDS_MAX);
+        return json_object_set_new(all, name.data, json_string(value.data)) == 0
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" is no UTF-8", (int)(size < 40 ? size : 40), part);
+}
+
+int query_parse(const char *query, json_t **ret, struct cloche_err *e)
+{
+        json_t *all = json_object();
+        int r = 0;
+
+        while (r == 0 && *query) {
+                size_t size = strcspn(query, "&");
+
+                if (size > 0)
+                        r = add(all, query, size, e);
+                query += size + (query[size] == '&');
+        }
+        if (r < 0) {
+                json_decref(all);
+                return r;
+        }
+        *ret = all;
+        return 0;
+}

@@ -1,0 +1,14 @@
+/* The query of a target: names and values, decoded. Pure. */
+#ifndef CLOCHE_HTTP_QUERY_H
+#define CLOCHE_HTTP_QUERY_H
+
+#include <cloche/cloche.h>
+#include <jansson.h>
+
+#define QUERY_FIELDS_MAX 64
+
+/* query: what stands behind the "?". *ret: an object of texts, owned by the caller. -CLOCHE_E_INVALID_ARGUMENT: a bad escape, a NUL, no UTF-8, a name
+ * twice or none, too many. "+" is a space. */
+int query_parse(const char *query, json_t **ret, struct cloche_err *e);
+
+#endif
