@@ -1,4 +1,4 @@
-// What the client knows of errors, limits and statuses comes from spec/*.def: `node scripts/generate.mjs` writes src/generated,
+// What the client knows of errors, limits, statuses and operations of sandboxes comes from spec/*.def: `node scripts/generate.mjs` writes src/generated,
 // with --check it says what is not as the tables have it.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 
@@ -68,7 +68,75 @@ export const exitCodes: Record<Status, number> = { ${all.map(({ name, exit }) =>
 `
 }
 
-const files = { 'errors.ts': errors(), 'limits.ts': limits(), 'statuses.ts': statuses() }
+// -- operations of sandboxes
+
+const fieldTypes = {
+  TEXT: 'string',
+  TEXTS: 'readonly string[]',
+  TEXT_BY_NAME: 'Record<string, string>',
+  TEXT_OR_BYTES: 'string | Uint8Array',
+  COUNT: 'number',
+  BOOLEAN: 'boolean',
+  LIMITS: 'Limits',
+  LIST: 'readonly [first: number, last: number]',
+  OBJECT: 'Record<string, unknown>'
+}
+// What an OBJECT is exactly.
+const objectTypes = { network: 'NetworkPolicy', env: 'Record<string, string | null>', terminal: 'TerminalSize' }
+const pascal = (method) => method.split('.').map((word) => word[0].toUpperCase() + word.slice(1)).join('')
+
+function typeOf (type, name) {
+  if (!Object.hasOwn(fieldTypes, type)) throw new Error(`sandbox.def: the field ${name} is of the unknown type ${type}`)
+  return type === 'OBJECT' && Object.hasOwn(objectTypes, name) ? objectTypes[name] : fieldTypes[type]
+}
+
+function sandbox () {
+  const fields = rows('sandbox.def', 'SANDBOX_FIELD').map(([symbol, name, type, need, doc]) => ({ symbol, name, need, doc, type: typeOf(type, name) }))
+  const all = rows('sandbox.def', 'SANDBOX_OPERATION').map(([symbol, method, , , , kind, doc]) => {
+    const own = fields.filter((field) => field.symbol === symbol)
+    return { method, doc, own, isStream: kind === 'STREAM', params: `${pascal(method)}Params`, isFree: own.every(({ need }) => need === 'OPTIONAL') }
+  })
+  const params = all.filter(({ own }) => own.length > 0).map((operation) => `/** Of ${operation.method}. */
+export interface ${operation.params} {
+${operation.own.map(({ name, need, doc, type }) => `  /** ${doc} */\n  ${name}${need === 'OPTIONAL' ? '?' : ''}: ${type}${need === 'OPTIONAL' ? ' | undefined' : ''}`).join('\n')}
+}
+`)
+  const groups = new Map()
+  for (const operation of all.filter(({ method }) => method !== 'sandbox.list')) groups.set(groupOf(operation), [...groups.get(groupOf(operation)) ?? [], operation])
+  const classes = [...groups].map(([group, operations]) => `export class ${pascal(group)}Operations {
+  constructor (protected readonly ask: Ask) {}
+
+${operations.map(methodOf).join('\n')}}
+`)
+  return `${head('sandbox.def')}import type { Asking, OperationOptions } from '../internal/asking.js'
+import type { Answers, NetworkPolicy, StreamEvents, TerminalSize } from '../sandbox/answers.js'
+import type { Limits } from './limits.js'
+
+${params.join('\n')}
+export type Method =
+${all.map(({ method }) => `  | '${method}'`).join('\n')}
+/** Those that tell events before they are answered. */
+export type StreamMethod = ${all.filter(({ isStream }) => isStream).map(({ method }) => `'${method}'`).join(' | ')}
+export type EventsOf<M> = M extends keyof StreamEvents ? StreamEvents[M] : never
+export type Ask = <M extends Method>(method: M, params: object, options: OperationOptions) => Asking<Answers[M], EventsOf<M>>
+
+${classes.join('\n')}`
+}
+
+const groupOf = ({ method }) => method.includes('.') ? method.split('.')[0] : 'sandbox'
+
+function methodOf ({ method, doc, own, isStream, params, isFree }) {
+  const given = own.length === 0 ? '' : `params: ${params}${isFree ? ' = {}' : ''}, `
+  const passed = own.length === 0 ? '{}' : 'params'
+  const answer = isStream ? `Asking<Answers['${method}'], EventsOf<'${method}'>>` : `Promise<Answers['${method}']>`
+  return `  /** ${doc} */
+  ${isStream ? '' : 'async '}${method.split('.').at(-1)} (${given}options: OperationOptions = {}): ${answer} {
+    return ${isStream ? '' : 'await '}this.ask('${method}', ${passed}, options)
+  }
+`
+}
+
+const files = { 'errors.ts': errors(), 'limits.ts': limits(), 'statuses.ts': statuses(), 'sandbox.ts': sandbox() }
 const isCheck = process.argv.includes('--check')
 mkdirSync(out, { recursive: true })
 for (const [name, text] of Object.entries(files)) {

@@ -1,4 +1,6 @@
 import { InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
+import type { Method } from './generated/sandbox.js'
+import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
 import { type DaemonOptions, type Link, reach, within } from './internal/daemon.js'
 import { Attachments, encode, type Json } from './internal/encode.js'
@@ -10,6 +12,7 @@ import {
   type CallRequest, type Change, decodeResult, type Denial, encodeRun, type MountOptions, present, type Result, type RunOptions,
   type RunRequest, type ScriptRequest, type SyncOutcome
 } from './run.js'
+import { type SandboxHandle, Sandboxes } from './sandbox/native.js'
 
 export const VERSION = '0.1.0'
 const PROTOCOL = 1
@@ -70,6 +73,9 @@ interface Listener {
   options: RunOptions
 }
 
+/** Who hears the events of a request, by its id. */
+type Hearers = Map<number, (event: string, about: unknown, received: Received) => void>
+
 /** What the façades do otherwise than plain runs. @internal */
 export interface RunHooks {
   globals?: Record<string, Declaration>
@@ -104,22 +110,28 @@ export class Cloche implements AsyncDisposable {
   private readonly connection: Connection
   private readonly link: Link
   private readonly listeners: Map<number, Listener>
+  private readonly hearers: Hearers
+  readonly sandboxes = new Sandboxes((method, params, options) => this.asking(method, params, options))
 
-  private constructor (parts: { server: Cloche['server'], connection: Connection, link: Link, listeners: Map<number, Listener> }) {
+  private constructor (parts: {
+    server: Cloche['server'], connection: Connection, link: Link, listeners: Map<number, Listener>, hearers: Hearers
+  }) {
     this.server = parts.server
     this.connection = parts.connection
     this.link = parts.link
     this.listeners = parts.listeners
+    this.hearers = parts.hearers
   }
 
   /** To a daemon that runs (`socket`, or `host`, `port` and `token`), or to one of our own, which ends with this client. */
   static async connect (options: ConnectOptions = {}): Promise<Cloche> {
     const link = await reach(options, options.signal)
     const listeners = new Map<number, Listener>()
-    const connection = new Connection(link.socket, new Answers(listeners), link.explain)
+    const hearers: Hearers = new Map()
+    const connection = new Connection(link.socket, new Answers(listeners, hearers), link.explain)
     try {
       const server = await greet(connection, options)
-      return new Cloche({ server, connection, link, listeners })
+      return new Cloche({ server, connection, link, listeners, hearers })
     } catch (thrown) {
       connection.close('it did not greet')
       throw thrown
@@ -238,6 +250,32 @@ export class Cloche implements AsyncDisposable {
     this.ask('cancel', () => ({ id })).catch(() => {})
   }
 
+  // -- sandboxes
+
+  /** The sandbox of that name: made, or started again, when it is first asked for something. */
+  sandbox (name: string): SandboxHandle {
+    return this.sandboxes.get(name)
+  }
+
+  private asking<T, E> (method: Method, params: object, waiting: OperationOptions): Asking<T, E> {
+    const line: Line = {
+      request: async (id, make) => await this.revocable(id, method, make, waiting),
+      listen: (id, hear) => { this.hearers.set(id, hear) },
+      forget: (id) => { this.hearers.delete(id) },
+      cancel: (id) => { this.cancel(id) },
+      hold: (id, hold) => { this.ask('hold', () => ({ id, hold })).catch(() => {}) }
+    }
+    const make = (attachments: Attachments): Json => {
+      try {
+        return encodeMembers(params, attachments)
+      } catch (thrown) {
+        if (!(thrown instanceof TypeError || thrown instanceof RangeError)) throw thrown
+        throw new InvalidArgumentError(`${method}: ${thrown.message}`, { cause: thrown })
+      }
+    }
+    return new Asking<T, E>(line, this.connection.nextId(), make, ({ body, incoming }) => incoming.decode(body) as T)
+  }
+
   // -- questions
 
   async languages (options: AskOptions = {}): Promise<Language[]> {
@@ -348,7 +386,7 @@ async function greet (
 
 /** The daemon's questions, handed to the run they are about. */
 class Answers implements Peer {
-  constructor (private readonly listeners: Map<number, Listener>) {}
+  constructor (private readonly listeners: Map<number, Listener>, private readonly hearers: Hearers) {}
 
   async asked (method: string, { body, incoming }: Received): Promise<Outgoing> {
     const params = Object(body) as Record<string, unknown>
@@ -365,8 +403,10 @@ class Answers implements Peer {
     }
   }
 
-  told (method: string, { body, incoming }: Received): void {
+  told (method: string, received: Received): void {
+    const { body, incoming } = received
     const params = Object(body) as Record<string, unknown>
+    if (method === 'event') return this.hearers.get(params.id as number)?.(String(params.event), incoming.decode(params.about), received)
     const options = this.listeners.get(params.run as number)?.options
     if (options === undefined) return
     const decoded = (): Record<string, unknown> => {

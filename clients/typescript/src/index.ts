@@ -3,9 +3,15 @@ export {
   type PrefixRequest, type Stats, type SyncPlan, type SyncRequest, VERSION
 } from './client.js'
 export * from './generated/errors.js'
+export type {
+  EventsOf, Method as SandboxMethod, StreamMethod
+} from './generated/sandbox.js'
 export { limitTable, type LimitName, type Limits } from './generated/limits.js'
 export { exitCodes, type Status } from './generated/statuses.js'
 export * from './internal/error.js'
 export { constant, expression, type Declaration, type HostFunction, shim } from './internal/host.js'
 export { findDaemon, type DaemonOptions } from './internal/daemon.js'
 export type * from './run.js'
+export { Asking, type OperationOptions, type SandboxEvent } from './internal/asking.js'
+export { type Created, SandboxHandle, Sandboxes } from './sandbox/native.js'
+export type * from './sandbox/answers.js'

@@ -52,6 +52,16 @@ describe('examples', real, () => {
     assert.equal(readFileSync(path.join(data, 'rivers.csv'), 'utf8'), readFileSync(path.join(examples, 'rivers.csv'), 'utf8'))
   })
 
+  test('a sandbox that stays between the turns of an agent', async () => {
+    const said = await run('typescript-sandbox')
+    assert.match(said, /\$ cd project && ls\nprimes\.py\nserve\.py\nexit code 0/)
+    assert.match(said, /took too long, and was killed/)
+    assert.match(said, /\$ pwd\n\/workspace\/project\n/)
+    assert.match(said, /served: \[2, 3, 5, 7, 11, 13, 17, 19, 23, 29\]/)
+    assert.match(said, /its log: asked \/10, asked \/30; it is killed/)
+    assert.match(said, /2 files came back, 0 did not; changed: true/)
+  })
+
   test('a thousand runs against one prefix', async () => assert.match(await run('typescript-thousand-runs'), /^1000 runs, all clean/))
 })
 

@@ -101,6 +101,166 @@ export class NotFoundError extends ClocheError {
 }
 export const isNotFoundError = (value: unknown): value is NotFoundError => value instanceof NotFoundError
 
+/** What was waited for did not happen in time. */
+export class TimeoutError extends ClocheError {
+  static readonly code = 'timeout'
+  override readonly name = 'TimeoutError'
+  override readonly code = 'timeout'
+  override readonly fault = 'guest'
+  override readonly status = 408
+}
+export const isTimeoutError = (value: unknown): value is TimeoutError => value instanceof TimeoutError
+
+/** Whoever asked took it back. */
+export class CancelledError extends ClocheError {
+  static readonly code = 'cancelled'
+  override readonly name = 'CancelledError'
+  override readonly code = 'cancelled'
+  override readonly fault = 'caller'
+  override readonly status = 409
+}
+export const isCancelledError = (value: unknown): value is CancelledError => value instanceof CancelledError
+
+/** There is no such file in the sandbox. */
+export class FileNotFoundError extends ClocheError {
+  static readonly code = 'file_not_found'
+  override readonly name = 'FileNotFoundError'
+  override readonly code = 'file_not_found'
+  override readonly fault = 'caller'
+  override readonly status = 404
+}
+export const isFileNotFoundError = (value: unknown): value is FileNotFoundError => value instanceof FileNotFoundError
+
+/** There is something at this path already. */
+export class FileExistsError extends ClocheError {
+  static readonly code = 'file_exists'
+  override readonly name = 'FileExistsError'
+  override readonly code = 'file_exists'
+  override readonly fault = 'caller'
+  override readonly status = 409
+}
+export const isFileExistsError = (value: unknown): value is FileExistsError => value instanceof FileExistsError
+
+/** The file is of another kind: a directory, none, or no plain file. */
+export class FileKindError extends ClocheError {
+  static readonly code = 'file_kind'
+  override readonly name = 'FileKindError'
+  override readonly code = 'file_kind'
+  override readonly fault = 'caller'
+  override readonly status = 400
+}
+export const isFileKindError = (value: unknown): value is FileKindError => value instanceof FileKindError
+
+/** The sandbox's user may not do this to the file. */
+export class FileDeniedError extends ClocheError {
+  static readonly code = 'file_denied'
+  override readonly name = 'FileDeniedError'
+  override readonly code = 'file_denied'
+  override readonly fault = 'caller'
+  override readonly status = 403
+}
+export const isFileDeniedError = (value: unknown): value is FileDeniedError => value instanceof FileDeniedError
+
+/** The sandbox's quota of bytes or files is used up. */
+export class DiskFullError extends ClocheError {
+  static readonly code = 'disk_full'
+  override readonly name = 'DiskFullError'
+  override readonly code = 'disk_full'
+  override readonly fault = 'guest'
+  override readonly status = 507
+}
+export const isDiskFullError = (value: unknown): value is DiskFullError => value instanceof DiskFullError
+
+/** The archive cannot be read, is too large unpacked, or has a member that is not permitted. */
+export class BadArchiveError extends ClocheError {
+  static readonly code = 'bad_archive'
+  override readonly name = 'BadArchiveError'
+  override readonly code = 'bad_archive'
+  override readonly fault = 'caller'
+  override readonly status = 422
+}
+export const isBadArchiveError = (value: unknown): value is BadArchiveError => value instanceof BadArchiveError
+
+/** The sandbox ended while it was asked. */
+export class SandboxEndedError extends ClocheError {
+  static readonly code = 'sandbox_ended'
+  override readonly name = 'SandboxEndedError'
+  override readonly code = 'sandbox_ended'
+  override readonly fault = 'guest'
+  override readonly status = 410
+}
+export const isSandboxEndedError = (value: unknown): value is SandboxEndedError => value instanceof SandboxEndedError
+
+/** The session ended while it was asked. */
+export class SessionEndedError extends ClocheError {
+  static readonly code = 'session_ended'
+  override readonly name = 'SessionEndedError'
+  override readonly code = 'session_ended'
+  override readonly fault = 'guest'
+  override readonly status = 410
+}
+export const isSessionEndedError = (value: unknown): value is SessionEndedError => value instanceof SessionEndedError
+
+/** The process ended before it did what was waited for. */
+export class ProcessEndedError extends ClocheError {
+  static readonly code = 'process_ended'
+  override readonly name = 'ProcessEndedError'
+  override readonly code = 'process_ended'
+  override readonly fault = 'guest'
+  override readonly status = 409
+}
+export const isProcessEndedError = (value: unknown): value is ProcessEndedError => value instanceof ProcessEndedError
+
+/** Nothing accepts connections at this port of the sandbox. */
+export class PortClosedError extends ClocheError {
+  static readonly code = 'port_closed'
+  override readonly name = 'PortClosedError'
+  override readonly code = 'port_closed'
+  override readonly fault = 'guest'
+  override readonly status = 502
+}
+export const isPortClosedError = (value: unknown): value is PortClosedError => value instanceof PortClosedError
+
+/** git failed. */
+export class GitError extends ClocheError {
+  static readonly code = 'git'
+  override readonly name = 'GitError'
+  override readonly code = 'git'
+  override readonly fault = 'guest'
+  override readonly status = 422
+}
+export const isGitError = (value: unknown): value is GitError => value instanceof GitError
+
+/** There is no such repository or branch, or it is hidden without credentials. */
+export class GitNotFoundError extends ClocheError {
+  static readonly code = 'git_not_found'
+  override readonly name = 'GitNotFoundError'
+  override readonly code = 'git_not_found'
+  override readonly fault = 'guest'
+  override readonly status = 404
+}
+export const isGitNotFoundError = (value: unknown): value is GitNotFoundError => value instanceof GitNotFoundError
+
+/** The repository wants credentials, or other ones. */
+export class GitAuthError extends ClocheError {
+  static readonly code = 'git_auth'
+  override readonly name = 'GitAuthError'
+  override readonly code = 'git_auth'
+  override readonly fault = 'guest'
+  override readonly status = 422
+}
+export const isGitAuthError = (value: unknown): value is GitAuthError => value instanceof GitAuthError
+
+/** The repository's host cannot be reached from the sandbox. */
+export class GitNetworkError extends ClocheError {
+  static readonly code = 'git_network'
+  override readonly name = 'GitNetworkError'
+  override readonly code = 'git_network'
+  override readonly fault = 'guest'
+  override readonly status = 502
+}
+export const isGitNetworkError = (value: unknown): value is GitNetworkError => value instanceof GitNetworkError
+
 /** The daemon is about to end and takes no new work. */
 export class StoppingError extends ClocheError {
   static readonly code = 'stopping'
@@ -261,7 +421,7 @@ export class InternalError extends ClocheError {
 }
 export const isInternalError = (value: unknown): value is InternalError => value instanceof InternalError
 
-export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
+export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'timeout' | 'cancelled' | 'file_not_found' | 'file_exists' | 'file_kind' | 'file_denied' | 'disk_full' | 'bad_archive' | 'sandbox_ended' | 'session_ended' | 'process_ended' | 'port_closed' | 'git' | 'git_not_found' | 'git_auth' | 'git_network' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
 export const errorClasses: Record<ErrorCode, new (message: string, options?: ErrorOptions) => ClocheError> = {
   invalid_argument: InvalidArgumentError,
   unknown_language: UnknownLanguageError,
@@ -273,6 +433,22 @@ export const errorClasses: Record<ErrorCode, new (message: string, options?: Err
   unauthorized: UnauthorizedError,
   forbidden: ForbiddenError,
   not_found: NotFoundError,
+  timeout: TimeoutError,
+  cancelled: CancelledError,
+  file_not_found: FileNotFoundError,
+  file_exists: FileExistsError,
+  file_kind: FileKindError,
+  file_denied: FileDeniedError,
+  disk_full: DiskFullError,
+  bad_archive: BadArchiveError,
+  sandbox_ended: SandboxEndedError,
+  session_ended: SessionEndedError,
+  process_ended: ProcessEndedError,
+  port_closed: PortClosedError,
+  git: GitError,
+  git_not_found: GitNotFoundError,
+  git_auth: GitAuthError,
+  git_network: GitNetworkError,
   stopping: StoppingError,
   prefix: PrefixError,
   bridge_limit: BridgeLimitError,

@@ -1,0 +1,65 @@
+// What all methods of the façade stand on: the sandbox made as its options say when it is first wanted, and errors its users know.
+import type { Cloche } from '../client.js'
+import type { SandboxCreateParams } from '../generated/sandbox.js'
+import type { Place } from './namespace.js'
+import type { SandboxHandle } from './native.js'
+import { translate } from './translate.js'
+
+/** One sandbox, shared by its sessions. */
+export class Box {
+  private client: Cloche | undefined
+  private making: Promise<unknown> | undefined
+
+  /** wanted: what was asked for when it was named; such a sandbox is brought to it also when it is there already. */
+  constructor (readonly place: Place, readonly name: string, private wanted: SandboxCreateParams) {}
+
+  /** Without making it. */
+  async handle (): Promise<SandboxHandle> {
+    return (await this.place.connect()).sandbox(this.name)
+  }
+
+  async ready (): Promise<SandboxHandle> {
+    const client = await this.place.connect()
+    if (this.client !== client) {
+      this.client = client
+      this.making = undefined
+    }
+    const making = this.making ??= this.make(client)
+    try {
+      await making
+    } catch (thrown) {
+      if (this.making === making) this.making = undefined
+      throw thrown
+    }
+    return client.sandbox(this.name)
+  }
+
+  private async make (client: Cloche): Promise<void> {
+    if (Object.keys(this.wanted).length === 0) return
+    const { created, sandbox } = await client.sandboxes.create({ name: this.name, ...this.wanted })
+    if (!created) await sandbox.update(this.wanted)
+  }
+
+  /** From now on, of this sandbox and should it be made again. */
+  async update (change: SandboxCreateParams): Promise<void> {
+    const handle = await this.ready()
+    await handle.update(change)
+    this.wanted = { ...this.wanted, ...change }
+  }
+
+  /** It was deleted: who uses it again makes it anew. */
+  forget (): void {
+    this.making = undefined
+  }
+}
+
+/** Asks one thing of the sandbox; context goes into its error. */
+export type Asker = <R>(operation: string, context: object, act: (box: SandboxHandle) => Promise<R>) => Promise<R>
+
+export const asker = (box: Box): Asker => async (operation, context, act) => {
+  try {
+    return await act(await box.ready())
+  } catch (thrown) {
+    throw translate(operation, thrown, context)
+  }
+}

@@ -1,0 +1,78 @@
+// What the façade throws: the classes its users know, each made of one of our errors, which is its cause.
+
+export interface ErrorResponse<C = Record<string, unknown>> {
+  code: string
+  message: string
+  context: C
+  httpStatus: number
+  operation?: string
+  timestamp: string
+  suggestion?: string
+}
+
+export class SandboxError<C = Record<string, unknown>> extends Error {
+  override readonly name: string = 'SandboxError'
+
+  constructor (readonly errorResponse: ErrorResponse<C>, options: { cause?: unknown } = {}) {
+    super(errorResponse.message, options)
+  }
+
+  get code (): string { return this.errorResponse.code }
+  get context (): C { return this.errorResponse.context }
+  get httpStatus (): number { return this.errorResponse.httpStatus }
+  get operation (): string | undefined { return this.errorResponse.operation }
+  get suggestion (): string | undefined { return this.errorResponse.suggestion }
+  get timestamp (): string { return this.errorResponse.timestamp }
+
+  toJSON (): object {
+    const { name, message, code, context, httpStatus, operation, suggestion, timestamp } = this
+    return { name, message, code, context, httpStatus, operation, suggestion, timestamp }
+  }
+}
+
+export class ValidationFailedError extends SandboxError { override readonly name = 'ValidationFailedError' }
+/** An id or a port that cannot be. */
+export class SecurityError extends ValidationFailedError {}
+export class FileSystemError extends SandboxError { override readonly name: string = 'FileSystemError' }
+export class FileNotFoundError extends FileSystemError { override readonly name = 'FileNotFoundError' }
+export class FileExistsError extends FileSystemError { override readonly name = 'FileExistsError' }
+export class FileTooLargeError extends FileSystemError { override readonly name = 'FileTooLargeError' }
+export class PermissionDeniedError extends FileSystemError { override readonly name = 'PermissionDeniedError' }
+export class CommandError extends SandboxError { override readonly name = 'CommandError' }
+export class ProcessError extends SandboxError { override readonly name: string = 'ProcessError' }
+export class ProcessNotFoundError extends ProcessError { override readonly name = 'ProcessNotFoundError' }
+export class PortError extends SandboxError { override readonly name: string = 'PortError' }
+export class InvalidPortError extends PortError { override readonly name = 'InvalidPortError' }
+export class PortNotExposedError extends PortError { override readonly name = 'PortNotExposedError' }
+export class ServiceNotRespondingError extends PortError { override readonly name = 'ServiceNotRespondingError' }
+export class GitError extends SandboxError { override readonly name: string = 'GitError' }
+export class GitCloneError extends GitError { override readonly name = 'GitCloneError' }
+export class GitNotFoundError extends GitError { override readonly name = 'GitNotFoundError' }
+export class GitBranchNotFoundError extends GitError { override readonly name = 'GitBranchNotFoundError' }
+export class GitAuthenticationError extends GitError { override readonly name = 'GitAuthenticationError' }
+export class GitNetworkError extends GitError { override readonly name = 'GitNetworkError' }
+export class SessionNotFoundError extends SandboxError { override readonly name = 'SessionNotFoundError' }
+export class SessionTerminatedError extends SandboxError { override readonly name = 'SessionTerminatedError' }
+export class SessionDestroyedError extends SandboxError { override readonly name = 'SessionDestroyedError' }
+
+interface Readiness { processId: string, command: string, condition: string }
+
+/** What was waited for did not happen in time. */
+export class ProcessReadyTimeoutError extends SandboxError<Readiness & { timeout: number }> {
+  override readonly name = 'ProcessReadyTimeoutError'
+  get processId (): string { return this.context.processId }
+  get command (): string { return this.context.command }
+  get condition (): string { return this.context.condition }
+  get timeout (): number { return this.context.timeout }
+}
+
+/** The process ended before what was waited for. */
+export class ProcessExitedBeforeReadyError extends SandboxError<Readiness & { exitCode: number }> {
+  override readonly name = 'ProcessExitedBeforeReadyError'
+  get processId (): string { return this.context.processId }
+  get command (): string { return this.context.command }
+  get condition (): string { return this.context.condition }
+  get exitCode (): number { return this.context.exitCode }
+}
+
+export const isSandboxError = (value: unknown): value is SandboxError => value instanceof SandboxError

@@ -1,0 +1,166 @@
+import { Commands } from './commands.js'
+import { byteStream, contentOf, pieces, write } from './content.js'
+import { FileTooLargeError } from './errors.js'
+import { readEvents } from './file-stream.js'
+import { matches } from './globs.js'
+import { entries, infoOf } from './listing.js'
+import type { SandboxHandle } from './native.js'
+import { sseStream } from './sse.js'
+import { asText, bytesOf, now, textOf } from './text.js'
+import { fail, invalid } from './translate.js'
+import { download, upload, type TreeOptions } from './tree.js'
+import { versionOf } from './version.js'
+import { watchEvents } from './watch.js'
+import type {
+  Abortable, CheckChangesOptions, CheckChangesResult, DeleteFileOptions, DeleteFileResult, DownloadResult, FileContent, FileExistsResult, FileInfo,
+  ListFilesOptions, ListFilesResult, MkdirOptions, MkdirResult, MoveFileResult, RawFileResult, ReadFileOptions, ReadFileResult, RenameFileResult,
+  ReplaceOptions, ReplaceResult, SearchOptions, SearchResult, TreeResult, WatchOptions, WriteFileOptions, WriteFileResult
+} from './types.js'
+
+const done = (path: string): DeleteFileResult => ({ success: true, exitCode: 0, path, timestamp: now() })
+
+type Looked = { text: string } | { pattern: string }
+
+/** What is searched: text letter for letter; a RegExp's own source, as the daemon's engine (PCRE2) understands it. */
+function looked (what: string | RegExp, ignoreCase: boolean | undefined): Looked & { ignoreCase: boolean | undefined } {
+  if (typeof what === 'string') return { text: what, ignoreCase }
+  const strange = what.flags.replace(/[gimsuy]/g, '')
+  if (strange !== '') throw invalid(`the flag ${strange} of ${String(what)} is not there in a sandbox; g, i, m, s, u and y are`)
+  const inline = [...what.flags].filter((flag) => flag === 'm' || flag === 's').join('')
+  return { pattern: inline === '' ? what.source : `(?${inline})${what.source}`, ignoreCase: what.ignoreCase || ignoreCase }
+}
+
+/** A session's files: relative paths lie below /workspace. */
+export class Files extends Commands {
+  /** Byte for byte; directories on the way are made. */
+  async writeFile (path: string, content: FileContent, { encoding, mode, append, signal }: WriteFileOptions = {}): Promise<WriteFileResult> {
+    const given = contentOf(content, encoding, path)
+    const bytes = await this.ask('file.write', { path }, async (box) => await write(box, { path, mode, append }, given, { signal }))
+    return { ...done(path), bytes }
+  }
+
+  readFile (path: string, options: ReadFileOptions & { encoding: 'none' }): Promise<RawFileResult>
+  readFile (path: string, options?: ReadFileOptions): Promise<ReadFileResult>
+  /** Text, or base64 where it is none; `encoding` none: a stream of bytes, of any size. */
+  async readFile (path: string, { encoding, signal }: ReadFileOptions = {}): Promise<ReadFileResult | RawFileResult> {
+    if (!['utf-8', 'utf8', 'base64', 'none', undefined].includes(encoding)) {
+      throw invalid(`readFile: encoding is ${JSON.stringify(encoding)}; utf-8, utf8, base64 and none are there`, { path })
+    }
+    return await this.ask('file.read', { path }, async (box) => {
+      if (encoding === 'none') return await this.readRaw(box, path, { signal })
+      const { content, total, mimeType } = await box.file.read({ path }, { signal })
+      const text = encoding === 'base64' ? undefined : encoding === undefined ? asText(content) : textOf(content)
+      const about = { isBinary: asText(content) === undefined, mimeType, size: total }
+      if (text !== undefined) return { ...done(path), content: text, encoding: 'utf-8', ...about }
+      return { ...done(path), content: Buffer.from(bytesOf(content)).toString('base64'), encoding: 'base64', ...about }
+    })
+  }
+
+  private async readRaw (box: SandboxHandle, path: string, options: Abortable): Promise<RawFileResult> {
+    const rest = pieces(box, path, options)
+    const { value: first } = await rest.next()
+    if (first === undefined) throw fail(FileTooLargeError, 'FILESYSTEM_ERROR', 500, `readFile: ${path} has no first piece`, { path })
+    const { mimeType, total: size, content } = first
+    return { ...done(path), content: byteStream(first, rest), encoding: 'none', isBinary: asText(content) === undefined, mimeType, size }
+  }
+
+  /** Server-sent events of a file of any size: metadata, chunks, complete; `streamFile` and `collectFile` read them. */
+  async readFileStream (path: string, { signal, encoding }: ReadFileOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return await this.ask('file.read', { path }, async (box) => {
+      const events = await readEvents(box, path, encoding, { signal })
+      return sseStream(events, () => { void events.return() })
+    })
+  }
+
+  async mkdir (path: string, { recursive = false, mode, signal }: MkdirOptions = {}): Promise<MkdirResult> {
+    await this.ask('file.mkdir', { path }, async (box) => await box.file.mkdir({ path, recursive, mode }, { signal }))
+    return { ...done(path), recursive, stdout: '', stderr: '' }
+  }
+
+  /** A directory only with `recursive`. */
+  async deleteFile (path: string, { recursive, force, signal }: DeleteFileOptions = {}): Promise<DeleteFileResult> {
+    await this.ask('file.remove', { path }, async (box) => await box.file.remove({ path, recursive, force }, { signal }))
+    return done(path)
+  }
+
+  async renameFile (oldPath: string, newPath: string, { signal }: Abortable = {}): Promise<RenameFileResult> {
+    const { to } = await this.ask('file.move', { oldPath, newPath }, async (box) => await box.file.move({ from: oldPath, to: newPath }, { signal }))
+    return { ...done(oldPath), oldPath, newPath: to }
+  }
+
+  async moveFile (sourcePath: string, destinationPath: string, { signal }: Abortable = {}): Promise<MoveFileResult> {
+    const context = { sourcePath, destinationPath }
+    const { to } = await this.ask('file.move', context, async (box) => await box.file.move({ from: sourcePath, to: destinationPath }, { signal }))
+    return { ...done(sourcePath), ...context, newPath: to }
+  }
+
+  /** Directories with what is in them. */
+  async copyFile (
+    sourcePath: string, destinationPath: string, { signal, overwrite }: Abortable & { overwrite?: boolean } = {}
+  ): Promise<MoveFileResult> {
+    const context = { sourcePath, destinationPath }
+    const params = { from: sourcePath, to: destinationPath, overwrite }
+    const { to } = await this.ask('file.copy', context, async (box) => await box.file.copy(params, { signal }))
+    return { ...done(sourcePath), ...context, newPath: to }
+  }
+
+  async listFiles (path: string, { recursive = false, includeHidden = false, signal }: ListFilesOptions = {}): Promise<ListFilesResult> {
+    return await this.ask('file.list', { path }, async (box) => {
+      const files: FileInfo[] = []
+      for await (const entry of entries(box, path, { recursive, hidden: includeHidden }, { signal })) files.push(infoOf(entry))
+      return { ...done(path), files, count: files.length }
+    })
+  }
+
+  async exists (path: string, { signal }: Abortable = {}): Promise<FileExistsResult> {
+    const { exists } = await this.ask('file.exists', { path }, async (box) => await box.file.exists({ path }, { signal }))
+    return { success: true, path, exists, timestamp: now() }
+  }
+
+  async stat (path: string, { signal }: Abortable = {}): Promise<FileInfo> {
+    return await this.ask('file.stat', { path }, async (box) => infoOf(await box.file.stat({ path }, { signal })))
+  }
+
+  /** Server-sent events of what changes; it is watched when this resolves. */
+  async watch (path: string, { recursive, include, exclude, signal }: WatchOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return await this.ask('file.watch', { path }, async (box) => {
+      const asking = box.file.watch({ path, recursive, include, exclude }, { signal })
+      const events = await watchEvents(path, asking, signal)
+      return sseStream(events, () => { asking.cancel() })
+    })
+  }
+
+  /** Whether anything at or below a path differs from when that `version` was answered. */
+  async checkChanges (path: string, { since, recursive = true, include, exclude, signal }: CheckChangesOptions = {}): Promise<CheckChangesResult> {
+    return await this.ask('file.list', { path }, async (box) => {
+      const version = await versionOf(box, path, recursive, matches(include, exclude), { signal })
+      return { success: true, status: since === undefined || since === version ? 'unchanged' : 'changed', version, path, timestamp: now() }
+    })
+  }
+
+  /** Lines of files below a path with this in them. */
+  async search (path: string, what: string | RegExp, { include, exclude, ignoreCase, limit, signal }: SearchOptions = {}): Promise<SearchResult> {
+    const params = { path, ...looked(what, ignoreCase), include, exclude, limit }
+    const found = await this.ask('file.search', { path }, async (box) => await box.file.search(params, { signal }))
+    return { ...found, matches: found.matches.map((match) => ({ ...match, path: textOf(match.path), text: textOf(match.text) })) }
+  }
+
+  /** Replaces it in files; of a RegExp the replacement may say $1, ${name}. */
+  async replace (
+    path: string, what: string | RegExp, replacement: string, { include, exclude, ignoreCase, dryRun, signal }: ReplaceOptions = {}
+  ): Promise<ReplaceResult> {
+    const params = { path, ...looked(what, ignoreCase), replacement, include, exclude, dryRun }
+    const { files, count } = await this.ask('file.replace', { path }, async (box) => await box.file.replace(params, { signal }))
+    return { files: files.map((file) => ({ path: textOf(file.path), count: file.count })), count }
+  }
+
+  /** A directory or file of the host's, with links and modes, into a directory of the sandbox. */
+  async uploadTree (local: string, path: string, options: TreeOptions = {}): Promise<TreeResult> {
+    return await this.ask('archive.extract', { local, path }, async (box) => await upload(box, local, path, options))
+  }
+
+  /** A tree of the sandbox into a directory of the host's that is not there yet, or is empty. */
+  async downloadTree (path: string, local: string, options: TreeOptions = {}): Promise<DownloadResult> {
+    return await this.ask('file.list', { local, path }, async (box) => await download(box, path, local, options))
+  }
+}

@@ -1,0 +1,61 @@
+// Where sandboxes are: one lease of a daemon, for all sandboxes of one namespace.
+import { Cloche } from '../client.js'
+import { InvalidArgumentError } from '../generated/errors.js'
+import { Leasing } from '../internal/shared.js'
+import type { Namespace, NamespaceOptions } from './types.js'
+
+/** How a daemon is spoken to over HTTP: previews and terminals go that way. */
+export interface Web {
+  socketPath?: string
+  host?: string
+  port?: number
+  token?: string
+  tls?: NamespaceOptions['tls']
+}
+
+export class Place {
+  /** HOST[:PORT] of the daemon's previews, as far as it is known. */
+  previewHost: string | undefined
+  readonly web: Web | undefined
+  private readonly client: () => Promise<Cloche>
+
+  constructor (namespace: Exclude<Namespace, null | undefined>) {
+    if (namespace instanceof Cloche || isPromise(namespace)) {
+      this.client = async () => await namespace
+      return
+    }
+    const { stateDir, previewHost, daemonArgs = [], ...options } = namespace
+    const isRunning = options.client !== undefined || options.socket !== undefined || options.port !== undefined
+    if (isRunning && stateDir !== undefined) {
+      throw new InvalidArgumentError('stateDir is for a daemon of our own; one that runs already has its own (--state-dir)')
+    }
+    const args = stateDir === undefined ? daemonArgs : [...daemonArgs, '--state-dir', stateDir]
+    const leasing = new Leasing({ ...options, ...args.length > 0 ? { daemonArgs: args } : {} })
+    this.client = async () => (await leasing.take()).client
+    this.previewHost = previewHost
+    this.web = webOf(options)
+  }
+
+  async connect (): Promise<Cloche> {
+    return await this.client()
+  }
+}
+
+const isPromise = (value: object): value is PromiseLike<Cloche> => typeof (value as { then?: unknown }).then === 'function'
+
+function webOf ({ socket, host, port, token, tls }: NamespaceOptions): Web | undefined {
+  const given = { ...token === undefined ? {} : { token }, ...tls === undefined ? {} : { tls } }
+  if (socket !== undefined) return { socketPath: socket, ...given }
+  return port === undefined ? undefined : { host: host ?? '127.0.0.1', port, ...given }
+}
+
+const ours: NamespaceOptions = {}
+const places = new WeakMap<object, Place>()
+
+/** The same place for the same namespace: its daemon is one. */
+export function placeOf (namespace: Namespace): Place {
+  const key = namespace ?? ours
+  const found = places.get(key) ?? new Place(key)
+  places.set(key, found)
+  return found
+}

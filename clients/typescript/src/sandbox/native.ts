@@ -1,0 +1,60 @@
+// Sandboxes as spec/sandbox.md has them: operations one to one, events as iterables, bytes as Uint8Array.
+import {
+  type Ask, ArchiveOperations, FileOperations, GitOperations, NetworkOperations, OutputOperations, PortOperations, ProcessOperations,
+  type SandboxCreateParams, SandboxOperations, SessionOperations
+} from '../generated/sandbox.js'
+import type { OperationOptions } from '../internal/asking.js'
+import type { Answers, SandboxInfo } from './answers.js'
+
+/** One sandbox, by its name. It is made, or started again, when it is first asked for something. */
+export class SandboxHandle extends SandboxOperations {
+  readonly session: SessionOperations
+  readonly output: OutputOperations
+  readonly process: ProcessOperations
+  readonly file: FileOperations
+  readonly archive: ArchiveOperations
+  readonly git: GitOperations
+  readonly port: PortOperations
+  readonly network: NetworkOperations
+
+  /** @internal */
+  constructor (readonly name: string, ask: Ask) {
+    const own: Ask = (method, params, options) => ask(method, { sandbox: name, ...params }, options)
+    super(own)
+    this.session = new SessionOperations(own)
+    this.output = new OutputOperations(own)
+    this.process = new ProcessOperations(own)
+    this.file = new FileOperations(own)
+    this.archive = new ArchiveOperations(own)
+    this.git = new GitOperations(own)
+    this.port = new PortOperations(own)
+    this.network = new NetworkOperations(own)
+  }
+}
+
+export interface Created {
+  sandbox: SandboxHandle
+  created: boolean
+  info: SandboxInfo
+}
+
+/** The sandboxes of this caller. */
+export class Sandboxes {
+  /** @internal */
+  constructor (private readonly ask: Ask) {}
+
+  /** The sandbox of that name, which nothing is asked of yet. */
+  get (name: string): SandboxHandle {
+    return new SandboxHandle(name, this.ask)
+  }
+
+  /** Makes one, or finds the one of that name; without a name one is made up. */
+  async create ({ name, ...params }: SandboxCreateParams & { name?: string | undefined } = {}, options: OperationOptions = {}): Promise<Created> {
+    const { created, ...info } = await this.ask('sandbox.create', { sandbox: name, ...params }, options)
+    return { sandbox: this.get(info.sandbox), created, info }
+  }
+
+  async list (options: OperationOptions = {}): Promise<Answers['sandbox.list']['sandboxes']> {
+    return (await this.ask('sandbox.list', {}, options)).sandboxes
+  }
+}

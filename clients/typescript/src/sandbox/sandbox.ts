@@ -1,0 +1,224 @@
+import type { SandboxUpdateParams } from '../generated/sandbox.js'
+import type { OperationOptions } from '../internal/asking.js'
+import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
+import { Box } from './core.js'
+import { SecurityError } from './errors.js'
+import { type Place, placeOf } from './namespace.js'
+import type { SandboxHandle } from './native.js'
+import { previewUrl, suffixOf } from './preview-host.js'
+import { ExecutionSession } from './session.js'
+import { now, unsetting } from './text.js'
+import { fail, invalid, translate } from './translate.js'
+import type {
+  Abortable, Environment, ExposedPortInfo, ExposePortOptions, ExposePortResult, Namespace, SandboxOptions, SessionDeleteResult, SessionOptions
+} from './types.js'
+
+const DEFAULT_SESSION = 'default'
+const IDLE_MS = 1_200_000
+const RESERVED = ['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers']
+const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+function checkId (id: unknown): string {
+  const refuse = (code: string, why: string): never => { throw fail(SecurityError, code, 400, `the sandbox id ${JSON.stringify(id)} ${why}`, {}) }
+  if (typeof id !== 'string' || id.length < 1 || id.length > 63) return refuse('INVALID_SANDBOX_ID_LENGTH', 'has not 1 to 63 characters')
+  if (id.startsWith('-') || id.endsWith('-')) return refuse('INVALID_SANDBOX_ID_HYPHENS', 'begins or ends with a hyphen')
+  if (!/^[A-Za-z0-9-]+$/.test(id)) return refuse('INVALID_SANDBOX_ID', 'has other characters than letters, digits and hyphens')
+  if (RESERVED.includes(id.toLowerCase())) return refuse('RESERVED_SANDBOX_ID', 'is a reserved word')
+  return id
+}
+
+function durationMs (duration: string | number): number {
+  if (typeof duration === 'number' && Number.isFinite(duration) && duration >= 0) return Math.round(duration * 1000)
+  const parts = /^(\d+)(ms|s|m|h|d)?$/.exec(String(duration))
+  if (parts === null) throw invalid(`sleepAfter is ${JSON.stringify(duration)}; seconds, or "30s", "10m", "1h" are expected`)
+  return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
+}
+
+function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network }: SandboxOptions): SandboxUpdateParams {
+  const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
+  const wanted = { idleMs, labels, limits, env, network }
+  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
+}
+
+/** A sandbox; its own methods run in the session `default`. */
+export class Sandbox extends ExecutionSession {
+  private readonly env: Environment = {}
+  private sleepMs: number
+
+  /** @internal */
+  constructor (box: Box, options: SandboxOptions) {
+    super(box, DEFAULT_SESSION, options.enableDefaultSession === false)
+    this.sleepMs = options.sleepAfter === undefined ? IDLE_MS : durationMs(options.sleepAfter)
+  }
+
+  get name (): string {
+    return this.box.name
+  }
+
+  /** @internal */
+  get place (): Place {
+    return this.box.place
+  }
+
+  /** The operations of spec/sandbox.md, one to one, for what is not here. */
+  async native (): Promise<SandboxHandle> {
+    return await this.ask('sandbox.create', {}, async (box) => box)
+  }
+
+  // -- sessions
+
+  /** Also those made later have them. */
+  override async setEnvVars (env: Environment, options: Abortable = {}): Promise<void> {
+    await super.setEnvVars(env, options)
+    Object.assign(this.env, env)
+  }
+
+  async createSession ({ id, name, env, cwd, isolation, commandTimeoutMs, signal }: SessionOptions = {}): Promise<ExecutionSession> {
+    const all = Object.entries(unsetting({ ...this.env, ...env })).filter((entry): entry is [string, string] => entry[1] !== null)
+    const params = { session: id ?? name, cwd, isolation, timeoutMs: commandTimeoutMs, env: all.length === 0 ? undefined : Object.fromEntries(all) }
+    const { session } = await this.ask('session.create', {}, async (box) => await box.session.create(params, { signal }))
+    return this.sessionOf(session)
+  }
+
+  private sessionOf (session: string): ExecutionSession {
+    return new ExecutionSession(this.box, session, false)
+  }
+
+  /** A session by its name; one that is not there is made. */
+  async getSession (id: string, options: Abortable = {}): Promise<ExecutionSession> {
+    return await this.createSession({ id, ...options })
+  }
+
+  async deleteSession (id: string, options: Abortable = {}): Promise<SessionDeleteResult> {
+    await this.ask('session.delete', { sessionId: id }, async (box) => await box.session.delete({ session: id }, options))
+    return { success: true, sessionId: id, timestamp: now() }
+  }
+
+  // -- ports
+
+  /** Whoever has the URL reaches the port: at the daemon's preview host, or at `hostname`, whose requests go through `proxyToSandbox`. */
+  async exposePort (port: number, { hostname, name, token, signal }: ExposePortOptions = {}): Promise<ExposePortResult> {
+    checkPort(port)
+    const exposed = await this.ask('port.expose', { port }, async (box) => await box.port.expose({ port, name, token }, { signal }))
+    this.learnHost(exposed.url)
+    return { url: this.urlOf(exposed, hostname), port, token: exposed.token, ...name === undefined ? {} : { name } }
+  }
+
+  private learnHost (url: string | undefined): void {
+    if (url !== undefined) this.box.place.previewHost ??= suffixOf(url)
+  }
+
+  private urlOf ({ port, token, url }: { port: number, token: string, url?: string }, hostname: string | undefined): string {
+    if (hostname !== undefined) return previewUrl(port, this.name, token, hostname)
+    if (url !== undefined) return url
+    throw fail(SecurityError, 'CUSTOM_DOMAIN_REQUIRED', 400, 'the daemon has no preview host (--preview-host), and no hostname was given', { port })
+  }
+
+  /** Nothing happens to a port that is not exposed. */
+  async unexposePort (port: number, options: Abortable = {}): Promise<void> {
+    checkPort(port)
+    await this.ask('port.unexpose', { port }, async (box) => await box.port.unexpose({ port }, options))
+  }
+
+  async getExposedPorts (hostname?: string, options: Abortable = {}): Promise<ExposedPortInfo[]> {
+    const { exposed } = await this.ask('port.list', {}, async (box) => await box.port.list(options))
+    for (const { url } of exposed) this.learnHost(url)
+    return exposed.map((found) => ({
+      url: this.urlOf(found, hostname),
+      port: found.port,
+      ...found.name === undefined ? {} : { name: found.name },
+      exposedAt: found.exposedAt,
+      status: found.open ? 'active' : 'inactive'
+    }))
+  }
+
+  async isPortExposed (port: number, options: Abortable = {}): Promise<boolean> {
+    const { exposed } = await this.ask('port.list', { port }, async (box) => await box.port.list(options))
+    return exposed.some((found) => found.port === port)
+  }
+
+  async validatePortToken (port: number, token: string, options: Abortable = {}): Promise<boolean> {
+    const { exposed } = await this.ask('port.list', { port }, async (box) => await box.port.list(options))
+    return exposed.some((found) => found.port === port && found.token === token)
+  }
+
+  // -- life
+
+  /** true: never stopped for being idle. */
+  async setKeepAlive (keepAlive: boolean): Promise<void> {
+    await this.update({ idleMs: keepAlive ? 0 : this.sleepMs })
+  }
+
+  async setSleepAfter (sleepAfter: string | number): Promise<void> {
+    this.sleepMs = durationMs(sleepAfter)
+    await this.update({ idleMs: this.sleepMs })
+  }
+
+  async setLabels (labels: Record<string, string>): Promise<void> {
+    await this.update({ labels })
+  }
+
+  /** Where it may connect to from now on; open connections that are not permitted any more are cut. */
+  async setNetwork (network: NetworkPolicy): Promise<void> {
+    await this.update({ network })
+  }
+
+  private async update (change: SandboxUpdateParams): Promise<void> {
+    try {
+      await this.box.update(change)
+    } catch (thrown) {
+      throw translate('sandbox.update', thrown)
+    }
+  }
+
+  /** State, limits, what it uses. */
+  async info (options: OperationOptions = {}): Promise<SandboxInfo> {
+    return await this.ask('sandbox.get', {}, async (box) => await box.create({}, options))
+  }
+
+  /** What it tried to connect to, and what became of it. */
+  async networkLog (after?: number, options: Abortable = {}): Promise<{ decisions: NetworkDecision[], next: number }> {
+    return await this.ask('network.log', {}, async (box) => await box.network.log({ after }, options))
+  }
+
+  /** Ports, processes, connections and states, as they come. */
+  async events (options: OperationOptions = {}): Promise<AsyncIterable<LifeEvent>> {
+    return await this.ask('sandbox.events', {}, async (box) => box.events(options)[Symbol.asyncIterator]())
+  }
+
+  /** Saves its files; what runs goes on. */
+  async save (options: OperationOptions = {}): Promise<void> {
+    await this.ask('sandbox.save', {}, async (box) => await box.save(options))
+  }
+
+  /** Saves its files and ends what runs; the next use starts it again. */
+  async stop (options: OperationOptions = {}): Promise<void> {
+    await this.unmade('sandbox.stop', async (box) => await box.stop(options))
+  }
+
+  /** Ends it and forgets everything of it; used again, it is a new one. */
+  async destroy (options: OperationOptions = {}): Promise<void> {
+    await this.unmade('sandbox.delete', async (box) => await box.delete(options))
+    this.box.forget()
+  }
+
+  // What ends it does not make it first.
+  private async unmade (operation: string, act: (box: SandboxHandle) => Promise<unknown>): Promise<void> {
+    try {
+      await act(await this.box.handle())
+    } catch (thrown) {
+      throw translate(operation, thrown)
+    }
+  }
+}
+
+function checkPort (port: number): void {
+  if (Number.isInteger(port) && port >= 1024 && port <= 65535) return
+  throw fail(SecurityError, 'INVALID_PORT', 400, `port is ${String(port)}; a whole number from 1024 to 65535 is expected`, { port })
+}
+
+/** The sandbox of that id; it is made, or started again, when it is first asked for something. */
+export function getSandbox (namespace: Namespace, id: string, options: SandboxOptions = {}): Sandbox {
+  const name = checkId(options.normalizeId === true && typeof id === 'string' ? id.toLowerCase() : id)
+  return new Sandbox(new Box(placeOf(namespace), name, wantedOf(options)), options)
+}

@@ -1,0 +1,45 @@
+import { Files } from './files.js'
+import { Terminal } from './terminal.js'
+import { now, textOf, unsetting } from './text.js'
+import type { Environment, GitCheckoutOptions, GitCheckoutResult, Abortable, TerminalOptions } from './types.js'
+
+/** A session of a sandbox: its shell keeps directory, variables and functions; files and processes are the sandbox's. */
+export class ExecutionSession extends Files {
+  /** Its name. */
+  get id (): string {
+    return this.session
+  }
+
+  /** Exports variables into the session's shell; null or undefined unsets. */
+  async setEnvVars (env: Environment, options: Abortable = {}): Promise<void> {
+    await this.ask('session.env', {}, async (box) => await box.session.env({ session: this.session, env: unsetting(env) }, options))
+  }
+
+  /** Clones a repository, in the sandbox and through its network. */
+  async gitCheckout (url: string, options: GitCheckoutOptions = {}): Promise<GitCheckoutResult> {
+    const { branch, targetDir, depth, cloneTimeoutMs, username, password, sessionId = this.session, signal } = options
+    const params = { url, branch, dir: targetDir, depth, username, password, session: sessionId, timeoutMs: cloneTimeoutMs }
+    const named = { ...branch === undefined ? {} : { branch }, ...targetDir === undefined ? {} : { targetDir } }
+    const context = { repository: withoutCredentials(url), ...named }
+    const done = await this.ask('git.checkout', context, async (box) => await box.git.checkout(params, { signal }))
+    return {
+      success: true,
+      exitCode: 0,
+      stdout: textOf(done.stdout),
+      stderr: textOf(done.stderr),
+      repoUrl: done.url,
+      branch: done.branch,
+      targetDir: done.dir,
+      commit: done.commit,
+      timestamp: now()
+    }
+  }
+
+  /** The session's terminal, made when it is not there: bytes both ways. Viewers share it. */
+  async terminal (options: TerminalOptions = {}): Promise<Terminal> {
+    const { sessionId = this.session, ...rest } = options
+    return await Terminal.open(this.ask, sessionId, rest)
+  }
+}
+
+const withoutCredentials = (url: string): string => url.replace(/^([a-z]+:\/\/)[^/@]*@/i, '$1')

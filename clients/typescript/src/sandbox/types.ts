@@ -1,0 +1,303 @@
+// Options and results of the sandbox façade: what users of @cloudflare/sandbox have, 0.3.3 and the newest in one.
+import type { ClientOptions } from '../internal/shared.js'
+import type { Cloche } from '../client.js'
+import type { Limits } from '../generated/limits.js'
+import type { FileType, NetworkPolicy } from './answers.js'
+
+/** Where sandboxes are: a client, the way to a daemon, or nothing, which starts one of our own. */
+export interface NamespaceOptions extends ClientOptions {
+  /** Of a daemon of our own: where sandboxes are saved. Without it they end with the process. */
+  stateDir?: string
+  /** HOST or HOST:PORT of the daemon's preview URLs, where it is not to be asked for it. */
+  previewHost?: string
+}
+
+export interface SandboxOptions {
+  /** It is saved and stopped when nothing was asked and nothing ran for so long: seconds, or "30s", "10m", "1h". */
+  sleepAfter?: string | number
+  /** Never for being idle. */
+  keepAlive?: boolean
+  /** Ids in lower case, as previews need them. */
+  normalizeId?: boolean
+  /** false: commands run in copies of the shell, which leave no state behind. */
+  enableDefaultSession?: boolean
+  labels?: Record<string, string>
+  /** Of the whole sandbox; 0: none. */
+  limits?: Limits
+  /** Added to the environment of everything started in it. */
+  env?: Record<string, string>
+  /** Where it may connect to; absent: nowhere. */
+  network?: NetworkPolicy
+  /** Taken and without effect: there is one transport, and no container to wait for. */
+  containerTimeouts?: Record<string, number>
+  transport?: string
+}
+
+export interface Abortable { signal?: AbortSignal | undefined }
+export type Environment = Record<string, string | null | undefined>
+export type StreamName = 'stdout' | 'stderr'
+
+// -- commands
+
+export interface ExecOptions extends Abortable {
+  /** In ms; then everything the command started is killed, and the result says exit code 124. */
+  timeout?: number
+  env?: Environment
+  cwd?: string
+  encoding?: string
+  stdin?: string | Uint8Array
+  /** Tell output while it comes. */
+  stream?: boolean
+  onOutput?: (stream: StreamName, data: string) => void
+  onComplete?: (result: ExecResult) => void
+  onError?: (error: Error) => void
+  origin?: 'user' | 'internal'
+}
+
+export interface ExecResult {
+  success: boolean
+  exitCode: number
+  stdout: string
+  stderr: string
+  /** Where the output is no UTF-8: its bytes. */
+  stdoutRaw?: Uint8Array
+  stderrRaw?: Uint8Array
+  command: string
+  /** In ms. */
+  duration: number
+  timestamp: string
+  sessionId: string
+  cwd: string
+  timedOut: boolean
+  /** Some output was dropped: over 64 MiB of a stream. */
+  truncated: boolean
+  /** The command ended the shell; the next one begins a new one. */
+  sessionEnded: boolean
+  signal?: string
+}
+
+export interface StreamOptions extends Abortable {
+  timeout?: number
+  env?: Environment
+  cwd?: string
+  encoding?: string
+  stdin?: string | Uint8Array
+  sessionId?: string
+  /** false: in the session's own shell, after the commands before, and leaving its state. */
+  fork?: boolean
+}
+
+export interface ExecEvent {
+  type: 'start' | 'stdout' | 'stderr' | 'complete' | 'error'
+  timestamp: string
+  data?: string
+  command?: string
+  sessionId?: string
+  exitCode?: number
+  result?: { stdout: string, stderr: string, exitCode: number, success: boolean, timedOut: boolean }
+  error?: string
+  code?: string
+}
+
+// -- processes
+
+export type ProcessStatus = 'starting' | 'running' | 'completed' | 'failed' | 'killed' | 'error'
+
+export interface ProcessOptions extends Abortable {
+  processId?: string
+  timeout?: number
+  env?: Environment
+  cwd?: string
+  encoding?: string
+  autoCleanup?: boolean
+  /** Keep its input open for `write`. */
+  stdin?: boolean
+  sessionId?: string
+  onStart?: (process: Process) => void
+  onOutput?: (stream: StreamName, data: string) => void
+  onExit?: (exitCode: number | null) => void
+  onError?: (error: Error) => void
+}
+
+export interface WaitForPortOptions extends Abortable {
+  mode?: 'http' | 'tcp'
+  path?: string
+  status?: number | { min: number, max: number }
+  timeout?: number
+  /** Taken and without effect: nothing is polled. */
+  interval?: number
+}
+
+export interface Process {
+  readonly id: string
+  readonly pid?: number
+  readonly command: string
+  readonly status: ProcessStatus
+  readonly startTime: Date
+  readonly endTime?: Date
+  readonly exitCode?: number
+  readonly sessionId?: string
+  kill (signal?: string | number): Promise<void>
+  getStatus (): Promise<ProcessStatus>
+  getLogs (): Promise<{ stdout: string, stderr: string }>
+  waitForLog (pattern: string | RegExp, timeout?: number, options?: Abortable): Promise<WaitForLogResult>
+  waitForPort (port: number, options?: WaitForPortOptions): Promise<void>
+  waitForExit (timeout?: number, options?: Abortable): Promise<{ exitCode: number }>
+  /** To its input, which `stdin` keeps open. */
+  write (data: string | Uint8Array, options?: Abortable & { end?: boolean }): Promise<void>
+}
+export interface WaitForLogResult { line: string, match?: RegExpMatchArray }
+
+export interface ProcessLogsResult {
+  success: true
+  stdout: string
+  stderr: string
+  processId: string
+  sessionId: string
+  timestamp: string
+}
+
+export interface LogEvent {
+  type: 'process_info' | 'stdout' | 'stderr' | 'complete' | 'exit' | 'error'
+  timestamp: string
+  data?: string
+  processId: string
+  sessionId?: string
+  pid?: number
+  command?: string
+  status?: ProcessStatus
+  exitCode?: number
+  error?: string
+  code?: string
+}
+
+// -- files
+
+interface Done { success: true, exitCode: 0, path: string, timestamp: string }
+
+export type FileContent = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array>
+export interface WriteFileOptions extends Abortable { encoding?: string, mode?: number, append?: boolean, sessionId?: string }
+export interface WriteFileResult extends Done { bytes: number }
+export interface ReadFileOptions extends Abortable { encoding?: string, sessionId?: string }
+export interface ReadFileResult extends Done {
+  content: string
+  encoding: 'utf-8' | 'base64'
+  isBinary: boolean
+  mimeType: string
+  size: number
+}
+export interface RawFileResult extends Omit<ReadFileResult, 'content' | 'encoding'> { content: ReadableStream<Uint8Array>, encoding: 'none' }
+export interface MkdirOptions extends Abortable { recursive?: boolean, mode?: number, sessionId?: string }
+export interface MkdirResult extends Done { recursive: boolean, stdout: '', stderr: '' }
+export interface DeleteFileOptions extends Abortable { recursive?: boolean, force?: boolean, sessionId?: string }
+export interface DeleteFileResult extends Done {}
+export interface RenameFileResult extends Done { oldPath: string, newPath: string }
+export interface MoveFileResult extends Done { sourcePath: string, destinationPath: string, newPath: string }
+export interface FileExistsResult { success: true, path: string, exists: boolean, timestamp: string }
+export interface ListFilesOptions extends Abortable { recursive?: boolean, includeHidden?: boolean, sessionId?: string }
+export interface FileInfo {
+  name: string
+  absolutePath: string
+  relativePath: string
+  type: FileType
+  size: number
+  modifiedAt: string
+  /** "rwxr-xr-x" */
+  mode: string
+  permissions: { readable: boolean, writable: boolean, executable: boolean }
+  /** Of a link. */
+  target?: string
+}
+export interface ListFilesResult extends Done { files: FileInfo[], count: number }
+
+export interface FileMetadata { mimeType: string, size: number, isBinary: boolean, encoding: 'utf-8' | 'base64' }
+export type FileStreamEvent =
+  | ({ type: 'metadata' } & FileMetadata)
+  | { type: 'chunk', data: string }
+  | { type: 'complete', bytesRead: number }
+  | { type: 'error', error: string, code?: string }
+export type FileChunk = string | Uint8Array
+
+export interface WatchOptions extends Abortable { recursive?: boolean, include?: string[], exclude?: string[], sessionId?: string }
+export type FileWatchEvent =
+  | { type: 'watching', path: string, watchId: string }
+  | {
+    type: 'event'
+    eventType: 'create' | 'modify' | 'delete' | 'move_from' | 'move_to' | 'attrib'
+    path: string
+    isDirectory: boolean
+    timestamp: string
+  }
+  | { type: 'lost', path: string, timestamp: string }
+  | { type: 'stopped', reason: string }
+  | { type: 'error', error: string, code?: string }
+
+export interface CheckChangesOptions extends Abortable {
+  since?: string
+  recursive?: boolean
+  include?: string[]
+  exclude?: string[]
+  sessionId?: string
+}
+export interface CheckChangesResult { success: true, status: 'unchanged' | 'changed' | 'resync', version: string, path: string, timestamp: string }
+
+export interface SearchOptions extends Abortable {
+  include?: string[]
+  exclude?: string[]
+  ignoreCase?: boolean
+  limit?: number
+}
+export interface SearchResult { matches: Array<{ path: string, line: number, column: number, text: string }>, files: number, truncated: boolean }
+export interface ReplaceOptions extends Abortable { include?: string[], exclude?: string[], ignoreCase?: boolean, dryRun?: boolean }
+export interface ReplaceResult { files: Array<{ path: string, count: number }>, count: number }
+
+export interface TreeResult { path: string, to: string, files: number, bytes: number }
+export interface DownloadResult extends TreeResult {
+  /** What was not written, and why: links that lead out of the tree, devices, sockets. */
+  skipped: Array<{ path: string, reason: string }>
+}
+
+// -- the rest
+
+export interface GitCheckoutOptions extends Abortable {
+  branch?: string
+  targetDir?: string
+  depth?: number
+  /** In ms; 600,000 unless given. */
+  cloneTimeoutMs?: number
+  username?: string
+  password?: string
+  sessionId?: string
+}
+export interface GitCheckoutResult {
+  success: true
+  exitCode: 0
+  stdout: string
+  stderr: string
+  repoUrl: string
+  branch: string
+  targetDir: string
+  commit: string
+  timestamp: string
+}
+
+export interface ExposePortOptions extends Abortable { hostname?: string, name?: string, token?: string }
+export interface ExposePortResult { url: string, port: number, token: string, name?: string }
+export interface ExposedPortInfo { url: string, port: number, name?: string, exposedAt: string, status: 'active' | 'inactive' }
+
+export interface SessionOptions extends Abortable {
+  id?: string
+  /** The same as `id`. */
+  name?: string
+  env?: Environment
+  cwd?: string
+  isolation?: boolean
+  /** Of its commands that name none, in ms. */
+  commandTimeoutMs?: number
+}
+export interface SessionDeleteResult { success: true, sessionId: string, timestamp: string }
+
+export interface TerminalOptions extends Abortable { cols?: number, rows?: number, shell?: string, sessionId?: string }
+
+/** What `getSandbox` takes as namespace. */
+export type Namespace = Cloche | PromiseLike<Cloche> | NamespaceOptions | null | undefined

@@ -1,0 +1,58 @@
+// Compiled, never run: what users of the other package write.
+import { Cloche } from 'cloche'
+import {
+  type ExecEvent, type FileWatchEvent, getSandbox, type LogEvent, parseSSEStream, type Process, proxyToSandbox, type Sandbox, SandboxError, collectFile
+} from 'cloche/sandbox'
+
+const env = { Sandbox: { socket: '/run/cloche.sock' } }
+const sandbox: Sandbox = getSandbox(env.Sandbox, 'user-1', { sleepAfter: '10m', keepAlive: false, normalizeId: true, labels: { team: 'a' } })
+getSandbox(undefined, 'x')
+getSandbox(await Cloche.connect(), 'x')
+getSandbox(Cloche.connect(), 'x')
+
+const { success, stdout, exitCode } = await sandbox.exec('npm test', { timeout: 1000, env: { A: '1', B: undefined }, cwd: '/workspace', signal: AbortSignal.timeout(5) })
+const text: string = stdout
+for await (const event of parseSSEStream<ExecEvent>(await sandbox.execStream('ls'))) {
+  if (event.type === 'complete') console.log(event.exitCode, success, exitCode, text)
+}
+const server: Process = await sandbox.startProcess('node server.js', { processId: 'web', env: { PORT: '8080' }, onOutput: (stream, data) => { console.log(stream, data) } })
+await server.waitForPort(8080, { path: '/health', status: { min: 200, max: 299 }, timeout: 1000 })
+const { match } = await server.waitForLog(/port (\d+)/)
+console.log(match?.[1], server.pid, server.startTime.getTime())
+for await (const event of parseSSEStream<LogEvent>(await sandbox.streamProcessLogs(server.id, { signal: new AbortController().signal }))) console.log(event.data)
+const nobody: Process | null = await sandbox.getProcess('nobody')
+console.log(nobody)
+
+const file = await sandbox.readFile('/workspace/a.bin', { encoding: 'base64' })
+const size: number = file.size
+const raw = await sandbox.readFile('/workspace/a.bin', { encoding: 'none' })
+const bytes: ReadableStream<Uint8Array> = raw.content
+// @ts-expect-error a stream is no text
+const notText: string = raw.content
+const { content } = await collectFile(await sandbox.readFileStream('/workspace/a.bin'))
+console.log(size, bytes, notText, content)
+for await (const event of parseSSEStream<FileWatchEvent>(await sandbox.watch('/workspace', { include: ['*.ts'] }))) if (event.type === 'event') console.log(event.eventType)
+
+const session = await sandbox.createSession({ id: 's', env: { A: '1' }, cwd: '/workspace' })
+await session.exec('pwd')
+// @ts-expect-error sessions have no sessions
+await session.createSession()
+const { url, port } = await sandbox.exposePort(8080, { hostname: 'example.com', token: 'abc' })
+console.log(url, port)
+const response: Response | null = await proxyToSandbox(new Request('http://x'), env)
+console.log(response)
+try {
+  await sandbox.deleteFile('/x')
+} catch (error) {
+  if (error instanceof SandboxError && error.code === 'FILE_NOT_FOUND') console.log(error.httpStatus, error.context)
+}
+
+// The noun of the client itself.
+const client = await Cloche.connect()
+const box = client.sandbox('mine')
+for await (const { event, about } of box.exec({ command: 'ls', stream: true })) if (event === 'output') console.log(about.stream, about.data.length)
+const code: number = (await box.exec({ command: 'true' })).exitCode
+const { entries } = await box.file.list({ path: '.', recursive: true })
+console.log(code, entries[0]?.size)
+// @ts-expect-error a path is missing
+await box.file.read({})
