@@ -6,22 +6,32 @@
 """
 from . import errors
 from ._async import AsyncCloche, AsyncPrefix
+from ._async_sandbox import AsyncProcess, AsyncSandbox, AsyncSession, AsyncStream
 from ._base_errors import ConnectionLostError, DaemonNotFoundError, RunFailedError, RunTimeoutError, UnknownMethodError, ValueRefusedError
+from ._core import Output
 from ._declare import Expression, Function, Shim, Source, Value
 from ._mount import Loading, Mount, Permissions, Rule, Sync
 from ._requests import Abort, Directory, File, Skip, Symlink
 from ._results import (Change, Changes, Collected, Console, Denial, Guard, GuestError, Language, Meta, PrefixInfo, Result, SyncOutcome,
                        SyncPlan, SyncReport)
+from ._run import Run
+from ._sandbox import Process, Sandbox, Session, Stream
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found, Logs,
+                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo,
+                               SessionInfo, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
-from ._sync import Cloche, Prefix, Run
+from ._sync import Cloche, Prefix
 from ._version import VERSION as __version__
 from .errors import *  # noqa: F403: a class per row of the table
 from .limits import Limits
 
 __all__ = [
-    "Abort", "AsyncCloche", "AsyncPrefix", "AsyncSubprocessSandbox", "Change", "Changes", "Cloche", "Collected", "ConnectionLostError",
-    "Console", "DaemonNotFoundError", "Denial", "Directory", "Expression", "File", "Function", "Guard", "GuestError", "Language",
-    "Limits", "Loading", "Meta", "Mount", "Permissions", "Prefix", "PrefixInfo", "Result", "Rule", "Run", "RunFailedError",
-    "RunTimeoutError", "Shim", "Skip", "Source", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome", "SyncPlan",
-    "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "__version__", *errors.__all__,
+    "Abort", "Archived", "AsyncCloche", "AsyncPrefix", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncStream",
+    "AsyncSubprocessSandbox", "Change", "Changes", "Checkout", "Cloche", "Collected", "Completed", "ConnectionLostError", "Console",
+    "DaemonNotFoundError", "Denial", "Directory", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
+    "FileMatch", "Found", "Function", "Guard", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
+    "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
+    "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "Session",
+    "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
+    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Waited", "__version__", *errors.__all__,
 ]

@@ -22,15 +22,30 @@ PROTOCOL = 1
 
 # What may wait for the callbacks of one run: whoever prints faster than they read must not fill the host's memory.
 MAX_WAITING_OUTPUT = 64 << 20
+HAPPENING_SIZE = 512
+
+# Of a stream that somebody iterates over: so much waits for him and the daemon is asked to hold it, so little and it may go on.
+HOLD_FROM = 1 << 20
+GO_BELOW = 256 << 10
 
 
 @dataclass(frozen=True)
 class Output:
-    stream: Literal["stdout", "stderr"]
+    """What was printed. `terminal`: of a process of a sandbox on one."""
+
+    stream: Literal["stdout", "stderr", "terminal"]
     data: bytes
 
 
-Event = Output | Denial | SyncOutcome | tuple[Change, str]
+@dataclass(frozen=True)
+class Happening:
+    """An event of a sandbox that is no output."""
+
+    event: str
+    about: dict[str, Any]
+
+
+Event = Output | Denial | SyncOutcome | tuple[Change, str] | Happening
 
 
 class HostCall:
@@ -203,6 +218,10 @@ class Core:
     def cancel(self, exchange: Exchange) -> Request[None]:
         return Request("cancel", {"id": exchange.ident}, lambda message: None)
 
+    def hold(self, exchange: Exchange, hold: bool) -> Request[None]:
+        """Nothing more is to be told of it, or it may be again: one slow reader must not keep the connection from the others."""
+        return Request("hold", {"id": exchange.ident, "hold": hold}, lambda message: None)
+
     @property
     def waiting(self) -> int:
         return len(self._waiting)
@@ -251,7 +270,7 @@ class Core:
 
     def _tell(self, message: Message) -> None:
         reader = EVENTS.get(message.method)
-        exchange = self._owner(message)
+        exchange = self._owner(message, "id" if message.method == "event" else "run")
         # What is told of a run that has ended goes nowhere; so does what a later daemon may tell.
         if reader is not None and exchange is not None:
             exchange.told(reader(message))
@@ -268,8 +287,8 @@ class Core:
             return None
         return self._bridge(message, exchange)
 
-    def _owner(self, message: Message) -> Exchange | None:
-        run = message.params.get("run")
+    def _owner(self, message: Message, name: str = "run") -> Exchange | None:
+        run = message.params.get(name)
         return self._waiting.get(run) if isinstance(run, (int, str)) else None
 
     def _bridge(self, message: Message, exchange: Exchange) -> bytes | None:
@@ -305,11 +324,23 @@ def _plain(message: Message, name: str) -> dict[str, Any]:
 
 
 def _read_output(message: Message) -> Event:
-    stream, node = message.params.get("stream"), message.params.get("data")
-    data = Decoder(message.attachments).value(node, "data")
-    if stream not in ("stdout", "stderr") or not isinstance(data, (bytes, str)):
+    return _output(message.params.get("stream"), Decoder(message.attachments).value(message.params.get("data"), "data"), ("stdout", "stderr"))
+
+
+def _output(stream: Any, data: Any, streams: tuple[str, ...]) -> Output:
+    if stream not in streams or not isinstance(data, (bytes, str)):
         raise ProtocolError("output of no stream, or that is neither bytes nor text")
     return Output(stream, data if isinstance(data, bytes) else data.encode("utf-8"))
+
+
+def _read_event(message: Message) -> Event:
+    """Of a request about a sandbox."""
+    event, about = message.params.get("event"), _plain(message, "about")
+    if not isinstance(event, str):
+        raise ProtocolError("an event without a name")
+    if event == "output":
+        return _output(about.get("stream"), about.get("data"), ("stdout", "stderr", "terminal"))
+    return Happening(event, about)
 
 
 def _read_params(message: Message) -> dict[str, Any]:
@@ -321,6 +352,7 @@ def _read_params(message: Message) -> dict[str, Any]:
 
 EVENTS: dict[str, Callable[[Message], Event]] = {
     "output": _read_output,
+    "event": _read_event,
     "permissionDenied": lambda message: Denial.read(_read_params(message)),
     "sync.after": lambda message: SyncOutcome.read(_read_params(message)),
     "sync.error": lambda message: (Change.read(_plain(message, "change")), _why(_read_params(message).get("error")) or ""),
@@ -331,7 +363,9 @@ def dispatch(request: Request[Any], event: Event) -> Any:
     """Call the callback that wants this event; gives what it gave, which may have to be awaited."""
     handlers = request.handlers
     if isinstance(event, Output):
-        return handlers.on_output(event.stream, event.data) if handlers.on_output else None
+        return handlers.on_output(event.stream, event.data) if handlers.on_output else None  # type: ignore[arg-type]
+    if isinstance(event, Happening):
+        return None
     if isinstance(event, Denial):
         return handlers.on_permission_denied(event) if handlers.on_permission_denied else None
     if isinstance(event, SyncOutcome):
@@ -339,23 +373,30 @@ def dispatch(request: Request[Any], event: Event) -> Any:
     return handlers.on_sync_error(*event) if handlers.on_sync_error else None
 
 
+def _size(event: Event) -> int:
+    """What it costs to keep it; what is told but seldom costs nothing."""
+    return len(event.data) if isinstance(event, Output) else HAPPENING_SIZE if isinstance(event, Happening) else 0
+
+
 class Backlog:
-    """How much output waits for one run's callbacks. Two counts, each of one thread's: one of both would need a lock."""
+    """How much waits for one run's callbacks. Two counts, each of one thread's: one of both would need a lock."""
 
     def __init__(self) -> None:
         self._come = 0
         self._gone = 0
 
     def put(self, event: Event) -> None:
-        if isinstance(event, Output):
-            self._come += len(event.data)
+        self._come += _size(event)
 
     def taken(self, event: Event) -> None:
-        if isinstance(event, Output):
-            self._gone += len(event.data)
+        self._gone += _size(event)
+
+    @property
+    def waiting(self) -> int:
+        return self._come - self._gone
 
     @property
     def over(self) -> TooLargeError | None:
-        if self._come - self._gone <= MAX_WAITING_OUTPUT:
+        if self.waiting <= MAX_WAITING_OUTPUT:
             return None
         return TooLargeError(f"more than {MAX_WAITING_OUTPUT} bytes of output wait: on_output is slower than the run, which was cancelled")

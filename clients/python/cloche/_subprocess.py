@@ -11,8 +11,9 @@ from . import _requests
 from ._async import AsyncCloche
 from ._requests import Request
 from ._results import Result
+from ._run import Run
 from ._schema import Check, Misfit, compile_schema
-from ._sync import Cloche, Run
+from ._sync import Cloche
 from .errors import InvalidArgumentError, InvalidStateError
 
 MEGABYTE = 1 << 20

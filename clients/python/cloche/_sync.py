@@ -6,26 +6,23 @@ Processes: a client belongs to the process that made it. In a forked child every
 the child's copy only."""
 from __future__ import annotations
 
-import contextvars
 import functools
-import inspect
 import os
-import queue
 import socket
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from . import _daemon, _requests
-from ._base_errors import ClocheError, ConnectionLostError, RunTimeoutError
-from ._core import Backlog, Core, Event, Exchange, HostCall, SyncQuestion, dispatch
+from . import _daemon, _requests, _sandbox_requests
+from ._base_errors import ClocheError, ConnectionLostError
+from ._core import Core, Exchange
 from ._requests import PrefixData, Request
 from ._results import Result
-from ._rpc import Message
+from ._run import Run, _dressed, _Late
+from ._sandbox import Sandbox
+from ._sandbox_requests import Place
 from ._threads import LoopThread, ThreadPool
 from ._version import USER_AGENT
 from .errors import InternalError, InvalidArgumentError, InvalidStateError
@@ -35,260 +32,9 @@ T = TypeVar("T")
 
 READ_SIZE = 1 << 18
 STOP_GRACE = 5.0
-CANCEL_GRACE = 5.0
-GONE = "the caller is gone"
-
-
-class Run(Exchange, Generic[T]):
-    """A request under way. `wait` gives what it came to; `cancel` may be called from any thread, at any time."""
-
-    def __init__(self, client: Cloche, request: Request[T]) -> None:
-        super().__init__(request)
-        self._client = client
-        self._context = contextvars.copy_context()
-        self._inbox: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
-        self._backlog = Backlog()
-        self._answer: Message | ClocheError | None = None
-        self._outcome: tuple[T | None, BaseException | None] | None = None
-        self._coroutines: set[Future[Any]] = set()
-        self._turn = threading.Lock()
-        self._cancelled = False
-        self._given_up = False
-
-    @property
-    def done(self) -> bool:
-        """The daemon has answered, or is gone."""
-        return self._answer is not None
-
-    def wait(self, timeout: float | None = None) -> T:
-        """Wait for the end, and meanwhile call the callbacks. When one throws, or this thread is interrupted, the run is cancelled.
-        When the timeout is over so is the run: RunTimeoutError."""
-        _requests.check_timeout(timeout)
-        # Before the lock, which in a forked child may be held by a thread that is not there.
-        self._client._check_process()
-        with self._turn:
-            if self._outcome is None:
-                self._outcome = self._settle(timeout)
-            value, error = self._outcome
-            if error is not None:
-                raise error
-            return value  # type: ignore[return-value]
-
-    def cancel(self) -> None:
-        """The run's result then has status `terminated`, unless it had ended before."""
-        if self._cancelled or self.done:
-            return
-        self._cancelled = True
-        try:
-            self._client._send(_Ignored(self._client._core.cancel(self)))
-        except ClocheError:
-            # The connection is gone, and the run with it.
-            pass
-
-    def __enter__(self) -> Run[T]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cancel()
-
-    def _settle(self, timeout: float | None) -> tuple[T | None, BaseException | None]:
-        try:
-            self._drain(timeout)
-            return self._read(), None
-        except _Late:
-            return self._after_timeout(timeout)
-        except ClocheError as error:
-            self._give_up()
-            return None, error
-        except BaseException:
-            self._give_up()
-            raise
-
-    def _give_up(self) -> None:
-        """The caller has something else to do than to wait for this."""
-        self._given_up = True
-        if isinstance(self._answer, Message):
-            self._forget(self._answer)
-        self.cancel()
-
-    def _forget(self, answer: Message) -> None:
-        forget = self.request.forget(answer)
-        if forget is not None:
-            try:
-                self._client._send(_Ignored(forget))
-            except ClocheError:
-                pass
-
-    def _drain(self, timeout: float | None) -> None:
-        """Everything that happens, in its order, up to the answer. Raises _Late."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = None if deadline is None else deadline - time.monotonic()
-            # Looked at also when there is always something: a run may print without end.
-            if left is not None and left <= 0 and not self.done:
-                raise _Late
-            try:
-                happened = self._inbox.get(timeout=left if left is None else max(left, 0.0))
-            except queue.Empty:
-                raise _Late from None
-            if happened is None:
-                return
-            happened()
-
-    def _read(self) -> T:
-        if isinstance(self._answer, ClocheError):
-            # A new one for each that waits: they are raised in several threads.
-            raise type(self._answer)(*self._answer.args, name=self._answer.name, data=self._answer.data).with_traceback(None)
-        assert self._answer is not None
-        return self.read(self._answer)  # type: ignore[no-any-return]
-
-    def _after_timeout(self, timeout: float | None) -> tuple[T | None, BaseException | None]:
-        self.cancel()
-        message = f"{self.request.method}: not done after {timeout:g} s; it was cancelled"
-        try:
-            self._drain(CANCEL_GRACE)
-            value = self._read()
-        except (_Late, ClocheError):
-            self._give_up()
-            return None, RunTimeoutError(message)
-        if not isinstance(value, Result):
-            return value, None
-        # It may have ended by itself in the meantime.
-        return (None, RunTimeoutError(message, value)) if value.status == "terminated" else (value, None)  # type: ignore[return-value]
-
-    # -- in the thread that reads
-
-    def answered(self, message: Message) -> None:
-        self._end(message)
-
-    def lost(self, error: ClocheError) -> None:
-        self._end(error)
-
-    def _end(self, answer: Message | ClocheError) -> None:
-        self._answer = answer
-        self._inbox.put(None)
-        for future in list(self._coroutines):
-            future.cancel()
-        if self._given_up and isinstance(answer, Message):
-            # Not in this thread: see Cloche._read.
-            self._client._pool.submit(functools.partial(self._forget, answer))
-
-    def told(self, event: Event) -> None:
-        if self._given_up:
-            return
-        self._backlog.put(event)
-        if (error := self._backlog.over) is not None:
-            self._given_up = True
-            self._inbox.put(functools.partial(_throw, error))
-            self._client._pool.submit(self.cancel)
-            return
-        self._inbox.put(functools.partial(self._tell, event))
-
-    def host_call(self, call: HostCall) -> None:
-        self._client._pool.submit(functools.partial(self._context.copy().run, self._serve, call))
-
-    def sync_question(self, question: SyncQuestion) -> None:
-        if self._given_up:
-            self._client._pool.submit(lambda: self._reply(question.abort(GONE)))
-        else:
-            self._inbox.put(functools.partial(self._decide, question))
-
-    # -- in the thread that waits
-
-    def _tell(self, event: Event) -> None:
-        self._backlog.taken(event)
-        _await_here(dispatch(self.request, event), self._client)
-
-    def _decide(self, question: SyncQuestion) -> None:
-        ask = self.request.handlers.before_sync
-        try:
-            reply = question.answer(_await_here(ask(question.change), self._client) if ask else None)
-        except BaseException as error:
-            self._reply(question.abort(f"before_sync failed: {type(error).__name__}"))
-            raise
-        self._reply(reply)
-
-    # -- in a thread of the pool
-
-    def _serve(self, call: HostCall) -> None:
-        if self._given_up or self.done:
-            self._reply(call.fail(RuntimeError(GONE)))
-            return
-        try:
-            args, kwargs = call.arguments()
-            value = call.function(*args, **kwargs)
-        except BaseException as error:
-            self._reply(call.fail(error))
-            return
-        if not inspect.isawaitable(value):
-            self._reply(call.answer(value))
-            return
-        future = self._client._loop.submit(_coroutine(value), contextvars.copy_context())
-        self._coroutines.add(future)
-        future.add_done_callback(functools.partial(self._served, call))
-        if self.done:
-            future.cancel()
-
-    def _served(self, call: HostCall, future: Future[Any]) -> None:
-        self._coroutines.discard(future)
-        if future.cancelled():
-            return
-        error = future.exception()
-        self._reply(call.fail(error) if error is not None else call.answer(future.result()))
-
-    def _reply(self, data: bytes) -> None:
-        """What is answered after the run's end, or the connection's, goes nowhere."""
-        if not self.done:
-            try:
-                self._client._write(data)
-            except ClocheError:
-                pass
-
-
-class _Late(Exception):
-    """The caller's timeout is over. Of its own kind: callbacks may raise TimeoutError."""
-
-
-async def _coroutine(awaitable: Any) -> Any:
-    return await awaitable
-
-
-def _throw(error: ClocheError) -> None:
-    raise error
-
-
-def _await_here(value: Any, client: Cloche) -> Any:
-    """Callbacks may be coroutine functions too."""
-    return client._loop.submit(_coroutine(value), contextvars.copy_context()).result() if inspect.isawaitable(value) else value
-
-
-class _Ignored(Exchange):
-    """A request whose answer changes nothing."""
-
-    def answered(self, message: Message) -> None:
-        pass
-
-    def lost(self, error: ClocheError) -> None:
-        pass
 
 
 # ---- methods out of requests ----
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _dressed(method: F, build: Callable[..., Any], skip: int, gives: str = "{}") -> F:
-    """With the name, the text and the signature of what it asks; `skip` parameters are not the caller's."""
-    signature = inspect.signature(build)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    answer = str(signature.return_annotation).removeprefix("Request[").removesuffix("]")
-    method.__doc__ = build.__doc__
-    method.__name__ = build.__name__.removeprefix("prefix_")
-    method.__qualname__ = method.__name__
-    method.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[own, *list(signature.parameters.values())[skip:]], return_annotation=gives.format(answer))
-    return method
-
 
 def _waits(build: Callable[P, Request[T]]) -> Callable[Concatenate[Cloche, P], T]:
     """A method that asks and waits."""
@@ -309,6 +55,14 @@ def _opens(build: Callable[P, Request[PrefixData]]) -> Callable[Concatenate[Cloc
     def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> Prefix:
         return Prefix(self, self._ask(build(*args, **kwargs)))
     return _dressed(method, build, 0, "Prefix")
+
+
+def _opens_sandbox(build: Callable[P, Request[Place]]) -> Callable[Concatenate[Cloche, P], Sandbox]:
+    """A method that asks for a sandbox."""
+    def method(self: Cloche, /, *args: P.args, **kwargs: P.kwargs) -> Sandbox:
+        request = build(*args, **kwargs)
+        return Sandbox(self, self._ask(request), "sandbox" not in request.params)
+    return _dressed(method, build, 0, "Sandbox")
 
 
 def _prefix_waits(build: Callable[Concatenate[PrefixData, P], Request[T]]) -> Callable[Concatenate[Prefix, P], T]:
@@ -422,6 +176,8 @@ class Cloche:
     prefix = _opens(_requests.prefix)
     find_prefix = _opens(_requests.find_prefix)
     prefixes = _waits(_requests.prefixes)
+    sandbox = _opens_sandbox(_sandbox_requests.sandbox)
+    sandboxes = _waits(_sandbox_requests.sandboxes)
     languages = _waits(_requests.languages)
     guards = _waits(_requests.guards)
     stats = _waits(_requests.stats)

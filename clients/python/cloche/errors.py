@@ -1,4 +1,6 @@
 """Every error of Cloche, a class each. Written by tools/generate from spec/errors.def: change that."""
+import builtins
+
 from ._base_errors import BugFault, CallerFault, ClocheError, GuestFault, HostFault
 
 
@@ -70,6 +72,118 @@ class NotFoundError(CallerFault):
 
     name = "not_found"
     http = 404
+
+
+class TimeoutError(GuestFault, builtins.TimeoutError):
+    """What was waited for did not happen in time."""
+
+    name = "timeout"
+    http = 408
+
+
+class CancelledError(CallerFault):
+    """Whoever asked took it back."""
+
+    name = "cancelled"
+    http = 409
+
+
+class FileNotFoundError(CallerFault, builtins.FileNotFoundError):
+    """There is no such file in the sandbox."""
+
+    name = "file_not_found"
+    http = 404
+
+
+class FileExistsError(CallerFault, builtins.FileExistsError):
+    """There is something at this path already."""
+
+    name = "file_exists"
+    http = 409
+
+
+class FileKindError(CallerFault):
+    """The file is of another kind: a directory, none, or no plain file."""
+
+    name = "file_kind"
+    http = 400
+
+
+class FileDeniedError(CallerFault):
+    """The sandbox's user may not do this to the file."""
+
+    name = "file_denied"
+    http = 403
+
+
+class DiskFullError(GuestFault):
+    """The sandbox's quota of bytes or files is used up."""
+
+    name = "disk_full"
+    http = 507
+
+
+class BadArchiveError(CallerFault):
+    """The archive cannot be read, is too large unpacked, or has a member that is not permitted."""
+
+    name = "bad_archive"
+    http = 422
+
+
+class SandboxEndedError(GuestFault):
+    """The sandbox ended while it was asked."""
+
+    name = "sandbox_ended"
+    http = 410
+
+
+class SessionEndedError(GuestFault):
+    """The session ended while it was asked."""
+
+    name = "session_ended"
+    http = 410
+
+
+class ProcessEndedError(GuestFault):
+    """The process ended before it did what was waited for."""
+
+    name = "process_ended"
+    http = 409
+
+
+class PortClosedError(GuestFault):
+    """Nothing accepts connections at this port of the sandbox."""
+
+    name = "port_closed"
+    http = 502
+
+
+class GitError(GuestFault):
+    """git failed."""
+
+    name = "git"
+    http = 422
+
+
+class GitNotFoundError(GuestFault):
+    """There is no such repository or branch, or it is hidden without credentials."""
+
+    name = "git_not_found"
+    http = 404
+
+
+class GitAuthError(GuestFault):
+    """The repository wants credentials, or other ones."""
+
+    name = "git_auth"
+    http = 422
+
+
+class GitNetworkError(GuestFault):
+    """The repository's host cannot be reached from the sandbox."""
+
+    name = "git_network"
+    http = 502
 
 
 class StoppingError(HostFault):
@@ -195,6 +309,22 @@ BY_NAME: dict[str, type[ClocheError]] = {
     UnauthorizedError.name: UnauthorizedError,
     ForbiddenError.name: ForbiddenError,
     NotFoundError.name: NotFoundError,
+    TimeoutError.name: TimeoutError,
+    CancelledError.name: CancelledError,
+    FileNotFoundError.name: FileNotFoundError,
+    FileExistsError.name: FileExistsError,
+    FileKindError.name: FileKindError,
+    FileDeniedError.name: FileDeniedError,
+    DiskFullError.name: DiskFullError,
+    BadArchiveError.name: BadArchiveError,
+    SandboxEndedError.name: SandboxEndedError,
+    SessionEndedError.name: SessionEndedError,
+    ProcessEndedError.name: ProcessEndedError,
+    PortClosedError.name: PortClosedError,
+    GitError.name: GitError,
+    GitNotFoundError.name: GitNotFoundError,
+    GitAuthError.name: GitAuthError,
+    GitNetworkError.name: GitNetworkError,
     StoppingError.name: StoppingError,
     PrefixError.name: PrefixError,
     BridgeLimitError.name: BridgeLimitError,
@@ -229,6 +359,22 @@ __all__ = [
     "UnauthorizedError",
     "ForbiddenError",
     "NotFoundError",
+    "TimeoutError",
+    "CancelledError",
+    "FileNotFoundError",
+    "FileExistsError",
+    "FileKindError",
+    "FileDeniedError",
+    "DiskFullError",
+    "BadArchiveError",
+    "SandboxEndedError",
+    "SessionEndedError",
+    "ProcessEndedError",
+    "PortClosedError",
+    "GitError",
+    "GitNotFoundError",
+    "GitAuthError",
+    "GitNetworkError",
     "StoppingError",
     "PrefixError",
     "BridgeLimitError",

@@ -21,7 +21,7 @@ def run(*command, python_path=HERE, **options):
 class Documents(unittest.TestCase):
     def test_the_examples_of_the_readme_run(self):
         blocks = re.findall(r"^```python\n(.*?)^```$", (HERE / "README.md").read_text(), re.M | re.S)
-        self.assertEqual(len(blocks), 4)
+        self.assertEqual(len(blocks), 5)
         said = []
         for block in blocks:
             self.assertLessEqual(len(block.strip().splitlines()), 12)
@@ -32,11 +32,16 @@ class Documents(unittest.TestCase):
         self.assertEqual(said[1], "['a 0', 'a 1', 'a 2', 'b 0', 'b 1', 'b 2']\n")
         self.assertEqual(said[2], "[1, 2, 3]\n")
         self.assertIn("report.txt", said[3])
+        self.assertEqual(said[4], "hello there\n\nb'1\\n2\\n3\\n' 0\nready killed\n")
 
     def test_every_public_name_says_what_it_is(self):
         import cloche
         for name in cloche.__all__:
             self.assertTrue(hasattr(cloche, name), name)
+        nouns = [getattr(cloche, way + noun) for way in ("", "Async") for noun in ("Sandbox", "Session", "Process")]
+        for noun in nouns:
+            for name in [name for name in vars(noun) if not name.startswith("_") and name not in ("name", "id")]:
+                self.assertTrue(getattr(noun, name).__doc__ or name in ("sessions", "processes", "stat", "exists", "ports", "info"), name)
         for client in (cloche.Cloche, cloche.AsyncCloche):
             for name in ("call", "script", "evaluate", "prefix", "sync", "plan_sync", "drop_changes", "prefixes", "find_prefix", "guards"):
                 self.assertTrue(getattr(client, name).__doc__, name)
@@ -56,6 +61,13 @@ class Examples(unittest.TestCase):
         self.assertIn("=> 6650.0\n", said)
         self.assertIn("=> NameError: name 'longest' is not defined", said)
         self.assertTrue(said.endswith("in miles?\n217\n"), said)
+
+    def test_a_workspace_that_stays(self):
+        said = self.example("python-sandbox.py")
+        self.assertIn("exit 1\nTypeError", said)
+        self.assertIn("exit 0\n6\n", said)
+        self.assertIn("step 3\n", said)
+        self.assertTrue(said.endswith("--- served\n200\n--- left\nfile total.py\nserver: killed\n"), said)
 
     def test_an_analysis_with_approval(self):
         said = self.example("python-approval.py", "--yes")

@@ -8,7 +8,7 @@ import time
 import unittest
 
 import cloche
-from cloche import _core, _requests, _sync
+from cloche import _core, _requests, _run
 from tests.peer import Peer, frame, result
 
 
@@ -471,8 +471,8 @@ class Given(SyncCase):
 
 class Late(SyncCase):
     def test_a_daemon_that_does_not_answer_a_cancel(self):
-        before, _sync.CANCEL_GRACE = _sync.CANCEL_GRACE, 0.1
-        self.addCleanup(setattr, _sync, "CANCEL_GRACE", before)
+        before, _run.CANCEL_GRACE = _run.CANCEL_GRACE, 0.1
+        self.addCleanup(setattr, _run, "CANCEL_GRACE", before)
         with self.assertRaises(cloche.RunTimeoutError) as caught:
             self.client(lambda c: c.end()).call("python", "1", timeout=0.1)
         self.assertIsNone(caught.exception.result)

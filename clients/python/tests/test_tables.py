@@ -1,4 +1,5 @@
 """What is generated is what the tables say, and every class can be had by its name."""
+import builtins
 import pathlib
 import pickle
 import re
@@ -38,6 +39,13 @@ class Tables(unittest.TestCase):
             self.assertEqual((kind.name, kind.fault, kind.http, kind.__doc__), (name, fault, int(http), said))
             self.assertTrue(issubclass(kind, cloche.ClocheError))
             self.assertIs(getattr(cloche, kind.__name__), kind)
+
+    def test_those_of_pythons_own_names_are_pythons_too(self):
+        for name in ("TimeoutError", "FileNotFoundError", "FileExistsError"):
+            kind = getattr(cloche, name)
+            self.assertTrue(issubclass(kind, getattr(builtins, name)) and kind is not getattr(builtins, name), name)
+            self.assertEqual(str(kind("said")), "said")
+            self.assertEqual(str(pickle.loads(pickle.dumps(kind("said", data={"a": 1})))), "said")
 
     def test_every_limit(self):
         names = re.findall(r'^CLOCHE_LIMIT\((\w+), "(\w+)"', (SPEC / "limits.def").read_text(), re.M)

@@ -15,12 +15,33 @@ def blocking(client: cloche.Cloche) -> None:
         assert_type(prefix.call("return x", timeout=1.5), cloche.Result)
 
 
+def staying(client: cloche.Cloche) -> None:
+    with client.sandbox(network=cloche.Network(["example.org:443"])) as box:
+        assert_type(box, cloche.Sandbox)
+        assert_type(box.exec("ls", timeout_ms=5), cloche.Completed)
+        for output in box.stream("ls"):
+            assert_type(output, cloche.Output)
+        assert_type(box.stream("ls").result, cloche.Completed)
+        assert_type(box.start("ls", terminal=(80, 24)), cloche.Process)
+        assert_type(box.session("s").exec("ls"), cloche.Completed)
+        assert_type(box.read_file("f").data, bytes)
+        assert_type(box.upload("f", "g"), int)
+        assert_type([change.type for change in box.watch("d")][0] == "create", bool)
+
+
 async def waiting(client: cloche.AsyncCloche) -> None:
     assert_type(await client.call("python", "1"), cloche.Result)
     assert_type(await client.plan_sync("c1"), cloche.SyncPlan)
     async with client.prefix("python", "x = 1") as prefix:
         assert_type(await prefix.call("return x"), cloche.Result)
     assert_type(await client.prefix("python"), cloche.AsyncPrefix)
+    async with client.sandbox("s") as box:
+        assert_type(box, cloche.AsyncSandbox)
+        assert_type((await box.exec("ls")).exit_code, int)
+        assert_type(await box.start("ls"), cloche.AsyncProcess)
+        async for output in box.process("p").follow(replay=False):
+            assert_type(output, cloche.Output)
+        assert_type(await box.walk("d"), list[cloche.FileEntry])
 
 
 def wrong(client: cloche.Cloche) -> None:
@@ -29,3 +50,5 @@ def wrong(client: cloche.Cloche) -> None:
     client.call("python", "1", timeout="3")  # wrong: text
     client.sync("c1", on_error="retry")  # wrong: no such choice
     client.call("python", "1").valeu  # wrong: no such field
+    client.sandbox("s").exec(["ls"])  # wrong: a list
+    client.sandbox("s").process("p").follow(replya=False)  # wrong: no such option

@@ -1,0 +1,319 @@
+"""Sandboxes for programs without an event loop: the nouns, whose methods are made of the requests of _sandbox_requests."""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from . import _sandbox_requests as requests
+from . import _transfer
+from ._base_errors import ClocheError, ConnectionLostError
+from ._core import GO_BELOW, HOLD_FROM, Event, Happening
+from ._requests import Request
+from ._run import Run, _dressed, _Ignored
+from ._sandbox_requests import Place, Streaming
+from ._sandbox_results import ProcessInfo, SessionInfo
+from ._transfer import Steps
+from .errors import InvalidStateError
+
+if TYPE_CHECKING:
+    from ._sync import Cloche
+
+P = ParamSpec("P")
+T = TypeVar("T")
+E = TypeVar("E")
+N = TypeVar("N", bound="_Noun")
+
+
+class Stream(Run[T], Generic[T, E]):
+    """What happens while a request is under way, to iterate over; `result` when it has come to its end. To leave earlier: close(), or `with`.
+
+    Who is slow has the daemon wait: at most a few MiB are kept for him."""
+
+    def __init__(self, client: Cloche, request: Streaming[T, E]) -> None:
+        super().__init__(client, request)
+        self._stream = request
+        self._next: deque[Event] = deque()
+        self._hold_lock = threading.Lock()
+        self._held = False
+        self._results: list[T] = []
+        self._over = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> E:
+        while True:
+            item = self._stream.item(self._take())
+            if item is not None:
+                return item
+
+    @property
+    def result(self) -> T:
+        """What it came to: after the last of what happened."""
+        if not self._results:
+            raise InvalidStateError("there is a result when all that happens was iterated over")
+        return self._results[0]
+
+    def wait(self, timeout: float | None = None) -> T:
+        """Pass over what is left, and give the result."""
+        if not self._over:
+            try:
+                self._results.append(super().wait(timeout))
+            finally:
+                self._over = True
+                self._next.clear()
+        return self.result
+
+    def close(self) -> None:
+        """Take the request back; a command of stream() is killed. Again does nothing."""
+        if not self._over:
+            self._over = True
+            self._next.clear()
+            self._give_up()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self) -> Self:
+        """Ask, and wait until it is under way where the request has a word for that."""
+        self._client._send(self)
+        try:
+            while self._stream.ready is not None:
+                event = self._take()
+                if isinstance(event, Happening) and event.event == self._stream.ready:
+                    break
+        except StopIteration:
+            pass
+        return self
+
+    def _take(self) -> Event:
+        self._client._check_process()
+        while not self._next:
+            if self._over:
+                raise StopIteration
+            try:
+                happened = self._inbox.get()
+                if happened is not None:
+                    happened()
+                    continue
+                self._over = True
+                self._results.append(self._read())
+            except BaseException:
+                self._over = True
+                self._give_up()
+                raise
+        event = self._next.popleft()
+        self._backlog.taken(event)
+        self._balance()
+        return event
+
+    def told(self, event: Event) -> None:
+        super().told(event)
+        if self._backlog.waiting > HOLD_FROM and not self._held:
+            # Not in the thread that reads: see Cloche._read.
+            self._client._pool.submit(self._balance)
+
+    def _tell(self, event: Event) -> None:
+        self._next.append(event)
+
+    def _balance(self) -> None:
+        with self._hold_lock:
+            hold = self._backlog.waiting > (GO_BELOW if self._held else HOLD_FROM)
+            if hold == self._held or self.done:
+                return
+            self._held = hold
+            try:
+                self._client._send(_Ignored(self._client._core.hold(self, hold)))
+            except ClocheError:
+                pass
+
+
+# ---- methods out of requests ----
+
+class _Noun:
+    """Something of a client's that requests are about."""
+
+    def __init__(self, client: Cloche, place: Place) -> None:
+        self._client = client
+        self._place = place
+
+    def _streams(self, request: Streaming[T, E]) -> Stream[T, E]:
+        return Stream(self._client, request)._begin()
+
+    def _goes(self, steps: Steps[T]) -> T:
+        """Through what takes more than one request."""
+        try:
+            request = next(steps)
+            while True:
+                try:
+                    answer = self._client._ask(request)
+                except BaseException as error:
+                    request = steps.throw(error)
+                else:
+                    request = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def _asks(build: Callable[Concatenate[Place, P], Request[T]]) -> Callable[Concatenate[_Noun, P], T]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._client._ask(build(self._place, *args, **kwargs))
+    return _dressed(method, build, 1)
+
+
+def _streams(build: Callable[Concatenate[Place, P], Streaming[T, E]]) -> Callable[Concatenate[_Noun, P], Stream[T, E]]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> Stream[T, E]:
+        return self._streams(build(self._place, *args, **kwargs))
+    return _dressed(method, build, 1, "Stream[{}]")
+
+
+def _goes(build: Callable[Concatenate[Place, P], Steps[T]]) -> Callable[Concatenate[_Noun, P], T]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._goes(build(self._place, *args, **kwargs))
+    return _dressed(method, build, 1)
+
+
+def _starts(build: Callable[Concatenate[Place, P], Request[ProcessInfo]]) -> Callable[Concatenate[_Noun, P], Process]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> Process:
+        info = self._client._ask(build(self._place, *args, **kwargs))
+        return Process(self._client, Place(self._place.sandbox, process=info.id))
+    return _dressed(method, build, 1, "Process")
+
+
+def _opens_session(build: Callable[Concatenate[Place, P], Request[SessionInfo]]) -> Callable[Concatenate[_Noun, P], Session]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> Session:
+        info = self._client._ask(build(self._place, *args, **kwargs))
+        return Session(self._client, Place(self._place.sandbox, session=info.session))
+    return _dressed(method, build, 1, "Session")
+
+
+# ---- the nouns ----
+
+class _Commands(_Noun):
+    """What a sandbox (in its default session) and a session have in common."""
+
+    exec = _asks(requests.exec)
+    stream = _streams(requests.stream)
+    read_output = _asks(requests.read_output)
+    start = _starts(requests.start)
+    processes = _asks(requests.processes)
+    kill_all = _asks(requests.kill_all)
+    set_env = _asks(requests.set_env)
+    checkout = _asks(requests.checkout)
+
+
+class Sandbox(_Commands):
+    """A box that stays, with sessions, processes, files, ports and a network. Of a `with` it is deleted at the end, if its name was made up."""
+
+    def __init__(self, client: Cloche, place: Place, is_ours: bool) -> None:
+        super().__init__(client, place)
+        self._is_ours = is_ours
+
+    info = _asks(requests.sandbox_info)
+    update = _asks(requests.sandbox_update)
+    stop = _asks(requests.sandbox_stop)
+    save = _asks(requests.sandbox_save)
+    delete = _asks(requests.sandbox_delete)
+    events = _streams(requests.events)
+    session = _opens_session(requests.session)
+    sessions = _asks(requests.sessions)
+    cleanup = _asks(requests.cleanup)
+
+    write_file = _asks(requests.write_file)
+    read_file = _asks(requests.read_file)
+    upload = _goes(_transfer.upload)
+    download = _goes(_transfer.download)
+    stat = _asks(requests.stat)
+    exists = _asks(requests.exists)
+    list_files = _asks(requests.list_files)
+    walk = _goes(_transfer.walk)
+    make_directory = _asks(requests.make_directory)
+    move = _asks(requests.move)
+    copy = _asks(requests.copy)
+    remove = _asks(requests.remove)
+    search = _asks(requests.search)
+    replace = _asks(requests.replace)
+    watch = _streams(requests.watch)
+    pack = _asks(requests.pack)
+    unpack = _asks(requests.unpack)
+
+    expose_port = _asks(requests.expose_port)
+    unexpose_port = _asks(requests.unexpose_port)
+    ports = _asks(requests.ports)
+    wait_for_port = _asks(requests.wait_for_port)
+    network_log = _asks(requests.network_log)
+
+    @property
+    def name(self) -> str:
+        return self._place.sandbox
+
+    def process(self, id: str) -> Process:
+        """One that is there; nothing is asked."""
+        return Process(self._client, Place(self.name, process=id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._is_ours:
+            _leave(self.delete, kind)
+
+    def __repr__(self) -> str:
+        return f"<Sandbox {self.name}>"
+
+
+class Session(_Commands):
+    """A persistent shell of a sandbox; deleted at the end of a `with`."""
+
+    delete = _asks(requests.session_delete)
+
+    @property
+    def id(self) -> str:
+        assert self._place.session is not None
+        return self._place.session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _leave(self.delete, kind)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} of {self._place.sandbox}>"
+
+
+class Process(_Noun):
+    """A command in the background of a sandbox."""
+
+    info = _asks(requests.process_info)
+    kill = _asks(requests.process_kill)
+    logs = _asks(requests.process_logs)
+    follow = _streams(requests.process_follow)
+    input = _asks(requests.process_input)
+    resize = _asks(requests.process_resize)
+    wait = _asks(requests.process_wait)
+    wait_for = _asks(requests.process_wait_for)
+    cleanup = _asks(requests.cleanup)
+
+    @property
+    def id(self) -> str:
+        assert self._place.process is not None
+        return self._place.process
+
+    def __repr__(self) -> str:
+        return f"<Process {self.id} of {self._place.sandbox}>"
+
+
+def _leave(delete: Callable[[], Any], kind: type[BaseException] | None) -> None:
+    try:
+        delete()
+    except ConnectionLostError:
+        # What went wrong in the block is what is to be seen.
+        if kind is None:
+            raise

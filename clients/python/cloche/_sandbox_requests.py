@@ -1,0 +1,519 @@
+"""What sandboxes can be asked (spec/sandbox.def), as requests ready to be sent. Pure, as _requests is: arguments are checked here.
+
+The functions are the methods of Sandbox, Session and Process, of both clients: the first parameter is whose."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, Union
+
+from ._core import Event, Happening, Output
+from ._requests import Handlers, Maybe, Request, _texts, check_timeout, limits_tree
+from ._results import Raw, _get, read_object, read_rows
+from ._rpc import Message
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, Logs, Network,
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, Waited)
+from ._values import Encoder
+from .errors import InvalidArgumentError, ProtocolError
+from .limits import Limits
+
+T = TypeVar("T")
+E = TypeVar("E")
+
+Path = Union[str, "os.PathLike[str]"]
+Text = Union[str, bytes]
+Environment = Mapping[str, "str | None"]
+"""None: unset."""
+Rules = Union[Network, Mapping[str, Sequence[str]]]
+OnStream = Callable[[Literal["stdout", "stderr", "terminal"], bytes], Maybe[object]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose: a sandbox's, one of its sessions', one of its processes'."""
+
+    sandbox: str
+    session: str | None = None
+    process: str | None = None
+
+
+@dataclass(frozen=True)
+class Streaming(Request[T], Generic[T, E]):
+    """A request that tells things before it is answered: somebody iterates over them."""
+
+    item: Callable[[Event], E | None] = lambda event: None
+    """None: not for him."""
+    ready: str | None = None
+    """The event that says that from now on things are told."""
+
+
+# ---- writing ----
+
+class _Writer:
+    """Collects the parameters of a request; what is None is not said."""
+
+    def __init__(self, place: Place | None) -> None:
+        self.encoder = Encoder()
+        self.params: dict[str, Any] = {}
+        for name in ("sandbox", "session", "process"):
+            self.add(**{name: getattr(place, name, None)})
+
+    def add(self, **values: Any) -> _Writer:
+        for name, value in values.items():
+            if value is not None:
+                self.params[name] = self.encoder.value(value, name)
+        return self
+
+    def env(self, env: Environment | None, may_unset: bool = True) -> _Writer:
+        return self.add(env=None if env is None else _environment(env, may_unset))
+
+    def asks(self, method: str, read: Callable[[Message], T], timeout: float | None = None, on_output: Any = None) -> Request[T]:
+        return Request(method, self.params, read, self.encoder.parts, Handlers(on_output=on_output), timeout=check_timeout(timeout))
+
+    def streams(self, method: str, read: Callable[[Message], T], item: Callable[[Event], E | None], ready: str | None = None) -> Streaming[T, E]:
+        return Streaming(method, self.params, read, self.encoder.parts, item=item, ready=ready)
+
+
+def _environment(env: Environment, may_unset: bool) -> dict[str, str | None]:
+    if not isinstance(env, Mapping):
+        raise InvalidArgumentError(f"env must be a mapping, not a {type(env).__name__}")
+    for name, value in env.items():
+        if not isinstance(name, str) or not (isinstance(value, str) or (value is None and may_unset)):
+            raise InvalidArgumentError(f"env: {name!r} and its value must be texts" + (", or the value None: unset" if may_unset else ""))
+        if not name or "=" in name or "\0" in name or "\0" in (value or ""):
+            raise InvalidArgumentError(f"env: {name!r} cannot be a variable: no name, or '=' or NUL in it")
+    return dict(env)
+
+
+def _rules(network: Rules | None) -> dict[str, list[str]] | None:
+    if network is None:
+        return None
+    told: Mapping[str, Any] = {"allow": network.allow, "deny": network.deny} if isinstance(network, Network) else network
+    if not isinstance(told, Mapping):
+        raise InvalidArgumentError(f"network must be a Network or a mapping of allow and deny, not a {type(network).__name__}")
+    return {name: rules if isinstance(rules, bool) else _texts(rules, f"network.{name}") for name, rules in told.items()}  # type: ignore[misc]
+
+
+def _content(content: Text, name: str) -> Any:
+    if not isinstance(content, (str, bytes, bytearray, memoryview)):
+        raise InvalidArgumentError(f"{name} must be text or bytes, not a {type(content).__name__}")
+    return content
+
+
+def _labels(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if labels is None else dict(labels)
+
+
+def _path(path: Path, name: str = "path") -> str:
+    told = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
+    if not isinstance(told, str) or not told or "\0" in told:
+        raise InvalidArgumentError(f"{name}: {path!r} is no path: a text that is not empty and has no NUL is expected")
+    return told
+
+
+# ---- reading ----
+
+def _reads(read: Callable[[Raw], T]) -> Callable[[Message], T]:
+    return lambda message: read(read_object(message))
+
+
+def _rows(name: str, read: Callable[[Raw], T]) -> Callable[[Message], list[T]]:
+    return lambda message: [read(row) for row in read_rows(message, name)]
+
+
+def _nothing(message: Message) -> None:
+    return None
+
+
+def _number(name: str) -> Callable[[Message], int]:
+    return lambda message: int(_get(read_object(message), name, int, 0))
+
+
+def _text_of(name: str) -> Callable[[Message], str]:
+    def read(message: Message) -> str:
+        value = read_object(message).get(name)
+        if not isinstance(value, str):
+            raise ProtocolError(f"the daemon's answer has no {name}")
+        return value
+    return read
+
+
+def _output_item(event: Event) -> Output | None:
+    return event if isinstance(event, Output) else None
+
+
+# ---- sandboxes ----
+
+def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
+            network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
+            timeout: float | None = None) -> Request[Place]:
+    """A box that stays: make it, or find the one of that name. It outlives the client.
+
+    name     1 to 63 of A-Z a-z 0-9 -; None: one is made up, and the sandbox is deleted at the end of a `with`
+    limits   of the whole sandbox; of one that is there limits, env, network, idle_ms and labels stay as they are
+    env      added to the environment of everything started in it
+    network  where it may connect to; None: nowhere
+    idle_ms  it is saved and stopped when nothing was asked and nothing ran for so long; None: 1,200,000, 0: never
+    """
+    w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
+    w.add(network=_rules(network), idleMs=idle_ms, labels=_labels(labels))
+    return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
+
+
+def sandboxes() -> Request[list[SandboxInfo]]:
+    """Those of this user."""
+    return Request("sandbox.list", {}, _rows("sandboxes", SandboxInfo.read))
+
+
+def sandbox_info(at: Place) -> Request[SandboxInfo]:
+    """State, limits, what it uses."""
+    return _Writer(at).asks("sandbox.get", _reads(SandboxInfo.read))
+
+
+def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None, network: Rules | None = None,
+                   idle_ms: int | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
+    """Change what is named. memory_bytes, pids, cpu_percent and network act at once, other limits when it starts next; env, network and labels
+    come in place of what was there. To close its network: network=Network()."""
+    w = _Writer(at).add(limits=limits_tree(limits) if limits is not None else None).env(env, False)
+    return w.add(network=_rules(network), idleMs=idle_ms, labels=_labels(labels)).asks("sandbox.update", _reads(SandboxInfo.read))
+
+
+def sandbox_stop(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
+    """Save the files and end everything that runs; the next use starts it again."""
+    return _Writer(at).asks("sandbox.stop", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
+    """Save the files as they are now; what runs goes on."""
+    return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_delete(at: Place) -> Request[None]:
+    """End it and forget everything of it; also when there is none."""
+    return _Writer(at).asks("sandbox.delete", _nothing)
+
+
+def events(at: Place) -> Streaming[None, SandboxEvent]:
+    """Iterate over what happens: ports, processes, connections, states; until the sandbox is deleted."""
+    return _Writer(at).streams("sandbox.events", _nothing,
+                               lambda event: SandboxEvent(event.event, event.about) if isinstance(event, Happening) else None)
+
+
+# ---- sessions ----
+
+def session(at: Place, name: str | None = None, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, isolation: bool | None = None,
+            timeout_ms: int | None = None) -> Request[SessionInfo]:
+    """A persistent shell: make it, or find the one of that name.
+
+    isolation   in a pid namespace of its own
+    timeout_ms  of its commands that name none
+    """
+    w = _Writer(at).add(session=name, cwd=None if cwd is None else _path(cwd, "cwd")).env(env, False)
+    return w.add(isolation=isolation, timeoutMs=timeout_ms).asks("session.create", _reads(SessionInfo.read))
+
+
+def sessions(at: Place) -> Request[list[SessionInfo]]:
+    return _Writer(at).asks("session.list", _rows("sessions", SessionInfo.read))
+
+
+def session_delete(at: Place) -> Request[None]:
+    """End it and what runs in it."""
+    return _Writer(at).asks("session.delete", _nothing)
+
+
+def set_env(at: Place, env: Environment) -> Request[None]:
+    """Export variables into the session, or unset them (None)."""
+    return _Writer(at).env(env).asks("session.env", _nothing)
+
+
+# ---- commands ----
+
+def _command(at: Place, command: Text, cwd: Path | None, env: Environment | None, timeout_ms: int | None) -> _Writer:
+    return _Writer(at).add(command=_content(command, "command"), cwd=None if cwd is None else _path(cwd, "cwd")).env(env).add(timeoutMs=timeout_ms)
+
+
+def exec(at: Place, command: Text, *, cwd: Path | None = None, env: Environment | None = None, stdin: Text | None = None,
+         timeout_ms: int | None = None, output_bytes: int | None = None, fork: bool | None = None, on_output: OnStream | None = None,
+         timeout: float | None = None) -> Request[Completed]:
+    """Run a command in the session's shell, behind those that came before: its directory, variables and functions stay.
+
+    command       for the shell: several lines, here documents, anything
+    cwd, env      for this command only
+    timeout_ms    then everything it started is killed: exit_code 124, timed_out
+    output_bytes  of each stream in the answer (1 MiB); the rest is read with read_output()
+    fork          in a copy of the shell, at once: it waits for nobody, and leaves the session as it was
+    on_output     is told output as it comes
+    timeout       seconds after which the caller has waited long enough: the command is killed, RunTimeoutError raised
+    """
+    w = _command(at, command, cwd, env, timeout_ms).add(stdin=None if stdin is None else _content(stdin, "stdin"))
+    w.add(outputBytes=output_bytes, fork=fork, stream=True if on_output is not None else None)
+    return w.asks("exec", _reads(Completed.read), timeout, on_output)
+
+
+def stream(at: Place, command: Text, *, cwd: Path | None = None, env: Environment | None = None, stdin: Text | None = None,
+           timeout_ms: int | None = None, output_bytes: int | None = None, fork: bool | None = None) -> Streaming[Completed, Output]:
+    """As exec, to iterate over what it prints while it runs; afterwards `result`. Leaving early kills it."""
+    w = _command(at, command, cwd, env, timeout_ms).add(stdin=None if stdin is None else _content(stdin, "stdin"))
+    return w.add(outputBytes=output_bytes, fork=fork, stream=True).streams("exec", _reads(Completed.read), _output_item)
+
+
+def read_output(at: Place, output: Completed | str, stream: Literal["stdout", "stderr"] = "stdout", *, offset: int | None = None,
+                limit: int | None = None) -> Request[OutputPage]:
+    """A page of what a command printed: of what exec() gave, or its `output`."""
+    ident = output.output if isinstance(output, Completed) else output
+    if ident is None:
+        raise InvalidArgumentError("read_output: this command's output was not kept")
+    return _Writer(at).add(output=ident, stream=stream, offset=offset, limit=limit).asks("output.read", _reads(OutputPage.read))
+
+
+# ---- processes ----
+
+def start(at: Place, command: Text, *, id: str | None = None, cwd: Path | None = None, env: Environment | None = None, stdin: bool = False,
+          timeout_ms: int | None = None, auto_cleanup: bool | None = None, terminal: tuple[int, int] | None = None) -> Request[ProcessInfo]:
+    """Start a command in the background, with the session's variables, functions and directory.
+
+    stdin         keep its input open, for input()
+    auto_cleanup  forget it when it has ended
+    terminal      (columns, rows): on one of its own
+    """
+    w = _command(at, command, cwd, env, timeout_ms).add(process=id, stdin=True if stdin else None, autoCleanup=auto_cleanup)
+    if terminal is not None:
+        cols, rows = terminal
+        w.add(terminal={"cols": cols, "rows": rows})
+    return w.asks("process.start", _reads(ProcessInfo.read))
+
+
+def processes(at: Place) -> Request[list[ProcessInfo]]:
+    """Those that were started and not forgotten."""
+    return _Writer(at).asks("process.list", _rows("processes", ProcessInfo.read))
+
+
+def kill_all(at: Place, *, grace_ms: int | None = None) -> Request[int]:
+    """SIGTERM, and SIGKILL after grace_ms (5,000), to all that run. How many there were."""
+    return _Writer(at).add(graceMs=grace_ms).asks("process.killAll", _number("count"))
+
+
+def cleanup(at: Place) -> Request[int]:
+    """Forget what has ended. How many there were."""
+    return _Writer(at).asks("process.cleanup", _number("count"))
+
+
+def process_info(at: Place) -> Request[ProcessInfo]:
+    return _Writer(at).asks("process.get", _reads(ProcessInfo.read))
+
+
+def process_kill(at: Place, signal: str | int | None = None, *, tree: bool | None = None, grace_ms: int | None = None) -> Request[ProcessInfo]:
+    """Signal it and everything beneath it, at once; without a signal SIGTERM, SIGKILL after grace_ms (5,000), and wait until all is dead.
+
+    tree  False: only itself
+    """
+    w = _Writer(at).add(signal=None if signal is None else str(int(signal)) if isinstance(signal, int) else signal, tree=tree, graceMs=grace_ms)
+    return w.asks("process.kill", _reads(ProcessInfo.read))
+
+
+def process_logs(at: Place, *, offset: int | None = None, limit: int | None = None) -> Request[Logs]:
+    """What it has printed so far: at most `limit` bytes (1 MiB) of each stream from `offset` on."""
+    return _Writer(at).add(offset=offset, limit=limit).asks("process.logs", _reads(Logs.read))
+
+
+def process_follow(at: Place, *, replay: bool | None = None) -> Streaming[ProcessInfo, Output]:
+    """Iterate over what it has printed, then over what it prints, until it ends; afterwards `result`. Leaving early leaves it running.
+
+    replay  False: only what comes from now on
+    """
+    return _Writer(at).add(replay=replay).streams("process.follow", _reads(ProcessInfo.read), _output_item)
+
+
+def process_input(at: Place, data: Text | None = None, *, end: bool | None = None) -> Request[None]:
+    """Write to its input or terminal; done when it is with the kernel.
+
+    end  then close it
+    """
+    return _Writer(at).add(data=None if data is None else _content(data, "data"), end=end).asks("process.input", _nothing)
+
+
+def process_resize(at: Place, cols: int, rows: int) -> Request[None]:
+    """Its terminal has another size."""
+    return _Writer(at).add(cols=cols, rows=rows).asks("process.resize", _nothing)
+
+
+def process_wait(at: Place, *, timeout_ms: int | None = None, timeout: float | None = None) -> Request[ProcessInfo]:
+    """Until it has ended. timeout_ms: then TimeoutError of cloche.errors."""
+    read = _reads(Waited.read)
+    return _Writer(at).add(timeoutMs=timeout_ms).asks("process.wait", lambda message: read(message).process, timeout)
+
+
+def process_wait_for(at: Place, *, text: str | None = None, pattern: str | None = None, port: int | None = None, path: str | None = None,
+                     status: tuple[int, int] | None = None, timeout_ms: int | None = None, timeout: float | None = None) -> Request[Waited]:
+    """Until it has printed something, or serves a port. ProcessEndedError when it ends before.
+
+    text     a line of its output with this in it
+    pattern  a line that matches this regular expression (PCRE2)
+    port     something accepts connections there; path: and answers GET of it over HTTP, with a status from (first, last)
+    """
+    if text is None and pattern is None and port is None:
+        raise InvalidArgumentError("wait_for: expected text, pattern or port")
+    w = _Writer(at).add(text=text, pattern=pattern, port=port, path=path, status=None if status is None else list(status), timeoutMs=timeout_ms)
+    return w.asks("process.wait", _reads(Waited.read), timeout)
+
+
+# ---- files ----
+
+def write_file(at: Place, path: Path, content: Text, *, append: bool | None = None, offset: int | None = None, mode: int | None = None) -> Request[int]:
+    """Write a file, byte for byte; directories on the way are made. How many bytes were written.
+
+    offset  into it, from here, without cutting it
+    """
+    w = _Writer(at).add(path=_path(path), content=_content(content, "content"), append=append, offset=offset, mode=mode)
+    return w.asks("file.write", _number("bytes"))
+
+
+def read_file(at: Place, path: Path, *, offset: int | None = None, limit: int | None = None) -> Request[FileContent]:
+    """A file, or a piece of it; without `limit` at most 32 MiB (see download())."""
+    return _Writer(at).add(path=_path(path), offset=offset, limit=limit).asks("file.read", _reads(FileContent.read))
+
+
+def stat(at: Place, path: Path) -> Request[FileEntry]:
+    return _Writer(at).add(path=_path(path)).asks("file.stat", _reads(FileEntry.read))
+
+
+def exists(at: Place, path: Path) -> Request[bool]:
+    return _Writer(at).add(path=_path(path)).asks("file.exists", lambda message: bool(read_object(message).get("exists")))
+
+
+def list_files(at: Place, path: Path = "/workspace", *, recursive: bool | None = None, hidden: bool | None = None, after: str | None = None,
+               limit: int | None = None) -> Request[FileList]:
+    """What is in a directory, sorted by path; links are not followed.
+
+    hidden  names that begin with a dot too
+    after   what an earlier page said was `next`
+    """
+    w = _Writer(at).add(path=_path(path), recursive=recursive, hidden=hidden, after=after, limit=limit)
+    return w.asks("file.list", _reads(FileList.read))
+
+
+def make_directory(at: Place, path: Path, *, recursive: bool | None = None, mode: int | None = None) -> Request[bool]:
+    """Whether it was made.
+
+    recursive  with those on the way, and it may be there
+    """
+    w = _Writer(at).add(path=_path(path), recursive=recursive, mode=mode)
+    return w.asks("file.mkdir", lambda message: bool(read_object(message).get("created")))
+
+
+def _moves(method: str, at: Place, source: Path, target: Path, overwrite: bool | None) -> Request[str]:
+    w = _Writer(at).add(to=_path(target, "target"), overwrite=overwrite)
+    return w.add(**{"from": _path(source, "source")}).asks(method, _text_of("to"))
+
+
+def move(at: Place, source: Path, target: Path, *, overwrite: bool | None = None) -> Request[str]:
+    """Where it is now: into `target` when that is a directory."""
+    return _moves("file.move", at, source, target, overwrite)
+
+
+def copy(at: Place, source: Path, target: Path, *, overwrite: bool | None = None) -> Request[str]:
+    """Directories with what is in them. Where the copy is: into `target` when that is a directory."""
+    return _moves("file.copy", at, source, target, overwrite)
+
+
+def remove(at: Place, path: Path, *, recursive: bool | None = None, force: bool | None = None) -> Request[int]:
+    """How many files and directories there were.
+
+    recursive  a directory, with all that is in it
+    force      it need not be there
+    """
+    return _Writer(at).add(path=_path(path), recursive=recursive, force=force).asks("file.remove", _number("count"))
+
+
+def _globs(globs: Sequence[str] | None, name: str) -> list[str] | None:
+    return None if globs is None else _texts(globs, name)
+
+
+def search(at: Place, path: Path = "/workspace", *, text: str | None = None, pattern: str | None = None, include: Sequence[str] | None = None,
+           exclude: Sequence[str] | None = None, ignore_case: bool | None = None, limit: int | None = None,
+           timeout: float | None = None) -> Request[Found]:
+    """Lines of files with `text`, or that match `pattern` (PCRE2).
+
+    include, exclude  globs of paths below it; exclude is .git and node_modules when it is not said
+    """
+    w = _Writer(at).add(path=_path(path), text=text, pattern=pattern, include=_globs(include, "include"), exclude=_globs(exclude, "exclude"))
+    return w.add(ignoreCase=ignore_case, limit=limit).asks("file.search", _reads(Found.read), timeout)
+
+
+def replace(at: Place, path: Path, replacement: str, *, text: str | None = None, pattern: str | None = None, include: Sequence[str] | None = None,
+            exclude: Sequence[str] | None = None, ignore_case: bool | None = None, dry_run: bool | None = None,
+            timeout: float | None = None) -> Request[Replaced]:
+    """Replace `text`, or what matches `pattern`, in files; each is rewritten whole or not at all. The replacement of a pattern knows $1 and ${name}."""
+    w = _Writer(at).add(path=_path(path), text=text, pattern=pattern, replacement=replacement, include=_globs(include, "include"))
+    return w.add(exclude=_globs(exclude, "exclude"), ignoreCase=ignore_case, dryRun=dry_run).asks("file.replace", _reads(Replaced.read), timeout)
+
+
+def watch(at: Place, path: Path = "/workspace", *, recursive: bool | None = None, include: Sequence[str] | None = None,
+          exclude: Sequence[str] | None = None) -> Streaming[None, FileChange]:
+    """Iterate over what changes from now on.
+
+    include, exclude  globs, one of them; exclude is .git, node_modules and .DS_Store when neither is said
+    """
+    w = _Writer(at).add(path=_path(path), recursive=recursive, include=_globs(include, "include"), exclude=_globs(exclude, "exclude"))
+    return w.streams("file.watch", _nothing, _change_item, "ready")
+
+
+def _change_item(event: Event) -> FileChange | None:
+    return FileChange.read(event.event, event.about) if isinstance(event, Happening) and event.event in ("change", "lost") else None
+
+
+def pack(at: Place, path: Path, target: Path, *, format: Literal["tar", "tar.gz", "tar.zst", "zip"] | None = None,
+         exclude: Sequence[str] | None = None, timeout: float | None = None) -> Request[Archived]:
+    """Pack a tree into an archive in the sandbox; what its name says, unless `format` does."""
+    w = _Writer(at).add(path=_path(path), to=_path(target, "target"), format=format, exclude=_globs(exclude, "exclude"))
+    return w.asks("archive.create", _reads(Archived.read), timeout)
+
+
+def unpack(at: Place, path: Path, target: Path, *, timeout: float | None = None) -> Request[Archived]:
+    """Unpack an archive into a directory, made when it is not there; nothing is written when a member is not permitted."""
+    return _Writer(at).add(path=_path(path), to=_path(target, "target")).asks("archive.extract", _reads(Archived.read), timeout)
+
+
+# ---- git, ports, network ----
+
+def checkout(at: Place, url: str, dir: Path | None = None, *, branch: str | None = None, depth: int | None = None, username: str | None = None,
+             password: str | None = None, timeout_ms: int | None = None, on_output: OnStream | None = None,
+             timeout: float | None = None) -> Request[Checkout]:
+    """Clone a repository, in the sandbox and through its network.
+
+    dir       None: below /workspace, under the repository's name
+    password  or a token; is in no command line, file or answer
+    """
+    w = _Writer(at).add(url=url, dir=None if dir is None else _path(dir, "dir"), branch=branch, depth=depth, username=username, password=password)
+    return w.add(timeoutMs=timeout_ms).asks("git.checkout", _reads(Checkout.read), timeout, on_output)
+
+
+def expose_port(at: Place, port: int, *, name: str | None = None, token: str | None = None) -> Request[ExposedPort]:
+    """Let whoever has the token reach a port: `url`, where the daemon has a preview host."""
+    return _Writer(at).add(port=port, name=name, token=token).asks("port.expose", _reads(ExposedPort.read))
+
+
+def unexpose_port(at: Place, port: int) -> Request[bool]:
+    """Whether it was exposed. Open connections end."""
+    return _Writer(at).add(port=port).asks("port.unexpose", lambda message: bool(read_object(message).get("exposed")))
+
+
+def ports(at: Place) -> Request[Ports]:
+    return _Writer(at).asks("port.list", _reads(Ports.read))
+
+
+def wait_for_port(at: Place, port: int, *, path: str | None = None, status: tuple[int, int] | None = None, timeout_ms: int | None = None,
+                  timeout: float | None = None) -> Request[int | None]:
+    """Until something accepts connections there; with `path` until it answers GET of it over HTTP, with what status."""
+    w = _Writer(at).add(port=port, path=path, status=None if status is None else list(status), timeoutMs=timeout_ms)
+    def read(message: Message) -> int | None:
+        status: int | None = _get(read_object(message), "status", int, None)
+        return status
+
+    return w.asks("port.wait", read, timeout)
+
+
+def network_log(at: Place, *, after: int | None = None) -> Request[list[NetworkDecision]]:
+    """The last decisions about connections; only those after this number."""
+    return _Writer(at).add(after=after).asks("network.log", _rows("decisions", NetworkDecision.read))

@@ -1,0 +1,428 @@
+"""What sandboxes answer and tell (spec/sandbox.md), as dataclasses: the daemon's names in snake_case, all that it said in `raw`.
+
+What may be no UTF-8 (commands, output, contents, names of files) comes as text when it is, else as bytes; here output and contents are
+bytes with a text beside them, and names of files keep their bytes as in all of Python (os.fsencode)."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ._results import Raw, _get, _list, _text
+from .errors import ProtocolError
+
+
+def _bytes(raw: Raw, name: str) -> bytes:
+    told: Any = raw.get(name, "")
+    if isinstance(told, bytes):
+        return told
+    if not isinstance(told, str):
+        raise ProtocolError(f"the daemon's answer has a {name} of type {type(told).__name__}")
+    return told.encode("utf-8")
+
+
+def _path(raw: Raw, name: str) -> str:
+    return _text(_get(raw, name, (str, bytes), ""))
+
+
+def _maybe_path(raw: Raw, name: str) -> str | None:
+    return None if raw.get(name) is None else _path(raw, name)
+
+
+def _texts(raw: Raw, name: str) -> dict[str, str]:
+    return {key: str(value) for key, value in _get(raw, name, dict, {}).items()}
+
+
+# ---- sandboxes and sessions ----
+
+@dataclass(frozen=True)
+class Network:
+    """Where a sandbox may connect to. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR."""
+
+    allow: list[str] = field(default_factory=list)
+    deny: list[str] = field(default_factory=list)
+    """Wins."""
+
+
+@dataclass(frozen=True)
+class SandboxInfo:
+    name: str
+    state: str
+    """running or stopped"""
+    created_at: str
+    last_used_at: str
+    saved_at: str | None
+    limits: Mapping[str, int]
+    env: Mapping[str, str]
+    network: Network | None
+    """None: nowhere."""
+    idle_ms: int
+    labels: Mapping[str, str]
+    sessions: int
+    processes: int
+    usage: Mapping[str, float]
+    """Of a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> SandboxInfo:
+        rules = _get(raw, "network", dict, None)
+        network = None if rules is None else Network(_get(rules, "allow", list, []), _get(rules, "deny", list, []))
+        return cls(_get(raw, "sandbox", str, ""), _get(raw, "state", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "lastUsedAt", str, ""),
+                   raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
+                   _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), raw)
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    session: str
+    cwd: str
+    isolation: bool
+    busy: bool
+    created_at: str
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> SessionInfo:
+        return cls(_get(raw, "session", str, ""), _path(raw, "cwd"), bool(raw.get("isolation")), bool(raw.get("busy")),
+                   _get(raw, "createdAt", str, ""), raw)
+
+
+@dataclass(frozen=True)
+class SandboxEvent:
+    """What happened: portOpened, portClosed, processStarted, processEnded, network or state."""
+
+    event: str
+    about: Mapping[str, Any]
+
+
+# ---- commands and processes ----
+
+@dataclass(frozen=True)
+class Completed:
+    """How a command ended. A failure of the command is no exception; unwrap() makes it one."""
+
+    exit_code: int
+    signal: str | None
+    stdout: str
+    stderr: str
+    stdout_bytes: bytes
+    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    stderr_bytes: bytes
+    stdout_total: int
+    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    stderr_total: int
+    truncated: bool
+    output: str | None
+    """What read_output() calls it."""
+    timed_out: bool
+    duration_ms: float
+    session: str
+    cwd: str
+    """Where the session is now."""
+    session_ended: bool
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @property
+    def success(self) -> bool:
+        return self.exit_code == 0
+
+    @classmethod
+    def read(cls, raw: Raw) -> Completed:
+        out, err = _bytes(raw, "stdout"), _bytes(raw, "stderr")
+        return cls(_get(raw, "exitCode", int, 0), raw.get("signal"), out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err,
+                   _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0), bool(raw.get("truncated")), raw.get("output"),
+                   bool(raw.get("timedOut")), _get(raw, "durationMs", (int, float), 0.0), _get(raw, "session", str, ""), _path(raw, "cwd"),
+                   bool(raw.get("sessionEnded")), raw)
+
+
+@dataclass(frozen=True)
+class OutputPage:
+    data: bytes
+    offset: int
+    next: int
+    """Where the following page begins."""
+    total: int
+    end: bool
+    """Nothing will follow."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> OutputPage:
+        return cls(_bytes(raw, "data"), _get(raw, "offset", int, 0), _get(raw, "next", int, 0), _get(raw, "total", int, 0), bool(raw.get("end")), raw)
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    id: str
+    pid: int
+    command: str
+    status: Literal["running", "completed", "failed", "killed"]
+    session: str
+    started_at: str
+    ended_at: str | None
+    exit_code: int | None
+    """Of a killed one 128 and the signal's number."""
+    signal: str | None
+    terminal: bool
+    timed_out: bool
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+    @classmethod
+    def read(cls, raw: Raw) -> ProcessInfo:
+        return cls(_get(raw, "process", str, ""), _get(raw, "pid", int, 0), _path(raw, "command"), _get(raw, "status", str, "running"),
+                   _get(raw, "session", str, ""), _get(raw, "startedAt", str, ""), raw.get("endedAt"), raw.get("exitCode"), raw.get("signal"),
+                   bool(raw.get("terminal")), bool(raw.get("timedOut")), raw)
+
+
+@dataclass(frozen=True)
+class Logs:
+    """What a process has printed so far, or a page of it. Of a terminal all is stdout."""
+
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    stdout_next: int
+    stderr_next: int
+    stdout_total: int
+    stderr_total: int
+    stdout_dropped: int
+    """Bytes that were not kept."""
+    stderr_dropped: int
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @classmethod
+    def read(cls, raw: Raw) -> Logs:
+        def both(what: str) -> tuple[int, int]:
+            return _get(raw, "stdout" + what, int, 0), _get(raw, "stderr" + what, int, 0)
+
+        return cls(_bytes(raw, "stdout"), _bytes(raw, "stderr"), *both("Next"), *both("Total"), *both("Dropped"), raw)
+
+
+@dataclass(frozen=True)
+class Waited:
+    """What was waited for has happened."""
+
+    process: ProcessInfo
+    line: str | None
+    match: list[str | None] | None
+    """Of a pattern: the whole, then its groups."""
+    stream: str | None
+    status: int | None
+    """Of HTTP."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Waited:
+        return cls(ProcessInfo.read(_get(raw, "process", dict, {})), _maybe_path(raw, "line"), _get(raw, "match", list, None), raw.get("stream"),
+                   _get(raw, "status", int, None), raw)
+
+
+# ---- files ----
+
+@dataclass(frozen=True)
+class FileContent:
+    """A file, or a piece of it."""
+
+    path: str
+    data: bytes
+    offset: int
+    total: int
+    """Bytes of the whole file."""
+    mime_type: str
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """Raises UnicodeDecodeError when it is no UTF-8."""
+        return self.data.decode("utf-8")
+
+    @classmethod
+    def read(cls, raw: Raw) -> FileContent:
+        return cls(_path(raw, "path"), _bytes(raw, "content"), _get(raw, "offset", int, 0), _get(raw, "total", int, 0),
+                   _get(raw, "mimeType", str, ""), raw)
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    name: str
+    path: str
+    relative_path: str
+    """Below what was listed."""
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    mode: int
+    modified_at: str
+    target: str | None
+    """Of a symlink."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> FileEntry:
+        return cls(_path(raw, "name"), _path(raw, "path"), _path(raw, "relativePath"), _get(raw, "type", str, "other"), _get(raw, "size", int, 0),
+                   _get(raw, "mode", int, 0), _get(raw, "modifiedAt", str, ""), _maybe_path(raw, "target"), raw)
+
+
+@dataclass(frozen=True)
+class FileList:
+    path: str
+    entries: list[FileEntry]
+    next: str | None
+    """Of the last page None; else `after` of the following one."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> FileList:
+        return cls(_path(raw, "path"), [FileEntry.read(row) for row in _list(raw, "entries")], _maybe_path(raw, "next"), raw)
+
+
+@dataclass(frozen=True)
+class FileMatch:
+    path: str
+    line: int
+    column: int
+    text: str
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> FileMatch:
+        return cls(_path(raw, "path"), _get(raw, "line", int, 0), _get(raw, "column", int, 0), _path(raw, "text"), raw)
+
+
+@dataclass(frozen=True)
+class Found:
+    matches: list[FileMatch]
+    files: int
+    """That were looked through."""
+    truncated: bool
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Found:
+        return cls([FileMatch.read(row) for row in _list(raw, "matches")], _get(raw, "files", int, 0), bool(raw.get("truncated")), raw)
+
+
+@dataclass(frozen=True)
+class Replaced:
+    files: dict[str, int]
+    """How often, by path."""
+    count: int
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Replaced:
+        return cls({_path(row, "path"): _get(row, "count", int, 0) for row in _list(raw, "files")}, _get(raw, "count", int, 0), raw)
+
+
+@dataclass(frozen=True)
+class Archived:
+    path: str
+    to: str
+    files: int
+    bytes: int
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Archived:
+        return cls(_path(raw, "path"), _path(raw, "to"), _get(raw, "files", int, 0), _get(raw, "bytes", int, 0), raw)
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """`lost`: changes came faster than they were taken; look for yourself."""
+
+    type: Literal["create", "modify", "delete", "move", "attrib", "lost"]
+    path: str
+    old_path: str | None
+    """Of a move."""
+    is_directory: bool
+    timestamp: Any
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, event: str, raw: Raw) -> FileChange:
+        return cls("lost" if event == "lost" else _get(raw, "type", str, "modify"), _path(raw, "path"), _maybe_path(raw, "from"),
+                   bool(raw.get("isDirectory")), raw.get("timestamp"), raw)
+
+
+# ---- git, ports, network ----
+
+@dataclass(frozen=True)
+class Checkout:
+    url: str
+    """Without credentials."""
+    dir: str
+    branch: str | None
+    commit: str | None
+    stdout: str
+    stderr: str
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Checkout:
+        return cls(_get(raw, "url", str, ""), _path(raw, "dir"), raw.get("branch"), raw.get("commit"), _path(raw, "stdout"), _path(raw, "stderr"), raw)
+
+
+@dataclass(frozen=True)
+class ExposedPort:
+    port: int
+    token: str
+    name: str | None
+    url: str | None
+    """Where the daemon has a preview host."""
+    open: bool
+    exposed_at: str | None
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> ExposedPort:
+        return cls(_get(raw, "port", int, 0), _get(raw, "token", str, ""), raw.get("name"), raw.get("url"), bool(raw.get("open")), raw.get("exposedAt"), raw)
+
+
+@dataclass(frozen=True)
+class OpenPort:
+    port: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Ports:
+    exposed: list[ExposedPort]
+    open: list[OpenPort]
+    """Those something listens at."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Ports:
+        listening = [OpenPort(_get(row, "port", int, 0), _get(row, "address", str, "")) for row in _list(raw, "open")]
+        return cls([ExposedPort.read(row) for row in _list(raw, "exposed")], listening, raw)
+
+
+@dataclass(frozen=True)
+class NetworkDecision:
+    number: int
+    time: str
+    host: str | None
+    address: str | None
+    port: int
+    verdict: Literal["allowed", "denied"]
+    rule: str | None
+    why: str
+    kind: Literal["dns", "tcp", "tls", "http"]
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> NetworkDecision:
+        return cls(_get(raw, "number", int, 0), _get(raw, "time", str, ""), raw.get("host"), raw.get("address"), _get(raw, "port", int, 0),
+                   _get(raw, "verdict", str, "denied"), raw.get("rule"), _get(raw, "why", str, ""), _get(raw, "kind", str, "tcp"), raw)

@@ -1,0 +1,103 @@
+"""What takes more than one request: files of any size, a piece at a time. Each is a generator that asks and is given the answers, so that both
+clients can go through it; nothing is sent here."""
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Generator
+from typing import IO, Any, TypeVar
+
+from . import _sandbox_requests as requests
+from ._requests import Request
+from ._sandbox_requests import Path, Place
+from ._sandbox_results import FileEntry
+from .errors import FileKindError, UnreadableFileError
+
+T = TypeVar("T")
+Steps = Generator[Request[Any], Any, T]
+
+PIECE = 1 << 20
+
+
+def upload(at: Place, source: Path | IO[bytes], path: Path, *, mode: int | None = None) -> Steps[int]:
+    """A file of the host, or what an open one still has, to a file of the sandbox, of any size. Whoever looks there meanwhile sees the old one or
+    the new one. How many bytes it has.
+
+    mode  None: that of a source named by its path
+    """
+    opened = None
+    if isinstance(source, (str, os.PathLike)):
+        opened = _open(os.fspath(source), "rb")
+        mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o777 if mode is None else mode
+    try:
+        return (yield from _send(at, opened or source, requests._path(path), mode))  # type: ignore[arg-type]
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def _send(at: Place, file: IO[bytes], path: str, mode: int | None) -> Steps[int]:
+    piece = file.read(PIECE)
+    if len(piece) < PIECE and not (rest := file.read(PIECE)):
+        # A write of a whole file is at once by itself.
+        yield requests.write_file(at, path, piece, mode=mode)
+        return len(piece)
+    elif len(piece) < PIECE:
+        piece += rest
+    return (yield from _send_pieces(at, file, piece, path, mode))
+
+
+def _send_pieces(at: Place, file: IO[bytes], piece: bytes, path: str, mode: int | None) -> Steps[int]:
+    aside = f"{path}.cloche-upload-{secrets.token_hex(8)}"
+    size = 0
+    try:
+        while piece:
+            yield requests.write_file(at, aside, piece, offset=size or None, mode=None if size else mode)
+            size += len(piece)
+            piece = file.read(PIECE)
+        yield requests.move(at, aside, path)
+        return size
+    except Exception:
+        yield requests.remove(at, aside, force=True)
+        raise
+
+
+def download(at: Place, path: Path, target: Path | IO[bytes]) -> Steps[int]:
+    """A file of the sandbox, of any size, into a file of the host: a path, or one open for writing. How many bytes it has."""
+    entry: FileEntry = yield requests.stat(at, path)
+    if entry.type == "directory":
+        raise FileKindError(f"{path}: is a directory")
+    if not isinstance(target, (str, os.PathLike)):
+        return (yield from _fetch(at, path, target.write))
+    with _open(os.fspath(target), "wb") as opened:
+        return (yield from _fetch(at, path, opened.write))
+
+
+def _fetch(at: Place, path: Path, write: Callable[[bytes], Any]) -> Steps[int]:
+    size = 0
+    while True:
+        piece = yield requests.read_file(at, path, offset=size, limit=PIECE)
+        write(piece.data)
+        size += len(piece.data)
+        if not piece.data or size >= piece.total:
+            return size
+
+
+def walk(at: Place, path: Path = "/workspace", *, hidden: bool = True) -> Steps[list[FileEntry]]:
+    """All that is in a directory and below it, however much; sorted by path."""
+    entries: list[FileEntry] = []
+    after = None
+    while True:
+        page = yield requests.list_files(at, path, recursive=True, hidden=hidden, after=after)
+        entries += page.entries
+        if page.next is None:
+            return entries
+        after = page.next
+
+
+def _open(path: str, how: str) -> IO[bytes]:
+    try:
+        return open(path, how)
+    except OSError as error:
+        raise UnreadableFileError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,280 @@
+"""Sandboxes of a real daemon, by both clients."""
+import asyncio
+import io
+import os
+import pathlib
+import tempfile
+import threading
+import time
+import unittest
+
+import cloche
+from tests.real import AsyncDaemonCase, DaemonCase
+
+
+class Commands(DaemonCase):
+    def setUp(self):
+        self.box = self.enterContext(self.client.sandbox())
+
+    def test_what_a_command_says(self):
+        done = self.box.exec("echo out; echo err >&2; exit 3")
+        self.assertEqual((done.exit_code, done.stdout, done.stderr, done.success, done.cwd, done.session), (3, "out\n", "err\n", False, "/workspace", "default"))
+        self.assertEqual(self.box.exec(r"printf '\377'").stdout_bytes, b"\xff")
+        self.assertEqual(self.box.exec("cat", stdin=b"\0\xff").stdout_bytes, b"\0\xff")
+        self.assertEqual(self.box.exec("echo $A; pwd", env={"A": "x"}, cwd="/tmp").stdout, "x\n/tmp\n")
+
+    def test_a_session_stays(self):
+        with self.box.session(env={"A": "1"}) as session:
+            session.exec("cd /tmp; X=5; f() { echo f$X$A; }")
+            self.assertEqual(session.exec("pwd; f").stdout, "/tmp\nf51\n")
+            session.set_env({"A": "2"})
+            self.assertEqual(session.exec("f").stdout, "f52\n")
+            self.assertIn(session.id, [row.session for row in self.box.sessions()])
+        self.assertNotIn(session.id, [row.session for row in self.box.sessions()])
+
+    def test_timeouts(self):
+        done = self.box.exec("sleep 60", timeout_ms=300)
+        self.assertEqual((done.exit_code, done.timed_out), (124, True))
+        with self.assertRaises(cloche.RunTimeoutError):
+            self.box.exec("sleep 61", timeout=0.5)
+        self.assertEqual(self.box.exec("pgrep -x sleep").stdout, "")
+
+    def test_output_as_it_comes(self):
+        seen = []
+        done = self.box.exec("seq 3", on_output=lambda stream, data: seen.append((stream, data)))
+        self.assertEqual((b"".join(data for _, data in seen), done.stdout), (b"1\n2\n3\n", "1\n2\n3\n"))
+        with self.box.stream("echo a; echo b >&2") as stream:
+            self.assertEqual({(output.stream, output.data) for output in stream}, {("stdout", b"a\n"), ("stderr", b"b\n")})
+            self.assertTrue(stream.result.success)
+
+    def test_leaving_a_stream_kills_the_command(self):
+        with self.box.stream("yes") as stream:
+            next(stream)
+        self.assertEqual(self.box.exec("pgrep -x yes").stdout, "")
+
+    def test_more_than_an_answer_holds(self):
+        done = self.box.exec("seq 200000", output_bytes=1000)
+        self.assertTrue(done.truncated)
+        whole, at = b"", 0
+        while True:
+            page = self.box.read_output(done, offset=at)
+            whole, at = whole + page.data, page.next
+            if page.end:
+                break
+        self.assertEqual(whole, b"".join(b"%d\n" % n for n in range(1, 200001)))
+        self.assertEqual(done.stdout_total, len(whole))
+
+    def test_a_slow_reader_does_not_keep_the_others(self):
+        size = 30 << 20
+        with self.box.stream(f"head -c {size} /dev/zero") as stream:
+            next(stream)
+            time.sleep(0.5)
+            with self.client.sandbox() as other:
+                self.assertEqual(other.exec("echo there").stdout, "there\n")
+            self.assertEqual(sum(len(output.data) for output in stream) > size - (1 << 20), True)
+
+    def test_many_threads(self):
+        found = {}
+
+        def work(number):
+            with self.box.session() as session:
+                session.exec(f"X={number}")
+                found[number] = session.exec("echo $X").stdout
+        threads = [threading.Thread(target=work, args=[number]) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, {number: f"{number}\n" for number in range(8)})
+
+
+class Processes(DaemonCase):
+    def setUp(self):
+        self.box = self.enterContext(self.client.sandbox())
+
+    def test_a_life(self):
+        process = self.box.start("echo one; echo two >&2; read line; echo got $line; exit 4", stdin=True)
+        self.assertEqual(process.wait_for(text="one", timeout_ms=20000).line, "one")
+        self.assertTrue(process.info().running)
+        process.input("hello\n")
+        with process.follow() as stream:
+            self.assertEqual(b"".join(output.data for output in stream if output.stream == "stdout"), b"one\ngot hello\n")
+        self.assertEqual((stream.result.status, stream.result.exit_code, process.wait().exit_code), ("failed", 4, 4))
+        logs = process.logs()
+        self.assertEqual((logs.stdout, logs.stderr, logs.stdout_total), ("one\ngot hello\n", "two\n", 14))
+        self.assertEqual([row.id for row in self.box.processes()], [process.id])
+        process.cleanup()
+        self.assertEqual(self.box.processes(), [])
+        with self.assertRaises(cloche.NotFoundError):
+            process.info()
+
+    def test_waiting(self):
+        process = self.box.start("sleep 60")
+        with self.assertRaises(cloche.errors.TimeoutError):
+            process.wait_for(text="never", timeout_ms=200)
+        self.assertEqual(process.kill().status, "killed")
+        with self.assertRaises(cloche.ProcessEndedError):
+            process.wait_for(text="never")
+        self.assertEqual(self.box.start("echo n=42").wait_for(pattern=r"n=(\d+)").match, ["n=42", "42"])
+
+    def test_a_terminal(self):
+        process = self.box.start("stty size; read x; stty size; exit 2", terminal=(100, 30))
+        process.wait_for(text="30 100", timeout_ms=20000)
+        process.resize(90, 20)
+        process.input("\r")
+        with process.follow() as stream:
+            said = b"".join(output.data for output in stream)
+        self.assertIn(b"20 90", said)
+        self.assertEqual(stream.result.exit_code, 2)
+
+    def test_ports(self):
+        server = self.box.start("python3 -m http.server 8099 --bind 127.0.0.1")
+        self.assertEqual(server.wait_for(port=8099, path="/", timeout_ms=30000).status, 200)
+        self.assertEqual(self.box.wait_for_port(8099, path="/"), 200)
+        self.assertIn(8099, [port.port for port in self.box.ports().open])
+        exposed = self.box.expose_port(8099, name="web")
+        self.assertEqual((exposed.port, exposed.name, [port.token for port in self.box.ports().exposed]), (8099, "web", [exposed.token]))
+        self.assertTrue(self.box.unexpose_port(8099))
+        self.assertFalse(self.box.unexpose_port(8099))
+        self.assertEqual(self.box.kill_all(), 1)
+
+
+class Files(DaemonCase):
+    def setUp(self):
+        self.box = self.enterContext(self.client.sandbox())
+
+    def test_contents(self):
+        self.assertEqual(self.box.write_file("a/b", "text"), 4)
+        self.box.write_file(pathlib.PurePosixPath("raw"), b"\0\xff", mode=0o600)
+        self.assertEqual((self.box.read_file("a/b").text, self.box.read_file("raw").data), ("text", b"\0\xff"))
+        self.assertEqual(self.box.read_file("a/b", offset=1, limit=2).data, b"ex")
+        self.assertEqual((self.box.stat("raw").type, self.box.stat("raw").mode & 0o777, self.box.stat("raw").size), ("file", 0o600, 2))
+        self.assertEqual((self.box.exists("a"), self.box.exists("z")), (True, False))
+        with self.assertRaises(cloche.FileNotFoundError):
+            self.box.read_file("z")
+
+    def test_trees(self):
+        self.assertTrue(self.box.make_directory("d/e", recursive=True))
+        self.box.write_file("d/e/f", "one two")
+        self.assertEqual([entry.relative_path for entry in self.box.walk("d")], ["e", "e/f"])
+        self.assertEqual(self.box.copy("d", "c"), "/workspace/c")
+        self.assertEqual(self.box.move("c/e/f", "g"), "/workspace/g")
+        self.assertEqual([match.line for match in self.box.search(".", text="two").matches], [1, 1])
+        self.assertEqual(self.box.replace("g", "2", text="two").count, 1)
+        self.assertEqual(self.box.read_file("g").text, "one 2")
+        self.box.pack("d", "d.tar.gz")
+        self.box.unpack("d.tar.gz", "new")
+        self.assertEqual([entry.name for entry in self.box.walk("new") if entry.type == "file"], ["f"])
+        self.assertGreater(self.box.remove("d", recursive=True), 1)
+        self.assertFalse(self.box.exists("d"))
+
+    def test_any_size(self):
+        data = os.urandom(1 << 20) * 5 + b"end"
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = pathlib.Path(folder, "source"), pathlib.Path(folder, "target")
+            source.write_bytes(data)
+            source.chmod(0o640)
+            self.assertEqual(self.box.upload(source, "big"), len(data))
+            self.assertEqual(self.box.download("big", target), len(data))
+            self.assertEqual((target.read_bytes() == data, self.box.stat("big").mode & 0o777), (True, 0o640))
+        out = io.BytesIO()
+        self.box.download("big", out)
+        self.assertTrue(out.getvalue() == data)
+        self.assertEqual([entry.name for entry in self.box.list_files(hidden=True).entries], ["big"])
+        with self.assertRaises(cloche.FileKindError):
+            self.box.download("/tmp", io.BytesIO())
+
+    def test_watching(self):
+        with self.box.watch(".") as changes:
+            self.box.exec("mkdir sub; echo x > sub/f")
+            while (change := next(changes)).path != "/workspace/sub/f":
+                pass
+            self.assertIn(change.type, ("create", "modify"))
+
+
+class Sandboxes(DaemonCase):
+    def test_names(self):
+        box = self.client.sandbox("named", labels={"a": "b"}, limits={"memory_bytes": 300 << 20})
+        self.addCleanup(box.delete)
+        self.assertEqual((box.info().labels, box.info().limits["memoryBytes"]), ({"a": "b"}, 300 << 20))
+        self.assertIn("named", [row.name for row in self.client.sandboxes()])
+        box.exec("touch there")
+        with self.client.sandbox("named") as again:
+            self.assertTrue(again.exists("there"))
+        self.assertEqual(box.update(labels={}, idle_ms=0).idle_ms, 0)
+        box.delete()
+        self.assertNotIn("named", [row.name for row in self.client.sandboxes()])
+        with self.assertRaises(cloche.InvalidArgumentError):
+            self.client.sandbox("no_such_name")
+
+    def test_a_made_up_one_goes(self):
+        with self.client.sandbox() as box:
+            self.assertIn(box.name, [row.name for row in self.client.sandboxes()])
+        self.assertNotIn(box.name, [row.name for row in self.client.sandboxes()])
+
+    def test_events(self):
+        with self.client.sandbox() as box:
+            events = box.events()
+            box.start("true")
+            seen = set()
+            while not {"processStarted", "processEnded"} <= seen:
+                seen.add(next(events).event)
+            events.close()
+
+    def test_git(self):
+        with self.client.sandbox() as box:
+            self.assertTrue(box.exec("(git init -q -b main o && cd o && git config user.email a@b.c && git config user.name n && echo x > f && git add f && "
+                                     "git commit -qm 1)").success)
+            done = box.checkout("file:///workspace/o", "copy")
+            self.assertEqual((done.dir, done.branch, len(done.commit)), ("/workspace/copy", "main", 40))
+            with self.assertRaises(cloche.GitNotFoundError):
+                box.checkout("file:///workspace/none", "other")
+
+    def test_no_network_unless_said(self):
+        with self.client.sandbox() as box:
+            self.assertFalse(box.exec("python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)'", timeout_ms=20000).success)
+            self.assertEqual(box.update(network=cloche.Network(["example.org:443"])).network.allow, ["example.org:443"])
+            self.assertEqual(box.update(network=cloche.Network()).network.allow, [])
+            self.assertIsInstance(box.network_log(), list)
+
+
+class Async(AsyncDaemonCase):
+    async def test_the_same(self):
+        async with self.client.sandbox() as box:
+            self.assertEqual((await box.exec("echo out")).stdout, "out\n")
+            self.assertEqual([output.data async for output in box.stream("echo a")], [b"a\n"])
+            async with box.session(cwd="/tmp") as session:
+                self.assertEqual((await session.exec("pwd")).stdout, "/tmp\n")
+            process = await box.start("echo ready; sleep 60")
+            self.assertEqual((await process.wait_for(text="ready")).line, "ready")
+            self.assertEqual((await process.kill()).status, "killed")
+            data = os.urandom(3 << 20)
+            await box.upload(io.BytesIO(data), "f")
+            out = io.BytesIO()
+            await box.download("f", out)
+            self.assertTrue(out.getvalue() == data)
+
+    async def test_many_at_once(self):
+        async with self.client.sandbox() as box:
+            done = await asyncio.gather(*(box.exec(f"echo {number}", fork=True) for number in range(20)))
+            self.assertEqual([one.stdout for one in done], [f"{number}\n" for number in range(20)])
+
+    async def test_a_cancelled_task_kills_its_command(self):
+        async with self.client.sandbox() as box:
+            task = asyncio.create_task(box.exec("sleep 60"))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertEqual((await box.exec("pgrep -x sleep")).stdout, "")
+
+    async def test_watching(self):
+        async with self.client.sandbox() as box, box.watch(".") as changes:
+            await box.exec("touch f")
+            async for change in changes:
+                self.assertEqual(change.path, "/workspace/f")
+                break
+
+
+if __name__ == "__main__":
+    unittest.main()
