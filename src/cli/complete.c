@@ -4,12 +4,17 @@
 
 #include "changes.h"
 #include "home.h"
+#include "sandbox-words.h"
 #include "store.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_S 2
 
 static void offer(const char *candidate, size_t size, const char *typed, const char *summary)
 {
@@ -56,6 +61,35 @@ static void offer_sets(const char *typed)
         offer_names(changes_names, typed, "changes");
 }
 
+static void give_up(int number)
+{
+        (void)number;
+        _exit(0);
+}
+
+/* Of the daemon that is asked by default; whoever types does not wait for one that says nothing. */
+static void offer_sandboxes(const char *typed)
+{
+        struct daemon_client client;
+        struct daemon_told told;
+        struct cloche_err e;
+        const json_t *sandbox;
+        size_t i;
+
+        signal(SIGALRM, give_up);
+        alarm(PATIENCE_S);
+        if (daemon_open(sandbox_socket(NULL), &client, &e) < 0)
+                return;
+        if (daemon_call(&client, "sandbox.list", json_object(), NULL, 0, &told, &e) == 0) {
+                json_array_foreach(json_object_get(told.body, "sandboxes"), i, sandbox)
+                        offer(sandbox_text(sandbox, "sandbox"), strlen(sandbox_text(sandbox, "sandbox")), typed, sandbox_text(sandbox, "state"));
+                daemon_told_done(&told);
+        }
+        daemon_close(&client);
+        fflush(stdout);
+        alarm(0);
+}
+
 /* Options whose values are a few words. */
 static void offer_words_of(const struct cli_option *option, const char *typed)
 {
@@ -93,7 +127,7 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}, {"SET", offer_sets}};
+        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}, {"SET", offer_sets}, {"SANDBOX", offer_sandboxes}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

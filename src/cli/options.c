@@ -425,6 +425,25 @@ const struct cli_option options_limits[] = {
         {"--output-limit", "BYTES", "kept of standard output and error each; default 1048576 for call, none for run", set_output},
         {0},
 };
+const struct cli_option options_sandbox_limits[] = {
+        {"--memory", "MIB", "all memory of the sandbox; default 1024", set_memory},
+        {"--pids", "N", "processes and threads at one time; default 512", set_pids},
+        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
+        {"--cpu-time", "SECONDS", "processor time of all processes together; default: none", set_cpu_time},
+        {"--disk", "MIB", "files written in it; default 1024", set_disk},
+        {"--inodes", "N", "files and directories in it; default 65536", set_inodes},
+        {"--file-size", "MIB", "size of one file; default 1024", set_file_size},
+        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
+        {0},
+};
+const struct cli_option options_timeout[] = {
+        {"--timeout", "SECONDS", "then everything it started is killed; default: none", set_timeout},
+        {0},
+};
+const struct cli_option options_env[] = {
+        {"-e", "NAME=VALUE", "an environment variable; may be repeated", set_env},
+        {0},
+};
 const struct cli_option options_files[] = {
         {"--file", "VPATH=HOSTPATH", "put a copy of a host file into the box; may be repeated", set_file},
         {0},
@@ -500,6 +519,7 @@ static void bind_request(struct cli_request *request)
 
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request)
 {
+        sandbox_words_begin(&request->sandbox);
         for (int at = 0; at < argc; at++) {
                 int bad = 0;
 
@@ -535,6 +555,7 @@ void options_done(struct cli_request *request)
                         close(request->files[i].fd);
         }
         mounts_done(&request->mounts);
+        sandbox_words_done(&request->sandbox);
         free(request->code);
 }
 

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "errand.h"
 #include "mounts.h"
+#include "sandbox-words.h"
 
 #define CLI_FILES_MAX 1000
 #define CLI_ENV_MAX 1000
@@ -28,10 +29,12 @@ struct cli_request {
         int dry_run, unified, all;
         const char *on_error, *conflict; /* of a sync of its own; NULL: as the run said */
         uint64_t runs, concurrency; /* 0: not said */
+        struct sandbox_words sandbox;
 };
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_script[], options_limits[], options_files[],
-        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[];
+        options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[],
+        options_sandbox_limits[], options_timeout[], options_env[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

@@ -1,0 +1,268 @@
+/* From a sandbox to the host. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "copy.h"
+#include "sandbox-words.h"
+#include "say.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define PERMISSIONS 0777
+#define LIST_AT_ONCE 1000
+
+struct out {
+        struct copy *copy;
+        const char *inside, *host; /* the directory there, and here; */
+        int dir_fd;                /* here */
+};
+
+/* -- contents ------------------------------------------------------------------------------------------------- */
+
+/* 1: there is more. */
+static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name, struct cloche_err *e)
+{
+        struct daemon_told told;
+        const void *data;
+        size_t size;
+        int r = copy_ask(copy, "file.read", inside, json_pack("{s:I, s:i}", "offset", (json_int_t)*offset, "limit", COPY_PIECE_BYTES), NULL, 0, &told, e);
+
+        if (r < 0)
+                return r;
+        r = daemon_bytes(&told, json_object_get(told.body, "content"), "content", &data, &size, e);
+        if (r == 0 && (r = fd_write_full(fd, data, size)) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, -r, "cannot write '%s'", name);
+        *offset += r == 0 ? size : 0;
+        if (r == 0)
+                r = size > 0 && *offset < (uint64_t)json_integer_value(json_object_get(told.body, "total"));
+        daemon_told_done(&told);
+        return r;
+}
+
+static int fetch(struct copy *copy, const char *inside, int fd, const char *name, struct cloche_err *e)
+{
+        uint64_t offset = 0;
+        int r;
+
+        do
+                r = copy_is_cancelled() ? err_set(e, CLOCHE_E_CANCELLED, "cancelled") : fetch_piece(copy, inside, &offset, fd, name, e);
+        while (r == 1);
+        return r;
+}
+
+/* -- trees ---------------------------------------------------------------------------------------------------- */
+
+/* A link of the sandbox's making may stand anywhere on the way: none is followed. */
+static int open_below(int dir_fd, const char *path, int flags, unsigned mode)
+{
+        struct open_how how = {
+                .flags = (uint64_t)(flags | O_CLOEXEC),
+                .mode = flags & O_CREAT ? mode : 0,
+                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+        };
+        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+        return fd < 0 ? -errno : fd;
+}
+
+/* The directory that a path below ours is in, and its last part: openat2(2) makes files only. */
+static int open_parent(const struct out *out, const char *path, const char **ret_last)
+{
+        const char *slash = strrchr(path, '/');
+        char parent[COPY_PATH_BYTES];
+
+        *ret_last = slash ? slash + 1 : path;
+        if (!slash)
+                return open_below(out->dir_fd, ".", O_PATH | O_DIRECTORY, 0);
+        memcpy(parent, path, (size_t)(slash - path));
+        parent[slash - path] = '\0';
+        return open_below(out->dir_fd, parent, O_PATH | O_DIRECTORY, 0);
+}
+
+static int make_directory(const struct out *out, const char *path, unsigned mode, struct cloche_err *e)
+{
+        const char *last;
+        _cleanup_fd_ int parent_fd = open_parent(out, path, &last);
+        struct stat st;
+
+        if (parent_fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -parent_fd, "cannot open where '%s' belongs", path);
+        /* What is to be written into it must be possible. */
+        if (mkdirat(parent_fd, last, mode | S_IRWXU) == 0)
+                return 0;
+        if (errno == EEXIST && fstatat(parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+                return 0;
+        return err_os(e, CLOCHE_E_FILE_EXISTS, EEXIST, "cannot make the directory '%s/%s'", out->host, path);
+}
+
+static int make_link(const struct out *out, const char *path, const json_t *entry, struct cloche_err *e)
+{
+        char *target = say_path_bytes(json_object_get(entry, "target"));
+        const char *last;
+        _cleanup_fd_ int parent_fd = open_parent(out, path, &last);
+        int r = 0;
+
+        if (!target)
+                r = err_set(e, CLOCHE_E_PROTOCOL, "the link '%s' has no target that can be had", path);
+        else if (parent_fd < 0)
+                r = err_os(e, CLOCHE_E_UNREADABLE_FILE, -parent_fd, "cannot open where '%s' belongs", path);
+        else if (symlinkat(target, parent_fd, last) < 0)
+                r = err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the link '%s/%s'", out->host, path);
+        free(target);
+        return r;
+}
+
+static int make_file(const struct out *out, const char *path, unsigned mode, struct cloche_err *e)
+{
+        char inside[COPY_PATH_BYTES];
+        _cleanup_fd_ int fd = -EBADF;
+        int r = copy_join(inside, out->inside, path, e);
+
+        if (r < 0)
+                return r;
+        fd = open_below(out->dir_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY, mode);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot write '%s/%s'", out->host, path);
+        return fetch(out->copy, inside, fd, path, e);
+}
+
+/* What leads out of the directory, or could be read as something else, is none. */
+static int is_path_below(const char *path)
+{
+        if (!*path || strlen(path) >= COPY_PATH_BYTES)
+                return 0;
+        for (;;) {
+                size_t size = strcspn(path, "/");
+
+                if (size == 0 || (size == 1 && path[0] == '.') || (size == 2 && path[0] == '.' && path[1] == '.'))
+                        return 0;
+                if (!path[size])
+                        return 1;
+                path += size + 1;
+        }
+}
+
+static int fetch_entry(const struct out *out, const json_t *entry, struct cloche_err *e)
+{
+        const char *type = sandbox_text(entry, "type"), *path = json_string_value(json_object_get(entry, "relativePath"));
+        unsigned mode = (unsigned)json_integer_value(json_object_get(entry, "mode")) & PERMISSIONS;
+
+        if (!path)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a file below '%s' has a name that is no UTF-8 and cannot be asked for", out->inside);
+        if (!is_path_below(path))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the sandbox lists '%s', which is no path below '%s'", path, out->inside);
+        if (strcmp(type, "directory") == 0)
+                return make_directory(out, path, mode, e);
+        if (strcmp(type, "symlink") == 0)
+                return make_link(out, path, entry, e);
+        if (strcmp(type, "file") == 0)
+                return make_file(out, path, mode, e);
+        return err_set(e, CLOCHE_E_FILE_KIND, "'%s/%s' is no file, directory or link", out->inside, path);
+}
+
+/* The answer is kept in text form: other requests are made while it is gone through. ret_next: owned, NULL after the last page. */
+static int fetch_page(const struct out *out, const char *after, char **ret_next, struct cloche_err *e)
+{
+        json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after", after), *page = NULL, *entry;
+        struct daemon_told told;
+        size_t i;
+        int r = copy_ask(out->copy, "file.list", out->inside, more, NULL, 0, &told, e);
+
+        if (r < 0)
+                return r;
+        r = daemon_text_form(&told, &page, e);
+        daemon_told_done(&told);
+        json_array_foreach(json_object_get(page, "entries"), i, entry) {
+                struct cloche_err passed = {0};
+
+                if (copy_is_cancelled())
+                        break;
+                if (fetch_entry(out, entry, &passed) < 0)
+                        copy_passed_over(out->copy, &passed);
+        }
+        *ret_next = json_is_string(json_object_get(page, "next")) ? strdup(sandbox_text(page, "next")) : NULL;
+        if (r == 0 && json_object_get(page, "next") && !*ret_next)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "below '%s' is a name that is no UTF-8: what comes behind it cannot be listed", out->inside);
+        json_decref(page);
+        return r;
+}
+
+static int fetch_tree(struct out *out, struct cloche_err *e)
+{
+        char *after = NULL;
+        int r;
+
+        do {
+                char *next = NULL;
+
+                r = fetch_page(out, after, &next, e);
+                free(after);
+                after = next;
+        } while (r == 0 && after && !copy_is_cancelled());
+        free(after);
+        return r;
+}
+
+/* -- the whole ------------------------------------------------------------------------------------------------ */
+
+static int fetch_directory(struct copy *copy, const char *inside, const char *host, unsigned mode, struct cloche_err *e)
+{
+        struct out out = {.copy = copy, .inside = inside, .host = host};
+        _cleanup_fd_ int dir_fd = -EBADF;
+
+        if (mkdir(host, mode | S_IRWXU) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot make '%s'", host);
+        dir_fd = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot open '%s'", host);
+        out.dir_fd = dir_fd;
+        return fetch_tree(&out, e);
+}
+
+static int fetch_file(struct copy *copy, const char *inside, const char *host, unsigned mode, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open(host, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, mode);
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot write '%s'", host);
+        return fetch(copy, inside, fd, host, e);
+}
+
+/* Into a directory that is there, under its own name, as cp does. */
+static int find_target(const char *inside, const char *host, char ret[COPY_PATH_BYTES], struct cloche_err *e)
+{
+        size_t size = strlen(host);
+        char last[COPY_PATH_BYTES];
+        struct stat st;
+
+        if (!(stat(host, &st) == 0 && S_ISDIR(st.st_mode)) && !(size && host[size - 1] == '/'))
+                return copy_join(ret, "", host, e);
+        copy_last(inside, last);
+        if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || strcmp(last, "/") == 0)
+                return copy_join(ret, "", host, e);
+        return copy_join(ret, host, last, e);
+}
+
+int copy_out(struct copy *copy, const char *inside, const char *host)
+{
+        char target[COPY_PATH_BYTES];
+        struct cloche_err e = {0};
+        json_t *entry = NULL;
+        int r = copy_stat(copy, inside, &entry, &e), is_directory;
+        unsigned mode = (unsigned)json_integer_value(json_object_get(entry, "mode")) & PERMISSIONS;
+
+        is_directory = strcmp(sandbox_text(entry, "type"), "directory") == 0;
+        if (r == 0 && !entry)
+                r = err_set(&e, CLOCHE_E_FILE_NOT_FOUND, "there is no '%s' in the sandbox '%s'", inside, copy->sandbox);
+        if (r == 0 && strcmp(host, "-") == 0)
+                r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is a directory: it cannot go to standard output", inside)
+                                 : fetch(copy, inside, STDOUT_FILENO, "standard output", &e);
+        else if (r == 0 && (r = find_target(inside, host, target, &e)) == 0)
+                r = is_directory ? fetch_directory(copy, inside, target, mode, &e) : fetch_file(copy, inside, target, mode, &e);
+        json_decref(entry);
+        return r < 0 ? sandbox_fail(&e) : 0;
+}

@@ -1,0 +1,194 @@
+/* The options of the commands of sandboxes. */
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_S 86400.0
+
+/* -- values --------------------------------------------------------------------------------------------------- */
+
+#define TEXT_SETTER(symbol, member)                                                   \
+        static int set_##symbol(struct cli_request *r, const char *v)                 \
+        {                                                                             \
+                r->sandbox.member = v;                                                \
+                return 0;                                                             \
+        }
+#define FLAG_SETTER(symbol, member)                                                   \
+        static int set_##symbol(struct cli_request *r, const char *v)                 \
+        {                                                                             \
+                (void)v;                                                              \
+                r->sandbox.member = 1;                                                \
+                return 0;                                                             \
+        }
+TEXT_SETTER(socket, socket)
+TEXT_SETTER(session, session)
+TEXT_SETTER(cwd, cwd)
+TEXT_SETTER(process, process)
+TEXT_SETTER(signal, signal)
+TEXT_SETTER(word, word)
+TEXT_SETTER(branch, branch)
+TEXT_SETTER(username, username)
+TEXT_SETTER(password_file, password_file)
+FLAG_SETTER(input, input)
+FLAG_SETTER(terminal, terminal)
+FLAG_SETTER(follow, follow)
+FLAG_SETTER(none, none)
+FLAG_SETTER(log, log)
+
+static int set_seconds(uint64_t *ms, const char *option, const char *v)
+{
+        char *end;
+        double seconds;
+
+        errno = 0;
+        seconds = strtod(v, &end);
+        if (end == v || *end || errno || !isfinite(seconds) || strpbrk(v, "xXpP -") || (seconds != 0 && (seconds < 0.001 || seconds > 365 * DAY_S)))
+                return cli_bad("%s: '%s' is not a number of seconds from 0.001 to %.15g, or 0 for none", option, v, 365 * DAY_S);
+        *ms = (uint64_t)llround(seconds * 1000);
+        return 0;
+}
+
+static int set_idle(struct cli_request *r, const char *v)
+{
+        return set_seconds(&r->sandbox.idle_ms, "--idle", v);
+}
+
+static int set_number(uint64_t *number, const char *option, const char *v, uint64_t least, uint64_t most)
+{
+        size_t size = strlen(v);
+
+        *number = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : 0;
+        if (*number >= least && *number <= most)
+                return 0;
+        return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least, (unsigned long long)most);
+}
+
+static int set_expose(struct cli_request *r, const char *v)
+{
+        return set_number(&r->sandbox.expose, "--expose", v, 1024, 65535);
+}
+
+static int set_unexpose(struct cli_request *r, const char *v)
+{
+        return set_number(&r->sandbox.unexpose, "--unexpose", v, 1024, 65535);
+}
+
+static int set_depth(struct cli_request *r, const char *v)
+{
+        return set_number(&r->sandbox.depth, "--depth", v, 1, 100000000);
+}
+
+static int add_text(json_t **list, const char *option, const char *v)
+{
+        json_t *text = json_string(v);
+
+        if (!text)
+                return cli_bad("%s: a text in UTF-8 is expected", option);
+        if (!*list)
+                *list = json_array();
+        return json_array_append_new(*list, text) < 0 ? cli_bad("out of memory") : 0;
+}
+
+static int set_allow(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.allow, "--allow", v);
+}
+
+static int set_deny(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.deny, "--deny", v);
+}
+
+static int set_label(struct cli_request *r, const char *v)
+{
+        const char *equals = strchr(v, '=');
+
+        if (!equals || equals == v)
+                return cli_bad("--label: '%s' is not NAME=VALUE", v);
+        if (!r->sandbox.labels)
+                r->sandbox.labels = json_object();
+        if (json_object_setn_new(r->sandbox.labels, v, (size_t)(equals - v), json_string(equals + 1)) < 0)
+                return cli_bad("--label: '%s' is not text in UTF-8", v);
+        return 0;
+}
+
+/* "-" is a word like the path it stands for. */
+static int add_standard(struct cli_request *r, const char *v)
+{
+        (void)v;
+        if (r->positional_count == 2)
+                return cli_bad("'-' is one word too many (usage: cloche cp SOURCE TARGET)");
+        r->positional[r->positional_count++] = "-";
+        return 0;
+}
+
+/* -- tables --------------------------------------------------------------------------------------------------- */
+
+const struct cli_option options_daemon[] = {
+        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else " DAEMON_SOCKET, set_socket},
+        {0},
+};
+const struct cli_option options_sandbox[] = {
+        {"--idle", "SECONDS", "without anything asked or running, after which it is saved and stopped; default 1200, 0: never", set_idle},
+        {"--label", "NAME=VALUE", "a word of yours about it; may be repeated", set_label},
+        {0},
+};
+const struct cli_option options_sandbox_network[] = {
+        {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere", set_allow},
+        {"--deny", "RULE", "but not there; may be repeated", set_deny},
+        {0},
+};
+const struct cli_option options_session[] = {
+        {"-s", "SESSION", "the session whose directory, variables and functions it has, made when it is not there; default: default", set_session},
+        {"-C", "DIR", "in this directory; default: where the session is", set_cwd},
+        {0},
+};
+const struct cli_option options_exec[] = {
+        {"-i", NULL, "pass standard input on", set_input},
+        {"-t", NULL, "on a terminal, with -i or without; Ctrl-] leaves it", set_terminal},
+        {0},
+};
+const struct cli_option options_process_id[] = {
+        {"--process", "ID", "what it is to be called; default: one is made up", set_process},
+        {0},
+};
+const struct cli_option options_attach[] = {
+        {"--process", "ID", "take up the terminal of this process in place of a new one", set_process},
+        {0},
+};
+const struct cli_option options_follow[] = {
+        {"-f", NULL, "and what it prints from now on, until it ends", set_follow},
+        {0},
+};
+const struct cli_option options_signal[] = {
+        {"-s", "SIGNAL", "this one, by name or number, at once; default: TERM, and KILL after five seconds", set_signal},
+        {0},
+};
+const struct cli_option options_standard[] = {
+        {"-", NULL, "standard input or output, in place of a path of the host", add_standard},
+        {0},
+};
+const struct cli_option options_ports[] = {
+        {"--expose", "PORT", "let whoever has the token reach it", set_expose},
+        {"--unexpose", "PORT", "not any more", set_unexpose},
+        {"--name", "WORD", "with --expose: your own word for it", set_word},
+        {0},
+};
+const struct cli_option options_network[] = {
+        {"--allow", "RULE", "HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; in place of the rules there were", set_allow},
+        {"--deny", "RULE", "likewise; wins over --allow", set_deny},
+        {"--none", NULL, "nowhere any more", set_none},
+        {"--log", NULL, "the last decisions about connections", set_log},
+        {0},
+};
+const struct cli_option options_git[] = {
+        {"--branch", "NAME", "branch or tag; default: the repository's own", set_branch},
+        {"--depth", "N", "so many commits; default: all", set_depth},
+        {"--username", "NAME", "for http", set_username},
+        {"--password-file", "FILE", "whose first line is the password or token; is in no command line, file or answer", set_password_file},
+        {"-s", "SESSION", "below whose directory a relative DIR is; default: default", set_session},
+        {0},
+};

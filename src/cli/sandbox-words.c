@@ -1,0 +1,180 @@
+#include "sandbox-words.h"
+
+#include "base/err.h"
+#include "options.h"
+#include "say.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sandbox_words_begin(struct sandbox_words *words)
+{
+        words->idle_ms = UINT64_MAX;
+}
+
+void sandbox_words_done(struct sandbox_words *words)
+{
+        json_decref(words->allow);
+        json_decref(words->deny);
+        json_decref(words->labels);
+}
+
+/* -- asking --------------------------------------------------------------------------------------------------- */
+
+int sandbox_fail(const struct cloche_err *e)
+{
+        fputs("cloche: ", stderr);
+        say_bytes(stderr, e->msg, strlen(e->msg), SAY_TEXT);
+        fputc('\n', stderr);
+        return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
+}
+
+const char *sandbox_socket(const char *said)
+{
+        const char *variable = getenv("CLOCHE_SOCKET");
+
+        return said ? said : variable && *variable ? variable : DAEMON_SOCKET;
+}
+
+int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
+{
+        struct cloche_err e = {0};
+
+        if (daemon_open(sandbox_socket(request->sandbox.socket), ret, &e) == 0)
+                return 0;
+        if (e.code != CLOCHE_E_NOT_FOUND)
+                return sandbox_fail(&e);
+        cli_bad("%s (start one: cloched --socket PATH; and name it: --socket PATH or CLOCHE_SOCKET=PATH)", e.msg);
+        return 1;
+}
+
+int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
+{
+        struct cloche_err e = {0};
+        struct daemon_told told = {0};
+        int r = daemon_call(c, method, params, NULL, 0, &told, &e);
+
+        if (r == 0 && ret)
+                r = daemon_text_form(&told, ret, &e);
+        daemon_told_done(&told);
+        return r < 0 ? sandbox_fail(&e) : 0;
+}
+
+int sandbox_session(struct daemon_client *c, const struct cli_request *request)
+{
+        json_t *params = sandbox_params(request);
+
+        if (!request->sandbox.session) {
+                json_decref(params);
+                return 0;
+        }
+        json_object_set_new(params, "session", json_string(request->sandbox.session));
+        return sandbox_ask(c, "session.create", params, NULL);
+}
+
+int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code) {
+                json_decref(params);
+                return code;
+        }
+        code = sandbox_ask(&client, method, params, ret);
+        daemon_close(&client);
+        return code;
+}
+
+/* -- parameters ----------------------------------------------------------------------------------------------- */
+
+json_t *sandbox_params(const struct cli_request *request)
+{
+        return json_pack("{s:s}", "sandbox", request->positional[0]);
+}
+
+json_t *sandbox_limits(const struct cli_request *request)
+{
+        const struct {
+                const char *name;
+                uint64_t value;
+        } rows[] = {
+#define CLOCHE_LIMIT(field, name, unit, fallback, least, most, doc) {name, request->run.limits.field},
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+        };
+        json_t *limits = json_object();
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (rows[i].value)
+                        json_object_set_new(limits, rows[i].name, json_integer(rows[i].value == CLOCHE_UNLIMITED ? 0 : (json_int_t)rows[i].value));
+        if (json_object_size(limits))
+                return limits;
+        json_decref(limits);
+        return NULL;
+}
+
+json_t *sandbox_env(const struct cli_request *request)
+{
+        json_t *env = request->run.env_count ? json_object() : NULL;
+
+        for (size_t i = 0; i < request->run.env_count; i++) {
+                const char *equals = strchr(request->env[i], '=');
+
+                json_object_setn_new(env, request->env[i], (size_t)(equals - request->env[i]), json_string(equals + 1));
+        }
+        return env;
+}
+
+json_t *sandbox_network(const struct cli_request *request)
+{
+        const struct sandbox_words *said = &request->sandbox;
+
+        if (!said->allow && !said->deny && !said->none)
+                return NULL;
+        return json_pack("{s:o, s:o}", "allow", said->allow ? json_incref(said->allow) : json_array(), "deny",
+                         said->deny ? json_incref(said->deny) : json_array());
+}
+
+/* 'it'\''s' */
+static int quote(struct buf *out, const char *word)
+{
+        int r = buf_append(out, "'", 1);
+
+        for (; r == 0 && *word; word++)
+                r = *word == '\'' ? buf_append(out, "'\\''", 4) : buf_append(out, word, 1);
+        return r == 0 ? buf_append(out, "'", 1) : r;
+}
+
+json_t *sandbox_command(const struct cli_request *request)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(16u << 20);
+        int r = 0;
+
+        if (request->run.argc == 1)
+                return json_string(request->run.argv[0]);
+        for (size_t i = 0; r == 0 && i < request->run.argc; i++) {
+                r = i ? buf_append(&text, " ", 1) : 0;
+                if (r == 0)
+                        r = quote(&text, request->run.argv[i]);
+        }
+        return r == 0 ? json_stringn(text.data, text.size) : NULL;
+}
+
+/* -- showing -------------------------------------------------------------------------------------------------- */
+
+void sandbox_print_json(const json_t *value)
+{
+        char *text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+
+        puts(text ? text : "null");
+        fflush(stdout);
+        free(text);
+}
+
+const char *sandbox_text(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(json_object_get(object, name));
+
+        return text ? text : "";
+}

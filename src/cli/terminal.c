@@ -1,0 +1,78 @@
+#include "terminal.h"
+
+#include "base/fd.h"
+#include "cli.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define SIZE_MAX_CELLS 1000 /* spec/sandbox.def, process.resize */
+
+int terminal_check(const char *command)
+{
+        if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+                return 0;
+        return cli_bad("%s: standard input and output must be a terminal (cloche exec -i passes them on when they are none)", command);
+}
+
+static unsigned cells(unsigned said, unsigned otherwise)
+{
+        return said == 0 ? otherwise : said > SIZE_MAX_CELLS ? SIZE_MAX_CELLS : said;
+}
+
+void terminal_size(unsigned *ret_cols, unsigned *ret_rows)
+{
+        struct winsize size = {0};
+
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+                size = (struct winsize){0};
+        *ret_cols = cells(size.ws_col, 80);
+        *ret_rows = cells(size.ws_row, 24);
+}
+
+/* Until the word that all is well, or the end of whoever was to give it. */
+static int keep(void *data, int socket_fd)
+{
+        struct terminal *t = data;
+        char word;
+
+        /* What is sent to our group is not for it; and it may set the mode from the background, where it then is. */
+        (void)setpgid(0, 0);
+        signal(SIGTTOU, SIG_IGN);
+        if (fd_read_full(socket_fd, &word, 1) < 0)
+                (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
+        return 0;
+}
+
+int terminal_raw(struct terminal *t)
+{
+        struct termios raw;
+        int bad;
+
+        if (tcgetattr(STDIN_FILENO, &t->before) < 0)
+                return cli_bad("cannot read the terminal's mode: %s", strerror(errno)), 1;
+        bad = errand_prepare(&t->keeper, keep, t);
+        if (bad)
+                return bad;
+        raw = t->before;
+        cfmakeraw(&raw);
+        if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0) {
+                t->is_raw = 1;
+                return 0;
+        }
+        cli_bad("cannot set the terminal's mode: %s", strerror(errno));
+        errand_cancel(&t->keeper);
+        return 1;
+}
+
+void terminal_restore(struct terminal *t)
+{
+        if (!t->is_raw)
+                return;
+        t->is_raw = 0;
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
+        (void)fd_write_full(t->keeper.fd, ".", 1);
+        (void)errand_end(&t->keeper);
+}

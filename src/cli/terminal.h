@@ -1,0 +1,23 @@
+/* The user's own terminal in raw mode. However this process ends, the terminal is put back: a child that outlives it sees to that. */
+#ifndef CLOCHE_CLI_TERMINAL_H
+#define CLOCHE_CLI_TERMINAL_H
+
+#include "errand.h"
+
+#include <termios.h>
+
+struct terminal {
+        struct termios before;
+        struct errand keeper;
+        int is_raw;
+};
+
+/* Whether standard input and output are one. 0, or a line was printed. */
+int terminal_check(const char *command);
+void terminal_size(unsigned *ret_cols, unsigned *ret_rows);
+/* 0, or a line was printed. */
+int terminal_raw(struct terminal *t);
+/* Again does nothing. */
+void terminal_restore(struct terminal *t);
+
+#endif

@@ -1,0 +1,262 @@
+"""Sandboxes from the command line: commands with their streams and exit codes, processes, files' changes, ports, rules."""
+import json
+import os
+import signal
+import subprocess
+
+from boxes import daemon, ok
+from cloche import CLI, alive, bad_input, cli, descendants, equal, need_root, start, wait_for
+
+TIMEOUT = 120
+
+
+def rows(*words):
+    return json.loads(ok(*words, "--json"))
+
+
+def rows_of(command):
+    return json.loads(ok("exec", "box", "--json", "--", command))
+
+
+def test_life_of_a_sandbox():
+    with daemon():
+        equal(ok("sandbox", "create", "box", "--memory", "256", "--label", "who=test", "-e", "COLOR=green"), b"box\n")
+        made = ok("sandbox", "create").decode().strip()
+        assert made and made != "box", made
+        equal(sorted(row["sandbox"] for row in rows("sandbox", "ls")), sorted(["box", made]))
+        about = rows("sandbox", "get", "box")
+        equal((about["limits"]["memoryBytes"], about["labels"]), (256 << 20, {"who": "test"}))
+        assert b"limits.memoryBytes" in ok("sandbox", "get", "box")
+        equal(ok("exec", "box", "--", "echo $COLOR"), b"green\n")
+        ok("sandbox", "set", "box", "--label", "who=else", "--pids", "64")
+        equal(rows("sandbox", "get", "box")["labels"], {"who": "else"})
+        ok("exec", "box", "--", "echo kept > kept")
+        ok("sandbox", "stop", "box")
+        equal(rows("sandbox", "get", "box")["state"], "stopped")
+        equal(ok("exec", "box", "--", "cat kept"), b"kept\n")
+        ok("sandbox", "save", "box", made)
+        ok("sandbox", "rm", "box", made)
+        equal(rows("sandbox", "ls"), [])
+        bad_input("sandbox", "get", "box", says="box")
+        bad_input("sandbox", "create", "no_such_name", says="name|no_such_name")
+
+
+def test_streams_and_exit_codes():
+    with daemon():
+        finished = cli("exec", "box", "--", "echo out; echo err >&2; exit 3")
+        equal((finished.code, finished.stdout, finished.stderr), (3, b"out\n", b"err\n"))
+        equal(ok("exec", "box", "--", "printf", "%s|", "a b", "c'd", "$HOME"), b"a b|c'd|$HOME|")
+        equal(cli("exec", "box", "--", "bash", "-c", "kill -9 $$").code, 137)
+        equal(cli("exec", "box", "--timeout", "0.5", "--", "sleep", "60").code, 124)
+        equal(ok("exec", "box", "-C", "/tmp", "-e", "A=1", "--", "pwd; echo $A"), b"/tmp\n1\n")
+        # Words behind "--" are not ours.
+        equal(ok("exec", "box", "--", "echo", "--json", "-t"), b"--json -t\n")
+
+
+def test_json():
+    with daemon():
+        answer = json.loads(cli("exec", "box", "--json", "--", "echo out; exit 5").stdout)
+        equal((answer["exitCode"], answer["stdout"], answer["session"]), (5, "out\n", "default"))
+        equal(cli("exec", "box", "--json", "--", "exit 5").code, 5)
+        equal(rows_of("seq 30000")["stdout"], "".join(f"{n}\n" for n in range(1, 30001)))
+        equal(rows_of(r"printf '\377'")["stdout"], {"$": "bytes", "b64": "/w=="})
+
+
+def test_a_session_stays():
+    with daemon():
+        ok("exec", "box", "--", "cd /tmp; X=5; f() { echo f$X; }")
+        equal(ok("exec", "box", "--", "pwd; f"), b"/tmp\nf5\n")
+        equal(ok("exec", "box", "-s", "other", "--", "pwd; type -t f || true"), b"/workspace\n")
+
+
+def test_output_of_any_size_and_bytes():
+    with daemon():
+        finished = cli("exec", "box", "--", "head -c 20000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+        equal((finished.code, len(finished.stdout), len(finished.stderr)), (0, 20000000, 3000000))
+        equal(ok("exec", "box", "--", r"printf '\377\000\200'"), b"\xff\0\x80")
+
+
+def test_standard_input():
+    with daemon():
+        equal(ok("exec", "-i", "box", "--", "cat", stdin=b"abc\0\xff"), b"abc\0\xff")
+        equal(ok("exec", "-i", "box", "--", "wc -c", stdin=bytes(5000000)), b"5000000\n")
+        equal(cli("exec", "-i", "box", "--", "exit 4", stdin=b"").code, 4)
+        equal(ok("exec", "-i", "box", "--", "head -c 3", stdin=bytes(5000000)), bytes(3))
+        equal(rows("ps", "box"), [])  # none of these is left
+
+
+def test_output_comes_as_it_is_printed():
+    with daemon():
+        process = start("exec", "-i", "box", "--", "while read line; do echo got $line; done", stdin=subprocess.PIPE)
+        for word in (b"one", b"two"):
+            process.stdin.write(word + b"\n")
+            process.stdin.flush()
+            equal(process.stdout.readline(), b"got " + word + b"\n")
+        process.stdin.close()
+        equal(process.wait(30), 0)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def interrupted(number, *words):
+    """SIGINT and the like while a command prints: the command is dead when we have ended."""
+    process = start("exec", *words, "box", "--", "echo $BASHPID; exec sleep 1000")
+    pid = process.stdout.readline()
+    assert pid.strip(), process.stderr.read()
+    process.send_signal(number)
+    equal(process.wait(30), 143)
+    process.stdout.close()
+    process.stderr.close()
+    equal(ok("exec", "box", "--", "pgrep -x sleep || true"), b"")
+
+
+def test_signals_kill_the_command():
+    with daemon():
+        ok("exec", "box", "--", "true")
+        interrupted(signal.SIGINT)
+        interrupted(signal.SIGTERM)
+        interrupted(signal.SIGINT, "-i")
+
+
+def test_the_end_of_the_command_line_ends_its_command():
+    with daemon():
+        process = start("exec", "box", "--", "echo here; exec sleep 1000")
+        process.stdout.readline()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        wait_for(lambda: ok("exec", "box", "-s", "look", "--", "pgrep -x sleep || true") == b"", "the command to end")
+
+
+def test_a_reader_who_goes():
+    with daemon():
+        finished = subprocess.run(["bash", "-c", f"'{CLI}' exec box -- yes | head -2; exit ${{PIPESTATUS[0]}}"], capture_output=True, timeout=60)
+        equal((finished.returncode, finished.stdout), (141, b"y\ny\n"))
+        wait_for(lambda: ok("exec", "box", "-s", "look", "--", "pgrep -x yes || true") == b"", "the command to end")
+
+
+def test_processes():
+    with daemon():
+        equal(ok("start", "box", "--process", "web", "--", "echo one; echo two >&2; sleep 1000"), b"web\n")
+        wait_for(lambda: cli("logs", "box", "web").stderr == b"two\n", "what it prints")
+        equal(ok("logs", "box", "web"), b"one\n")
+        row, = rows("ps", "box")
+        equal((row["process"], row["status"]), ("web", "running"))
+        assert b"web" in ok("ps", "box")
+        equal(rows("kill", "box", "web")["status"], "killed")
+        finished = cli("logs", "-f", "box", "web")
+        equal((finished.code, finished.stdout, finished.stderr), (0, b"one\n", b"two\n"))
+        bad_input("kill", "box", "nobody", says="nobody")
+        bad_input("logs", "box", "nobody", says="nobody")
+        name = ok("start", "box", "--", "sleep", "1000").decode().strip()
+        equal(rows("kill", "box", name, "-s", "INT")["process"], name)
+
+
+def test_long_logs():
+    with daemon():
+        ok("start", "box", "--process", "p", "--", "seq 300000; seq 7 >&2")
+        wait_for(lambda: rows("ps", "box")[0]["status"] == "completed", "its end")
+        finished = cli("logs", "box", "p")
+        equal((finished.stdout, finished.stderr), (b"".join(b"%d\n" % n for n in range(1, 300001)), b"1\n2\n3\n4\n5\n6\n7\n"))
+
+
+def test_watch_and_events():
+    with daemon():
+        ok("exec", "box", "--", "mkdir sub")
+        watch, events = start("watch", "box", "/workspace", "--json"), start("events", "box", "--json")
+        equal(json.loads(watch.stdout.readline()), {"event": "ready", "about": {}})
+        ok("exec", "box", "--", r"touch $'sub/a\033[2Jb'")
+        change = json.loads(watch.stdout.readline())
+        equal((change["event"], change["about"]["path"]), ("change", "/workspace/sub/a\x1b[2Jb"))
+        wait_for(lambda: events.poll() is None, "events to go on")
+        ok("start", "box", "--process", "seen", "--", "true")
+        while True:
+            event = json.loads(events.stdout.readline())
+            if event["event"] == "processStarted":
+                break
+        equal(event["about"]["process"], "seen")
+        for process in (watch, events):
+            process.send_signal(signal.SIGINT)
+            equal(process.wait(30), 143)
+            process.stdout.close()
+            process.stderr.close()
+
+
+def test_names_that_steer_a_terminal_are_shown():
+    with daemon():
+        ok("exec", "box", "--", "true")
+        watch = start("watch", "box", "/workspace")
+        equal(watch.stdout.readline(), b"ready\n")
+        ok("exec", "box", "--", r"touch $'a\033[2Jb'")
+        equal(watch.stdout.readline(), rb"create  /workspace/a\x1b[2Jb" + b"\n")
+        watch.terminate()
+        watch.wait(30)
+        watch.stdout.close()
+        watch.stderr.close()
+
+
+def test_ports():
+    with daemon():
+        ok("start", "box", "--", "python3", "-m", "http.server", "8080", "--bind", "127.0.0.1")
+        wait_for(lambda: b" 8080  open" in ok("ports", "box"), "the server")
+        token = ok("ports", "box", "--expose", "8080", "--name", "web").decode().strip()
+        assert token, token
+        port, = rows("ports", "box")["exposed"]
+        equal((port["port"], port["name"], port["token"]), (8080, "web", token))
+        assert b"exposed  open" in ok("ports", "box")
+        ok("ports", "box", "--unexpose", "8080")
+        bad_input("ports", "box", "--unexpose", "8080", says="8080")
+
+
+def test_rules_of_the_network():
+    with daemon():
+        ok("sandbox", "create", "box")
+        equal(ok("net", "box"), b"nowhere\n")
+        equal(ok("net", "box", "--allow", "example.org:443", "--deny", "bad.example.org"), b"allow example.org:443\ndeny  bad.example.org\n")
+        equal(rows("net", "box")["allow"], ["example.org:443"])
+        equal(ok("net", "box", "--none"), b"nowhere\n")
+        bad_input("net", "box", "--allow", "a b", says="a b|rule")
+        equal(rows("net", "box", "--log"), [])
+
+
+def test_git():
+    with daemon():
+        ok("exec", "box", "--", "git init -q -b main origin && (cd origin && git config user.email a@b.c && git config user.name n && echo x > f && git add f && "
+                                "git commit -qm one)")
+        said = ok("git", "box", "file:///workspace/origin", "copy").decode().split()
+        equal((said[0], said[2], len(said[1])), ("/workspace/copy", "main", 40))
+        equal(ok("exec", "box", "--", "cat /workspace/copy/f"), b"x\n")
+        finished = cli("git", "box", "file:///workspace/none", "other")
+        assert finished.code in (1, 2) and finished.stderr, finished
+
+
+def test_completion_of_names():
+    with daemon():
+        ok("sandbox", "create", "alpha")
+        ok("sandbox", "create", "beta")
+        equal([line.split(b"\t")[0] for line in ok("__complete", "exec", "a").splitlines()], [b"alpha"])
+        equal(sorted(line.split(b"\t")[0] for line in ok("__complete", "sandbox", "rm", "").splitlines()), [b"alpha", b"beta"])
+
+
+def test_a_daemon_that_goes():
+    with daemon() as running:
+        process = start("exec", "box", "--", "echo here; sleep 1000")
+        process.stdout.readline()
+        running.stop(signal.SIGKILL)
+        equal(process.wait(30), 1)
+        assert b"connection to the daemon ended" in process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+        for pid in descendants(os.getpid()):
+            wait_for(lambda: not alive(pid) or pid == os.getpid(), "what the daemon had started to end")
+        assert b"no daemon answers" in cli("ps", "box").stderr
+
+
+def test_others_may_not_ask():
+    need_root()
+    with daemon() as running:
+        os.chmod(running.directory, 0o755)
+        os.chmod(running.path, 0o777)
+        finished = cli("sandbox", "ls", under=["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"])
+        assert finished.code in (1, 2) and finished.stderr and not finished.stdout, finished
