@@ -1,4 +1,4 @@
-/* Compiles the filter of cloche-fs at build time: prints it as rows for filter.c. */
+/* Compiles the filter of cloche-fs, or of another program of ours (FILTER_CALLS), at build time: prints it as rows. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -7,7 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+
+#ifndef FILTER_CALLS
+#define FILTER_CALLS "filter-calls.def"
+#endif
 
 static const struct row {
         const char *name;
@@ -16,7 +22,7 @@ static const struct row {
 } rows[] = {
 #define CALL(name) {#name, 0, {0}},
 #define CALL_WITH(name, argument, mask, value) {#name, 1, {argument, SCMP_CMP_MASKED_EQ, mask, value}},
-#include "filter-calls.def"
+#include FILTER_CALLS
 };
 
 static int add_all(scmp_filter_ctx context)

@@ -1,0 +1,31 @@
+/* Addresses that stand for more than a host on the internet, and the text of addresses. Pure; addresses are in host order. */
+#ifndef CLOCHE_GATE_ADDRESS_H
+#define CLOCHE_GATE_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ADDRESS_TEXT_MAX 48
+
+struct address_range {
+        uint32_t network;
+        unsigned bits;
+        const char *name; /* "private" */
+};
+
+/* The narrowest closed range it lies in, or NULL: these a name never leads to unless a rule opens the range. */
+const struct address_range *address_closed(uint32_t address);
+/* Why an IPv6 address is closed, or NULL. No rule opens one. */
+const char *address6_closed(const struct in6_addr *address);
+
+/* Four decimal numbers, nothing else: no octal, no short forms. 0 or -1. */
+int address_parse(const char *text, size_t size, uint32_t *ret);
+void address_print(uint32_t address, char ret[ADDRESS_TEXT_MAX]);
+
+static inline uint32_t address_mask(unsigned bits)
+{
+        return bits == 0 ? 0 : UINT32_MAX << (32 - bits);
+}
+
+#endif

@@ -1,0 +1,74 @@
+#include "control.h"
+
+#include "base/err.h"
+#include "jail/landlock.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DESCRIPTORS 1024 /* two a connection, and what names need */
+
+static const struct sock_filter rows[] = {
+#include "gate-filter-rows.inc"
+};
+
+static int limit(void)
+{
+        static const struct {
+                int resource;
+                rlim_t most;
+        } limits[] = {{RLIMIT_NOFILE, DESCRIPTORS}, {RLIMIT_CORE, 0}, {RLIMIT_FSIZE, 0}, {RLIMIT_NPROC, 0}};
+
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+                struct rlimit now;
+
+                if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
+                        return -1;
+                if (now.rlim_max > limits[i].most)
+                        now.rlim_max = limits[i].most;
+                now.rlim_cur = now.rlim_max;
+                if (setrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int filter(struct cloche_err *e)
+{
+        const struct sock_fprog program = {.len = sizeof(rows) / sizeof(rows[0]), .filter = (struct sock_filter *)rows};
+
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? err_os(e, CLOCHE_E_GUARD_MISSING, errno, "seccomp") : 0;
+}
+
+static int is_optional(const json_t *optional, const char *guard)
+{
+        for (size_t i = 0; i < json_array_size(optional); i++) {
+                const char *name = json_string_value(json_array_get(optional, i));
+
+                if (name && strcmp(name, guard) == 0)
+                        return 1;
+        }
+        return 0;
+}
+
+/* The filter last: it forbids the rest. */
+int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e)
+{
+        int abi = 0, filtered, r = landlock_leave_connections(&abi, e);
+
+        if (r < 0 && !(r == -CLOCHE_E_GUARD_MISSING && is_optional(optional, "landlock")))
+                return r;
+        if (limit() < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "set the gate's limits");
+        r = filter(e);
+        filtered = r == 0;
+        if (r < 0 && !is_optional(optional, "seccomp"))
+                return r;
+        *ret = json_pack("{s:i, s:b}", "landlock", abi, "seccomp", filtered);
+        return 0;
+}

@@ -1,0 +1,358 @@
+#include "policy.h"
+
+#include "address.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RULE_BYTES_MAX 300
+#define PORT_MAX 65535u
+
+enum host_kind { HOST_NAMED, HOST_BELOW, HOST_ANY, HOST_ADDRESS };
+
+struct rule {
+        enum host_kind kind;
+        char *text;                         /* as it was given */
+        char name[HOST_NAME_MAX_BYTES + 1]; /* HOST_NAMED, HOST_BELOW */
+        uint32_t network;                   /* HOST_ADDRESS */
+        unsigned bits;
+        unsigned first, last; /* ports */
+};
+
+struct rules {
+        struct rule *rows;
+        size_t count;
+};
+
+struct policy {
+        struct rules allow, deny;
+        int dns;
+};
+
+/* -- reading rules ---------------------------------------------------------------------------------------------- */
+
+static int is_label_byte(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+/* As the URL standard asks whether a host ends in a number. */
+static int is_number(const char *label)
+{
+        size_t size = strlen(label);
+
+        if (strspn(label, "0123456789") == size)
+                return 1;
+        return strncmp(label, "0x", 2) == 0 && strspn(label + 2, "0123456789abcdef") == size - 2;
+}
+
+int host_name(const char *text, size_t size, char ret[HOST_NAME_MAX_BYTES + 1])
+{
+        size_t label = 0, last = 0;
+
+        if (size > 0 && text[size - 1] == '.')
+                size--;
+        if (size == 0 || size > HOST_NAME_MAX_BYTES)
+                return -1;
+        for (size_t i = 0; i < size; i++) {
+                char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 32) : text[i];
+
+                if (c == '.' ? label == 0 : !is_label_byte(c) || ++label > 63)
+                        return -1;
+                if (c == '.') {
+                        label = 0;
+                        last = i + 1;
+                }
+                ret[i] = c;
+        }
+        ret[size] = '\0';
+        return label == 0 || is_number(ret + last) ? -1 : 0;
+}
+
+static int read_number(const char **at, const char *end, unsigned max, unsigned *ret)
+{
+        const char *from = *at;
+        unsigned value = 0;
+
+        for (; *at < end && **at >= '0' && **at <= '9' && *at - from < 6; (*at)++)
+                value = value * 10 + (unsigned)(**at - '0');
+        *ret = value;
+        return *at == from || value > max ? -1 : 0;
+}
+
+static int read_ports(const char *text, struct rule *rule, struct cloche_err *e)
+{
+        const char *end = text + strlen(text);
+
+        if (read_number(&text, end, PORT_MAX, &rule->first) < 0 || rule->first == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a port from 1 to 65535 behind the colon");
+        rule->last = rule->first;
+        if (*text == '-') {
+                text++;
+                if (read_number(&text, end, PORT_MAX, &rule->last) < 0 || rule->last < rule->first)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a port from %u to 65535 behind the hyphen", rule->first);
+        }
+        return text == end ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected HOST, HOST:PORT or HOST:FIRST-LAST");
+}
+
+static int read_address(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
+{
+        const char *slash = memchr(text, '/', size), *end = text + size, *at = slash ? slash + 1 : end;
+
+        rule->kind = HOST_ADDRESS;
+        rule->bits = 32;
+        if (address_parse(text, (size_t)((slash ? slash : end) - text), &rule->network) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "an IPv4 address is four decimal numbers from 0 to 255 without leading zeros");
+        if (slash && (read_number(&at, end, 32, &rule->bits) < 0 || at != end))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected a number from 0 to 32 behind the slash");
+        if (rule->network & ~address_mask(rule->bits))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the address has bits beyond the first %u", rule->bits);
+        return 0;
+}
+
+static int read_host(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
+{
+        int is_below = size > 2 && memcmp(text, "*.", 2) == 0;
+        uint32_t ignored;
+
+        if (size == 1 && text[0] == '*') {
+                rule->kind = HOST_ANY;
+                return 0;
+        }
+        if (memchr(text, '/', size) || address_parse(text, size, &ignored) == 0)
+                return read_address(text, size, rule, e);
+        rule->kind = is_below ? HOST_BELOW : HOST_NAMED;
+        if (host_name(text + 2 * is_below, size - 2 * (size_t)is_below, rule->name) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "expected a host's name (letters, digits, hyphens; others in their xn-- form), *.name, *, an IPv4 address or CIDR");
+        return 0;
+}
+
+static int read_rule(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
+{
+        const char *colon;
+        int r;
+
+        if (size > RULE_BYTES_MAX || strlen(text) != size)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has at most %d bytes, and no NUL", RULE_BYTES_MAX);
+        colon = strchr(text, ':');
+        if (colon && (strchr(colon + 1, ':') || text[0] == '['))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there are no rules for IPv6 addresses; expected HOST, HOST:PORT or HOST:FIRST-LAST");
+        rule->first = 1;
+        rule->last = PORT_MAX;
+        r = read_host(text, colon ? (size_t)(colon - text) : size, rule, e);
+        if (r == 0 && colon)
+                r = read_ports(colon + 1, rule, e);
+        if (r == 0 && !(rule->text = strdup(text)))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rule");
+        return r;
+}
+
+static int read_rules(const json_t *json, const char *list, struct rules *ret, struct cloche_err *e)
+{
+        size_t count = json_array_size(json);
+
+        if (!json)
+                return 0;
+        if (!json_is_array(json) || count > POLICY_RULES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s: expected an array of at most %d rules", list, POLICY_RULES_MAX);
+        ret->rows = calloc(count + 1, sizeof(*ret->rows));
+        if (!ret->rows)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules");
+        for (; ret->count < count; ret->count++) {
+                const json_t *item = json_array_get(json, ret->count);
+
+                if (!json_is_string(item))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.%s[%zu]: expected a string", list, ret->count);
+                if (read_rule(json_string_value(item), json_string_length(item), &ret->rows[ret->count], e) < 0)
+                        return err_wrap(e, "network.%s[%zu]: '%.60s'", list, ret->count, json_string_value(item));
+        }
+        return 0;
+}
+
+static int check_members(const json_t *json, struct cloche_err *e)
+{
+        static const char *const known[] = {"allow", "deny", "dns"};
+        const json_t *dns = json_object_get(json, "dns");
+        const char *name;
+        json_t *value;
+
+        if (!json_is_object(json))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: expected an object {allow, deny, dns}");
+        json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+                size_t i = 0;
+
+                while (i < 3 && strcmp(known[i], name) != 0)
+                        i++;
+                if (i == 3)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: there is no '%.60s'; expected allow, deny or dns", name);
+        }
+        return dns && !json_is_boolean(dns) ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.dns: expected true or false") : 0;
+}
+
+int policy_load(const json_t *json, struct policy **ret, struct cloche_err *e)
+{
+        int r = check_members(json, e);
+        struct policy *policy = r == 0 ? calloc(1, sizeof(*policy)) : NULL;
+
+        if (r < 0)
+                return r;
+        if (!policy)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules");
+        policy->dns = !json_is_false(json_object_get(json, "dns"));
+        r = read_rules(json_object_get(json, "allow"), "allow", &policy->allow, e);
+        if (r == 0)
+                r = read_rules(json_object_get(json, "deny"), "deny", &policy->deny, e);
+        if (r < 0)
+                policy_free(policy);
+        else
+                *ret = policy;
+        return r;
+}
+
+static void free_rules(struct rules *rules)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                free(rules->rows[i].text);
+        free(rules->rows);
+}
+
+void policy_free(struct policy *policy)
+{
+        if (!policy)
+                return;
+        free_rules(&policy->allow);
+        free_rules(&policy->deny);
+        free(policy);
+}
+
+/* -- asking ------------------------------------------------------------------------------------------------------ */
+
+static int is_below(const char *name, const char *parent)
+{
+        size_t size = strlen(name), parent_size = strlen(parent);
+
+        return size > parent_size + 1 && name[size - parent_size - 1] == '.' && strcmp(name + size - parent_size, parent) == 0;
+}
+
+static int is_about_name(const struct rule *rule, const char *name)
+{
+        return rule->kind == HOST_ANY || (rule->kind == HOST_NAMED && strcmp(rule->name, name) == 0) ||
+               (rule->kind == HOST_BELOW && is_below(name, rule->name));
+}
+
+static int is_about_address(const struct rule *rule, uint32_t address)
+{
+        return rule->kind == HOST_ADDRESS && (address & address_mask(rule->bits)) == rule->network;
+}
+
+static int is_on_port(const struct rule *rule, unsigned port)
+{
+        return port >= rule->first && port <= rule->last;
+}
+
+static struct policy_verdict deny(const struct rule *rule, const char *why)
+{
+        return (struct policy_verdict){0, rule ? rule->text : NULL, why};
+}
+
+static struct policy_verdict allow(const struct rule *rule)
+{
+        return (struct policy_verdict){1, rule ? rule->text : NULL, "a rule allows it"};
+}
+
+static const struct rule *find_name(const struct rules *rules, const char *name, unsigned port)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                if (is_on_port(&rules->rows[i], port) && is_about_name(&rules->rows[i], name))
+                        return &rules->rows[i];
+        return NULL;
+}
+
+/* bits: how narrow it must be at least. */
+static const struct rule *find_address(const struct rules *rules, uint32_t address, unsigned port, unsigned bits)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                if (is_on_port(&rules->rows[i], port) && is_about_address(&rules->rows[i], address) && rules->rows[i].bits >= bits)
+                        return &rules->rows[i];
+        return NULL;
+}
+
+/* In deny * is about addresses, too; in allow it is about names, behind which addresses are looked at. */
+static const struct rule *find_address_denied(const struct rules *rules, uint32_t address, unsigned port)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                if (is_on_port(&rules->rows[i], port) && (rules->rows[i].kind == HOST_ANY || is_about_address(&rules->rows[i], address)))
+                        return &rules->rows[i];
+        return NULL;
+}
+
+static const struct rule *find_covering(const struct rules *rules, const char *name, const struct rule *other)
+{
+        for (size_t i = 0; i < rules->count; i++)
+                if (rules->rows[i].first <= other->first && rules->rows[i].last >= other->last && is_about_name(&rules->rows[i], name))
+                        return &rules->rows[i];
+        return NULL;
+}
+
+struct policy_verdict policy_resolves(const struct policy *policy, const char *name)
+{
+        const struct rule *denied = NULL;
+
+        if (!policy->dns)
+                return deny(NULL, "names are not answered");
+        for (size_t i = 0; i < policy->allow.count; i++) {
+                const struct rule *rule = &policy->allow.rows[i], *covering;
+
+                if (!is_about_name(rule, name))
+                        continue;
+                covering = find_covering(&policy->deny, name, rule);
+                if (!covering)
+                        return allow(rule);
+                denied = covering;
+        }
+        return denied ? deny(denied, "a rule denies it") : deny(NULL, "no rule allows this name");
+}
+
+struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port)
+{
+        const struct rule *rule = find_name(&policy->deny, name, port);
+
+        if (rule)
+                return deny(rule, "a rule denies it");
+        rule = find_name(&policy->allow, name, port);
+        return rule ? allow(rule) : deny(NULL, "no rule allows this name on this port");
+}
+
+/* All of a rule that opens a closed range must lie within it: 0.0.0.0/0 opens none. The machine's own addresses outside of 127.0.0.0/8 are
+ * opened one by one: behind them are its services, behind a network's range other hosts. */
+static unsigned bits_needed(uint32_t address, int own)
+{
+        const struct address_range *range = address_closed(address);
+
+        return own && address >> 24 != 127 ? 32 : range ? range->bits : 0;
+}
+
+struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own)
+{
+        const struct rule *rule = find_address_denied(&policy->deny, address, port);
+
+        if (rule)
+                return deny(rule, "a rule denies it");
+        rule = find_address(&policy->allow, address, port, bits_needed(address, own));
+        return rule ? allow(rule) : deny(NULL, "no rule allows this address on this port");
+}
+
+struct policy_verdict policy_leads(const struct policy *policy, uint32_t address, unsigned port, int own)
+{
+        struct policy_verdict verdict = policy_address(policy, address, port, own);
+
+        if (verdict.allowed || verdict.rule)
+                return verdict;
+        if (bits_needed(address, own) == 0)
+                return allow(NULL);
+        return deny(NULL, own ? "the name leads to this machine's own address" : "the name leads into a closed range");
+}

@@ -1,0 +1,115 @@
+#include "report.h"
+
+#include <string.h>
+
+#define BUDGET_A_TICK 100
+#define BUDGET_MAX 500
+#define IDLE_TICKS 5
+
+void report_init(struct report *report, void (*tell)(void *data, json_t *decision), void *data)
+{
+        *report = (struct report){.tell = tell, .data = data, .budget = BUDGET_MAX};
+}
+
+static void set_text(json_t *object, const char *name, const char *value)
+{
+        if (value && value[0])
+                json_object_set_new(object, name, json_string(value));
+}
+
+static json_t *describe(const struct decision *decision)
+{
+        json_t *said = json_pack("{s:i, s:s, s:s}", "port", (int)decision->port, "verdict", decision->allowed ? "allowed" : "denied", "kind", decision->kind);
+
+        if (!said)
+                return NULL;
+        set_text(said, "host", decision->host);
+        set_text(said, "address", decision->address);
+        set_text(said, "rule", decision->rule);
+        set_text(said, "why", decision->why);
+        return said;
+}
+
+static uint64_t add_hash(uint64_t hash, const char *text)
+{
+        for (; text && *text; text++)
+                hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+        return (hash ^ 0xff) * 1099511628211u;
+}
+
+static uint64_t hash_of(const struct decision *decision)
+{
+        uint64_t hash = add_hash(add_hash(14695981039346656037u ^ decision->port, decision->kind), decision->host);
+
+        return add_hash(add_hash(add_hash(hash, decision->address), decision->rule), decision->why) + (uint64_t)decision->allowed;
+}
+
+static void tell(struct report *report, struct report_row *row)
+{
+        json_t *copy = report->budget > 0 ? json_copy(row->said) : NULL;
+
+        if (copy) {
+                report->budget--;
+                json_object_set_new(copy, "count", json_integer(row->count));
+                report->tell(report->data, copy);
+        } else
+                report->lost += row->count;
+        row->count = 0;
+        row->idle = 0;
+}
+
+static void forget(struct report_row *row)
+{
+        json_decref(row->said);
+        *row = (struct report_row){.said = NULL};
+}
+
+/* The place of such a decision: it is there already, or one is free, or the one that waits there is told early. Two that share a hash are
+ * told as the first. */
+static struct report_row *find_row(struct report *report, uint64_t hash)
+{
+        struct report_row *row = &report->rows[hash % REPORT_ROWS];
+
+        if (row->said && row->hash != hash) {
+                if (row->count > 0)
+                        tell(report, row);
+                forget(row);
+        }
+        return row;
+}
+
+void report_decision(struct report *report, const struct decision *decision)
+{
+        uint64_t hash = hash_of(decision);
+        struct report_row *row = find_row(report, hash);
+
+        row->count++;
+        if (row->said)
+                return;
+        row->hash = hash;
+        row->said = describe(decision);
+        if (row->said)
+                tell(report, row);
+        else
+                report->lost++;
+}
+
+void report_tick(struct report *report)
+{
+        report->budget = report->budget + BUDGET_A_TICK < BUDGET_MAX ? report->budget + BUDGET_A_TICK : BUDGET_MAX;
+        for (size_t i = 0; i < REPORT_ROWS; i++) {
+                struct report_row *row = &report->rows[i];
+
+                if (row->said && row->count > 0)
+                        tell(report, row);
+                else if (row->said && ++row->idle > IDLE_TICKS)
+                        forget(row);
+        }
+}
+
+void report_done(struct report *report)
+{
+        for (size_t i = 0; i < REPORT_ROWS; i++)
+                if (report->rows[i].said)
+                        forget(&report->rows[i]);
+}

@@ -1,0 +1,65 @@
+/* What a guest says in HTTP: the first byte is the size of the pieces. However it is cut in pieces, the same goes on and the same hosts are asked about. */
+#include "gate/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct asked {
+        uint32_t sum;
+};
+
+static int on_host(void *data, const struct http_host *host, int is_tunnel, const char **ret_why)
+{
+        struct asked *asked = data;
+
+        if (host->is_name != (host->name[0] != '\0') || host->port > 65535)
+                abort();
+        for (const char *c = host->name; *c; c++)
+                asked->sum = asked->sum * 31 + (unsigned char)*c;
+        asked->sum = asked->sum * 31 + host->address + host->port + (uint32_t)is_tunnel + 1;
+        *ret_why = "no";
+        return strstr(host->name, "evil") ? -1 : 0;
+}
+
+static ssize_t read_all(const char *text, size_t size, size_t piece, struct asked *asked)
+{
+        const struct http_face face = {.ask = on_host, .data = asked};
+        struct http http = {.state = HTTP_AT_HEAD};
+        size_t from = 0, have = 0;
+
+        while (have < size) {
+                const char *why = NULL;
+                ssize_t n;
+
+                have = have + piece < size ? have + piece : size;
+                n = http_read(&http, text + from, have - from, &face, &why);
+                if (n < 0 && !why)
+                        abort();
+                if (n < 0)
+                        return -1;
+                if ((size_t)n > have - from)
+                        abort();
+                from += (size_t)n;
+        }
+        return (ssize_t)from;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct asked whole = {0}, pieces = {0};
+        struct http_host host;
+        const char *text;
+        ssize_t n;
+
+        if (size < 2 || size > HTTP_HEAD_MAX)
+                return 0;
+        text = (const char *)data + 1;
+        n = read_all(text, size - 1, size - 1, &whole);
+        if (read_all(text, size - 1, data[0] + 1u, &pieces) != n || (n >= 0 && whole.sum != pieces.sum))
+                abort();
+        (void)http_looks(text, size - 1, data[0] & 1);
+        (void)http_host_parse(text, size - 1, &host);
+        return 0;
+}

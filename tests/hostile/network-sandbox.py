@@ -1,0 +1,221 @@
+"""The network of a sandbox as clients have it: a policy, programs of all kinds inside, what they may reach and what they may not, and what is told of it.
+tests/gate climbs the rest, beside the gate alone."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+import cloche
+import gate
+from gate import World
+from rpc import Daemon, Failed
+
+TIMEOUT = 150
+NAMES = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"], "inside.test": ["10.1.1.1"], "meta.test": ["169.254.169.254"]}
+
+
+class Sandbox:
+    def __init__(self, frames, name, network=None):
+        self.frames, self.name = frames, name
+        frames.call("sandbox.create", sandbox=name, **({} if network is None else {"network": network}))
+
+    def run(self, command, **more):
+        return self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=40000, **more)
+
+    def says(self, command):
+        return self.run(command)["stdout"].strip()
+
+    def python(self, code):
+        result = self.run("python3 - <<'END-OF-IT'\n" + gate.PRELUDE + "\n" + code + "\nEND-OF-IT")
+        return (result["stdout"] + result["stderr"]).strip()
+
+    def decisions(self, **which):
+        time.sleep(0.3)
+        return [row for row in self.frames.call("network.log", sandbox=self.name)["decisions"] if all(row.get(k) == v for k, v in which.items())]
+
+
+def start():
+    world = World(NAMES)
+    gate.use_name_servers(gate.NAMES)
+    return world
+
+
+def test_without_a_policy():
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "none")
+        assert box.python("print(name('allowed.test'), talk('93.184.216.34', 80))") == "gaierror OSError"
+        assert box.decisions() == []
+
+
+def test_programs_reach_what_is_allowed():
+    world = start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
+        assert box.says("curl -sS http://allowed.test/x") == "allowed.test /x 0"
+        assert box.says("curl -sSk https://allowed.test/") == "secure"
+        said = box.python("print(get('http://allowed.test/p'), get('https://allowed.test/'))").split()
+        assert said == ["allowed.test", "/p", "0", "secure"], said
+        assert box.says("node -e \"fetch('http://allowed.test/n').then(r => r.text()).then(console.log)\"") == "allowed.test /n 0"
+        assert box.says("exec 7<>/dev/tcp/allowed.test/25; head -1 <&7; exec 7<&-") == "220 ready"
+        world.heard()
+        for command in ("curl -sS -m 5 http://other.test/", "curl -sS -m 5 http://93.184.216.34/", "curl -sS -m 5 http://169.254.169.254/", "curl -sS -m 5 http://10.1.1.1/",
+                        "curl -sS -m 5 -H 'Host: other.test' http://allowed.test/", "curl -sSk -m 5 --connect-to other.test:443:allowed.test:443 https://other.test/"):
+            assert box.run(command)["exitCode"] != 0, command
+        assert [row for row in world.heard() if row[0] == "http" or row[1:] == ["93.184.216.34", "other.test"]] == []
+        denied = box.decisions(verdict="denied", host="other.test")
+        assert {row["kind"] for row in denied} == {"dns", "http", "tls"} and all(row["number"] and row["time"] for row in denied), denied
+        assert box.decisions(verdict="denied", address="169.254.169.254")[0]["why"] == "no rule allows this address on this port"
+
+
+def test_the_guest_changes_nothing():
+    """No right in its network, no port of the gate's, no other way out."""
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box", {"allow": ["allowed.test"]})
+        assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
+        for command in ("ip route add 10.0.0.0/8 dev lo", "ip address add 10.9.9.9/32 dev lo", "ip link add d0 type dummy", "ip link set lo down", "nft flush ruleset",
+                        "unshare -n true", "unshare -Urn true", "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start"):
+            assert box.run(command)["exitCode"] != 0, command
+        tried = box.python("""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for kind in ((16, 3, 12), (17, 3, 768), (2, 3, 255), (2, 3, 1), (38, 5, 0), (40, 1, 0)):
+    try: socket.socket(*kind); print('made', kind)
+    except OSError as e: pass
+for port in (1, 53):
+    for host in ('127.0.0.1', '0.0.0.0', '10.255.0.2'):
+        try: socket.socket().bind((host, port)); print('bound', host, port)
+        except OSError: pass
+s = socket.socket()
+for option in ((1, 36, 1), (1, 25, b'lo'), (0, 19, 1)):
+    try:
+        s.setsockopt(*option)
+        if option[1] != 25: print('set', option)
+    except OSError: pass
+print('done')""")
+        assert tried == "done", tried
+        assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
+
+
+def test_the_host_is_out_of_reach():
+    """Case 72: the daemon's own port, the host's loopback, abstract and other sockets, and a neighbour's ports (79)."""
+    start()
+    tcp, abstract = socket.socket(), socket.socket(socket.AF_UNIX)
+    tcp.bind(("0.0.0.0", 4321)), tcp.listen()
+    abstract.bind("\0cloche-test-sandbox"), abstract.listen()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box, beside = Sandbox(frames, "box", {"allow": ["*"]}), Sandbox(frames, "beside", {"allow": ["*"]})
+        frames.call("process.start", sandbox="beside", command="python3 -m http.server 4444")
+        beside.run("for i in $(seq 100); do curl -s http://127.0.0.1:4444/ >&2 && break; sleep .1; done")
+        said = box.python(f"""
+for at in (('127.0.0.1', 4321), ('127.0.0.1', 4444), ('10.255.0.2', 4444), ('{gate.HOST}', 4321), ('{gate.HOST}', 4444), ('10.255.0.3', 4444), ('0.0.0.0', 4321)):
+    print(talk(*at, first=True))
+s = socket.socket(socket.AF_UNIX)
+try: s.connect('\\0cloche-test-sandbox'); print('connected')
+except OSError as e: print(said(e))""").splitlines()
+        assert set(said) <= {"ConnectionRefusedError", "ConnectionResetError", "b''"}, said
+        assert box.run("ls /run/docker.sock /run/dbus /var/run/cloche* /tmp/*.sock")["stdout"] == ""
+
+
+def test_a_policy_changes():
+    world = start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Sandbox(frames, "box")
+        assert box.run("curl -sS -m 5 http://allowed.test/")["exitCode"] != 0
+        frames.call("sandbox.update", sandbox="box", network={"allow": ["allowed.test"]})
+        assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0", "a sandbox without a network gets one"
+        held = frames.call("process.start", sandbox="box", command="exec 7<>/dev/tcp/allowed.test/25; cat <&7")["process"]
+        frames.call("process.wait", sandbox="box", process=held["process"] if isinstance(held, dict) else held, text="220")
+        frames.call("sandbox.update", sandbox="box", network={"allow": ["other.test"]})
+        assert box.says("curl -sS http://other.test/") == "other.test / 0"
+        assert box.run("curl -sS -m 5 http://allowed.test/")["exitCode"] != 0
+        assert box.decisions(why="it is open, and another policy does not allow it"), "what was open is cut"
+        frames.call("sandbox.update", sandbox="box", network={})
+        assert box.run("curl -sS -m 5 http://other.test/")["exitCode"] != 0
+        for wrong, word in (({"allow": ["10.0.0.1/8"]}, "network.allow[0]"), ({"permit": []}, "permit"), ({"allow": "x"}, "array")):
+            try:
+                frames.call("sandbox.update", sandbox="box", network=wrong)
+                raise AssertionError(wrong)
+            except Failed as e:
+                assert word in str(e), e
+        world.heard()
+
+
+def test_gates_go_with_their_boxes():
+    start()
+
+    def gates():
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if open(f"/proc/{pid}/comm").read() == "cloche-gate\n" and os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+                    found.append(int(pid))
+            except OSError:
+                pass
+        return found
+    with Daemon() as daemon, daemon.frames() as frames:
+        boxes = [Sandbox(frames, f"b{i}", {"allow": ["allowed.test"]}) for i in range(3)]
+        for box in boxes:
+            assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
+        running = gates()
+        assert len(running) == 3
+        for pid in running:
+            status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
+            assert int(status["Uid"].split()[0]) >= 0x70000000 and int(status["CapPrm"], 16) == 0 and status["Seccomp"].strip() == "2", status
+            groups = {name: path for _, names, path in (line.rstrip("\n").split(":", 2) for line in open(f"/proc/{pid}/cgroup")) for name in names.split(",")}
+            assert all("/cloche" in groups[name] for name in ("memory", "cpu") if name in groups), groups
+            assert sorted(os.listdir(f"/proc/{pid}/fd"), key=int)[:7] == [str(n) for n in range(7)]
+        frames.call("sandbox.delete", sandbox="b0")
+        frames.call("sandbox.stop", sandbox="b1")
+        assert len(gates()) == 1
+        assert boxes[2].says("curl -sS http://allowed.test/") == "allowed.test / 0"
+        assert boxes[1].says("curl -sS http://allowed.test/") == "allowed.test / 0", "one that was stopped has its network again"
+    assert gates() == []
+
+
+def test_memory_used_up():
+    """The gate's memory is the box's, but whoever eats it goes first."""
+    start()
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="box", network={"allow": ["allowed.test"]}, limits={"memoryBytes": 100 << 20})
+        box = Sandbox(frames, "box")
+        for _ in range(3):
+            box.run("python3 -c 'x = bytearray(10 ** 9)'; for i in 1 2 3 4 5 6; do tail -c 30000000 </dev/zero | cat >/dev/null & done; wait")
+            assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
+
+
+def test_for_an_ordinary_user():
+    """Without root the same: his keeper has rights in his boxes' namespaces."""
+    cloche.need_ordinary_user()
+    start()
+    rows = json.loads(cloche.cli("selftest", "--json", under=cloche.ORDINARY_USER).stdout)
+    missing = ",".join(row["name"] for row in (rows["guards"] if isinstance(rows, dict) else rows) if row["state"] != "enforced")
+    place = tempfile.mkdtemp(prefix="cloched-")
+    os.chmod(place, 0o777)
+    command = [*cloche.ORDINARY_USER, os.path.join(gate.BUILD, "cloched"), "--socket", place + "/socket", "--state-dir", place + "/state", "--optional", missing]
+    daemon = subprocess.Popen(command if missing else command[:-2], stdin=subprocess.DEVNULL)
+    asking = f"""
+import socket, sys, time
+sys.path[:0] = {[os.path.join(cloche.SOURCE, "tests", folder) for folder in ("lib", "daemon")]!r}
+from rpc import Frames
+while True:
+    try:
+        s = socket.socket(socket.AF_UNIX); s.connect({place + "/socket"!r}); break
+    except OSError: time.sleep(.05)
+frames = Frames(s)
+frames.call("sandbox.create", sandbox="a", network={{"allow": ["allowed.test"]}})
+for url in ("http://allowed.test/", "http://93.184.216.34/", "http://other.test/"):
+    print(frames.call("exec", sandbox="a", command="curl -s -m 5 " + url)["stdout"].strip())"""
+    try:
+        said = subprocess.run([*cloche.ORDINARY_USER, "/usr/bin/python3", "-c", asking], capture_output=True, text=True, timeout=60)
+        assert said.stdout.splitlines() == ["allowed.test / 0", "", ""], said
+    finally:
+        daemon.terminate()
+        daemon.wait(20)
+        shutil.rmtree(place)
