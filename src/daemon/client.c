@@ -4,6 +4,7 @@
 #include "log.h"
 #include "prefix.h"
 #include "run.h"
+#include "sandbox-ask.h"
 
 #include "base/err.h"
 #include "wire/json.h"
@@ -28,6 +29,7 @@ void client_init(struct client *client, struct daemon *d, const struct face *fac
         *client = (struct client){
                 .daemon = d, .face = face, .principal = principal, .number = ++d->next_client, .out = BUF_INIT(OUT_MAX_BYTES)};
         TAILQ_INIT(&client->jobs);
+        TAILQ_INIT(&client->sandbox_jobs);
         TAILQ_INIT(&client->asks);
 }
 
@@ -38,6 +40,7 @@ void client_over(struct client *client)
         client->is_over = 1;
         bridge_client_over(client);
         run_client_over(client);
+        sandbox_client_over(client);
         prefix_client_over(client);
         changes_client_over(client);
         if (client->is_unsent)
@@ -67,6 +70,7 @@ static void look_at_queue(struct client *client)
         if (hold != client->is_held) {
                 client->is_held = hold;
                 run_client_hold(client, hold);
+                sandbox_client_hold(client);
         }
         if (stop != client->is_stopped) {
                 client->is_stopped = stop;
@@ -276,12 +280,35 @@ static void frames_tell(struct client *client, const json_t *id, const char *eve
         sent(client, r, &e);
 }
 
+static void frames_event(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        json_t *params = json_pack("{s:O, s:s, s:O}", "id", id, "event", event, "about", about);
+
+        sent(client, rpc_request(NULL, "event", params, attachments->data, attachments->size, &client->out, &e), &e);
+}
+
+static void frames_answer(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
+                          const struct buf *attachments)
+{
+        struct cloche_err e = {0};
+        int r = rpc_result(json_incref((json_t *)id), json_incref((json_t *)result), attachments->data, attachments->size, &client->out, &e);
+
+        (void)operation;
+        if (r < 0)
+                frames_fail(client, id, &e, NULL);
+        else
+                unsent(client);
+}
+
 const struct face client_frames = {
         .name = "frames",
         .result = frames_result,
         .fail = frames_fail,
         .output = frames_output,
         .tell = frames_tell,
+        .event = frames_event,
+        .answer = frames_answer,
         .has_bridge = 1,
 };
 
@@ -312,6 +339,28 @@ static int params_to_text(const json_t *params, const struct frame *f, json_t **
         return 0;
 }
 
+/* Of sandboxes: as it came. */
+static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
+        json_t *value, *none = NULL;
+        const char *key;
+        int r = operation_permit(ask, e);
+
+        if (r < 0)
+                return r;
+        json_object_foreach(m->params, key, value)
+                if (value_check(value, f->attachments_size, e) < 0) {
+                        err_wrap(e, "%.60s", key);
+                        e->code = CLOCHE_E_INVALID_ARGUMENT;
+                        return -CLOCHE_E_INVALID_ARGUMENT;
+                }
+        ask->params = m->params ? m->params : (none = json_object());
+        r = sandbox_begin(ask, &attachments, e);
+        json_decref(none);
+        return r;
+}
+
 static int perform(struct ask *ask, const struct rpc_message *m, const struct frame *f, json_t **ret, struct cloche_err *e)
 {
         json_t *params = NULL;
@@ -319,6 +368,8 @@ static int perform(struct ask *ask, const struct rpc_message *m, const struct fr
 
         if (m->params && !json_is_object(m->params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
+        if (ask->operation->is_sandbox)
+                return perform_as_it_is(ask, m, f, e);
         r = params_to_text(m->params, f, &params, e);
         ask->params = params;
         if (r == 0)

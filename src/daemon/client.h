@@ -7,6 +7,7 @@
 #include "wire/frame.h"
 
 struct bridge_ask;
+struct sandbox_job;
 struct client;
 
 /* How answers go back. Values are JSON in text form; id is borrowed. */
@@ -18,6 +19,10 @@ struct face {
         void (*fail)(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
         void (*output)(struct client *client, const json_t *id, int stream, const void *bytes, size_t size);
         void (*tell)(struct client *client, const json_t *id, const char *event, const char *about);
+        /* Of sandboxes, in frame form; borrowed. */
+        void (*event)(struct client *client, const json_t *id, const char *event, const json_t *about, const struct buf *attachments);
+        void (*answer)(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
+                       const struct buf *attachments);
         int has_bridge; /* it can be asked, with frames */
 };
 
@@ -41,6 +46,7 @@ struct client {
         int is_stopped; /* and nothing more is read of it */
         unsigned jobs_count;
         TAILQ_HEAD(client_jobs, job) jobs;
+        TAILQ_HEAD(client_sandbox_jobs, sandbox_job) sandbox_jobs;
         TAILQ_HEAD(bridge_asks, bridge_ask) asks;
         json_int_t next_ask;
         struct buf out; /* frames to be written, from out_at on */
@@ -51,7 +57,7 @@ struct ask {
         struct client *client;
         const struct operation *operation;
         const json_t *id;     /* NULL: HTTP */
-        const json_t *params; /* an object in text form, checked */
+        const json_t *params; /* an object in text form, checked; of sandboxes in frame form, not checked */
         size_t bytes;         /* of it, as they came */
 };
 
@@ -78,6 +84,8 @@ size_t client_unwritten(const struct client *client);
 json_t *client_error(const struct cloche_err *e, json_t *data);
 
 /* -- operations (operations.c) */
+/* Whether it may be asked at all by now. */
+int operation_permit(const struct ask *ask, struct cloche_err *e);
 /* 0: *ret is the answer. 1: it comes by itself, perhaps came. */
 int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e);
 

@@ -292,6 +292,8 @@ static void meet(struct connection *c)
                 return;
         if (n <= 0)
                 close_later(c, "end");
+        else if (c->container)
+                become_web(c, 0);
         else if (c->is_tcp && first != TLS_HANDSHAKE && http_server_has_tls(c->daemon->http))
                 close_later(c, "TLS only"); /* the token would be seen on the way */
         else if (first == GREETING[0])
@@ -372,7 +374,7 @@ static void set_up_tcp(int fd)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* a host that vanished is noticed some day */
 }
 
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal)
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container)
 {
         struct connection *c = make(d, fd, is_tcp, principal);
 
@@ -381,6 +383,7 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal)
                 d->stats.connections_refused++;
                 return;
         }
+        c->container = container;
         if (is_tcp)
                 set_up_tcp(fd);
         poll_again(c);

@@ -12,6 +12,7 @@ struct connection {
         int fd;
         enum connection_kind kind;
         int is_tcp, is_private, is_closing, is_poll_closed, is_web_over;
+        const char *container; /* of such a listener (listen.h) */
         int64_t principal;
         size_t greeting_at; /* bytes of the greeting that came */
         struct frame_reader reader;
@@ -23,7 +24,7 @@ struct connection {
 };
 
 /* Takes fd, also on failure. */
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal);
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container);
 /* The one of a private daemon; it speaks frames. */
 int connection_private(struct daemon *d, int fd, struct cloche_err *e);
 /* One that was handed on is closed. */

@@ -15,7 +15,12 @@
 
 struct client;
 struct connection;
+struct container;
 struct job;
+struct proxy;
+struct sandbox_job;
+struct sandbox_socket;
+struct sandboxes;
 struct sync_job;
 struct web_socket;
 struct http_server;
@@ -31,6 +36,8 @@ struct daemon {
         uv_prepare_t turn;
         uv_signal_t signals[3];
         struct http_server *http;
+        struct sandboxes *sandboxes;
+        struct container *container;
         struct languages languages;
         struct stats stats;
         TAILQ_HEAD(connections, connection) connections;
@@ -39,12 +46,18 @@ struct daemon {
         TAILQ_HEAD(kept_prefixes, kept_prefix) prefixes;
         TAILQ_HEAD(kept_changesets, kept_changeset) changesets;
         TAILQ_HEAD(sync_jobs, sync_job) syncs;
+        TAILQ_HEAD(sandbox_jobs, sandbox_job) sandbox_jobs;
+        TAILQ_HEAD(proxies, proxy) proxies;
+        TAILQ_HEAD(sandbox_sockets, sandbox_socket) sandbox_sockets;
         TAILQ_HEAD(listeners, listener) listeners;
         TAILQ_HEAD(web_sockets, web_socket) web_sockets;
         uint64_t request_bytes; /* of runs under way */
         uint64_t next_prefix, next_changeset, next_client;
-        unsigned connection_count, prefixes_starting;
-        int is_stopping, exit_code;
+        unsigned connection_count, prefixes_starting, raw_count;
+        char *state_dir;   /* where sandboxes are saved; NULL: nowhere */
+        int state_lock_fd; /* held as long */
+        int is_stopping, is_hurried, exit_code;
+        enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };
 
 #define PRINCIPAL_TOKEN (-1) /* whoever has the token; else a user id */

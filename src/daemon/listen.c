@@ -23,7 +23,7 @@
 #define LISTEN_FDS_MAX 64
 
 /* Takes fd, also on failure. */
-static int add(struct daemon *d, int fd, int is_tcp, struct cloche_err *e)
+static int add(struct daemon *d, int fd, int is_tcp, const char *container, struct cloche_err *e)
 {
         struct listener *l = calloc(1, sizeof(*l));
 
@@ -31,7 +31,7 @@ static int add(struct daemon *d, int fd, int is_tcp, struct cloche_err *e)
                 close(fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "listen");
         }
-        *l = (struct listener){.daemon = d, .fd = fd, .is_tcp = is_tcp, .own_uid = geteuid()};
+        *l = (struct listener){.daemon = d, .fd = fd, .is_tcp = is_tcp, .own_uid = geteuid(), .container = container};
         TAILQ_INSERT_TAIL(&d->listeners, l, link);
         return 0;
 }
@@ -75,12 +75,12 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
                 fd_close(&fd);
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "listen on %s", o->socket_path);
         }
-        return add(d, fd, 0, e);
+        return add(d, fd, 0, NULL, e);
 }
 
 /* -- TCP ------------------------------------------------------------------------------------------------------ */
 
-static void tell_port(int fd)
+static void tell_port(int fd, const char *event)
 {
         struct sockaddr_storage address;
         socklen_t size = sizeof(address);
@@ -88,45 +88,64 @@ static void tell_port(int fd)
 
         if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
             getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-                log_event(LEVEL_INFO, "listening", "{s:s, s:i}", "host", host, "port", atoi(port));
+                log_event(LEVEL_INFO, event, "{s:s, s:i}", "host", host, "port", atoi(port));
 }
 
-static int open_address(struct daemon *d, const struct addrinfo *a, struct cloche_err *e)
+static int is_loopback(const struct addrinfo *a)
+{
+        if (a->ai_family == AF_INET6)
+                return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a->ai_addr)->sin6_addr);
+        return a->ai_family == AF_INET && (ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, const char *container, struct cloche_err *e)
 {
         const int yes = 1;
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int fd;
 
+        if (container && !is_loopback(a)) /* whoever gets here needs no token */
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--container-listen %s must be an address of loopback", name);
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && a->ai_family == AF_INET6)
                 (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
         if (fd >= 0)
                 (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
         if (fd < 0 || bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
-                int r = err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "listen on %s", d->options.listen);
+                int r = err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "listen on %s", name);
 
                 fd_close(&fd);
                 return r;
         }
-        tell_port(fd);
-        return add(d, fd, 1, e);
+        tell_port(fd, container ? "container-listening" : "listening");
+        return add(d, fd, 1, container, e);
 }
 
-static int open_tcp(struct daemon *d, struct cloche_err *e)
+/* name: HOST:PORT. */
+static int open_tcp(struct daemon *d, const char *name, const char *container, struct cloche_err *e)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         struct addrinfo *list;
         char host[256];
-        const char *colon = strrchr(d->options.listen, ':');
-        int n = (int)(colon - d->options.listen), is_bracketed = d->options.listen[0] == '[' && colon[-1] == ']', r;
+        const char *colon = strrchr(name, ':');
+        int n = (int)(colon - name), is_bracketed = name[0] == '[' && colon[-1] == ']', r;
 
-        snprintf(host, sizeof(host), "%.*s", is_bracketed ? n - 2 : n, d->options.listen + is_bracketed);
+        snprintf(host, sizeof(host), "%.*s", is_bracketed ? n - 2 : n, name + is_bracketed);
         r = getaddrinfo(host, colon + 1, &hints, &list);
         if (r != 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "listen on %s: %s", d->options.listen, gai_strerror(r));
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "listen on %s: %s", name, gai_strerror(r));
         r = 0;
         for (const struct addrinfo *a = list; r == 0 && a; a = a->ai_next)
-                r = open_address(d, a, e);
+                r = open_address(d, a, name, container, e);
         freeaddrinfo(list);
         return r;
+}
+
+static int open_container(struct daemon *d, const struct container_listen *container, struct cloche_err *e)
+{
+        char name[256];
+
+        snprintf(name, sizeof(name), "%.*s", (int)container->size, container->address);
+        return open_tcp(d, name, container->address + container->size + 1, e);
 }
 
 /* -- systemd -------------------------------------------------------------------------------------------------- */
@@ -141,7 +160,7 @@ static int take_fd(struct daemon *d, int fd, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-        return add(d, fd, domain != AF_UNIX, e);
+        return add(d, fd, domain != AF_UNIX, NULL, e);
 }
 
 static int take_activated(struct daemon *d, struct cloche_err *e)
@@ -168,7 +187,9 @@ int listen_open(struct daemon *d, struct cloche_err *e)
         if (r == 0 && d->options.socket_path)
                 r = open_unix(d, e);
         if (r == 0 && d->options.listen)
-                r = open_tcp(d, e);
+                r = open_tcp(d, d->options.listen, NULL, e);
+        for (unsigned i = 0; r == 0 && i < d->options.container_count; i++)
+                r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is nothing to listen on: LISTEN_FDS is another process's");
         return r;
@@ -200,7 +221,7 @@ static void take(struct listener *l, int fd)
                 close(fd);
                 return;
         }
-        connection_new(l->daemon, fd, l->is_tcp, principal);
+        connection_new(l->daemon, fd, l->is_tcp, principal, l->container);
 }
 
 /* Without descriptors the caller stays in the kernel's queue, and would be told of again and again. */

@@ -8,6 +8,7 @@ struct listener {
         TAILQ_ENTRY(listener) link;
         struct daemon *daemon;
         int fd, is_tcp, is_polling, is_resting;
+        const char *container; /* the sandbox whose container API is all there is here; NULL: everything else */
         uid_t own_uid;
         uv_poll_t poll;
 };

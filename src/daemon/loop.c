@@ -5,19 +5,26 @@
 #include "listen.h"
 #include "log.h"
 #include "notify.h"
+#include "preview.h"
 #include "prefix.h"
 #include "run.h"
+#include "sandbox-ask.h"
+#include "sandbox-socket.h"
+#include "state.h"
 #include "web-socket.h"
 #include "web.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "http/server.h"
+#include "sandbox/sandbox.h"
 
+#include <errno.h>
 #include <signal.h>
 
 #define SWEEP_MS 1000
 #define LAST_WORDS_MS 3000 /* for callers to take their last answers */
+#define SAVE_MS 60000      /* for sandboxes to be saved */
 
 /* -- turns ---------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +86,8 @@ static void on_sweep(uv_timer_t *timer)
         web_sockets_sweep(d, now_ns);
         prefix_tidy(d, now_ns);
         changes_tidy(d, now_ns);
+        proxies_sweep(d, now_ns);
+        sandbox_sockets_sweep(d, now_ns);
 }
 
 /* -- stopping ------------------------------------------------------------------------------------------------- */
@@ -93,12 +102,43 @@ static void on_grace(uv_timer_t *timer)
         struct daemon *d = timer->data;
 
         log_event(LEVEL_WARNING, "grace-over", "{s:i}", "runs", (int)d->stats.runs_now);
+        d->is_hurried = 1;
         run_cancel_all(d);
+        daemon_look(d);
 }
 
+static void on_sandboxes_saved(void *data)
+{
+        struct daemon *d = data;
+
+        d->sandboxes_state = SANDBOXES_ENDED;
+        uv_timer_stop(&d->grace_timer);
+        daemon_look(d);
+}
+
+static void on_save_over(uv_timer_t *timer)
+{
+        struct daemon *d = timer->data;
+
+        log_event(LEVEL_WARNING, "save-over", "{s:i}", "seconds", SAVE_MS / 1000);
+        on_sandboxes_saved(d);
+}
+
+static void stop_sandboxes(struct daemon *d)
+{
+        d->sandboxes_state = SANDBOXES_STOP;
+        uv_timer_start(&d->grace_timer, on_save_over, SAVE_MS, 0);
+        sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
+}
+
+/* What runs ends first, within its grace; then sandboxes are saved; then callers take what was said last. */
 void daemon_look(struct daemon *d)
 {
         if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
+                return;
+        if (d->sandboxes_state == SANDBOXES_RUN && (d->is_hurried || !sandbox_jobs_are_busy(d)))
+                stop_sandboxes(d);
+        if (d->sandboxes_state != SANDBOXES_ENDED)
                 return;
         if (connections_are_idle(d))
                 uv_stop(&d->loop);
@@ -115,9 +155,10 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
                 d->is_stopping = 1;
                 listen_stop(d);
         }
-        if (grace_ms == 0)
+        if (grace_ms == 0 || d->is_hurried) {
+                d->is_hurried = 1;
                 run_cancel_all(d);
-        else
+        } else if (d->sandboxes_state == SANDBOXES_RUN)
                 uv_timer_start(&d->grace_timer, on_grace, grace_ms, 0);
         daemon_look(d);
 }
@@ -126,6 +167,10 @@ static void on_signal(uv_signal_t *handle, int number)
 {
         struct daemon *d = handle->data;
 
+        if (d->is_stopping) { /* told twice: what is not saved by now is not saved */
+                d->sandboxes_state = SANDBOXES_ENDED;
+                uv_timer_stop(&d->grace_timer);
+        }
         daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
 }
 
@@ -144,16 +189,36 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->changesets);
         TAILQ_INIT(&d->syncs);
         TAILQ_INIT(&d->web_sockets);
+        TAILQ_INIT(&d->sandbox_jobs);
+        TAILQ_INIT(&d->sandbox_sockets);
+        TAILQ_INIT(&d->proxies);
         TAILQ_INIT(&d->listeners);
+        d->state_lock_fd = -EBADF;
         d->stats.started_ns = clock_now_ns();
         return 0;
+}
+
+static int start_sandboxes(struct daemon *d, struct cloche_err *e)
+{
+        const struct sandboxes_options opt = {
+                .engine = d->engine,
+                .state_dir = d->state_dir,
+                .preview_host = d->options.preview_host,
+                .preview_is_tls = d->options.tls_key != NULL,
+                .save_every_ms = d->options.save_every_ms,
+                .sandboxes_max = (unsigned)d->options.sandboxes_max,
+        };
+
+        return sandboxes_new(&opt, &d->sandboxes, e);
 }
 
 int loop_start(struct daemon *d, struct cloche_err *e)
 {
         static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-        int r = web_start(d, e);
+        int r = start_sandboxes(d, e);
 
+        if (r == 0)
+                r = web_start(d, e);
         if (r < 0)
                 return r;
         r = uv_poll_init(&d->loop, &d->engine_poll, cloche_engine_fd(d->engine));
@@ -200,6 +265,7 @@ void loop_free(struct daemon *d)
         while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))
                 cloche_engine_turn(d->engine);
         changes_drop_all(d);
+        sandboxes_free(d->sandboxes);
         cloche_engine_free(d->engine);
         listen_stop(d);
         uv_walk(&d->loop, close_handle, NULL);
@@ -207,4 +273,5 @@ void loop_free(struct daemon *d)
                 ;
         uv_loop_close(&d->loop);
         languages_done(&d->languages);
+        state_close(d);
 }

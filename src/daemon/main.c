@@ -7,6 +7,7 @@
 #include "log.h"
 #include "notify.h"
 #include "privilege.h"
+#include "state.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -53,6 +54,8 @@ static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
                 r = auth_load_tls(&d->options, e);
         if (r == 0)
                 r = listen_open(d, e);
+        if (r == 0)
+                r = state_open(d, e);
         if (r == 0 && d->options.socket_path)
                 r = broom_start(d->options.socket_path, broom_fd, e);
         if (r == 0 && geteuid() == 0)
@@ -64,6 +67,8 @@ static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
         raise_descriptors();
         if (r == 0)
                 r = privilege_drop(e);
+        if (r == 0)
+                r = state_check(d, e);
         check_tmpdir();
         return r;
 }

@@ -65,6 +65,7 @@ static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **re
         [OPERATION_SCRIPT] = run_begin,
         [OPERATION_EVALUATE] = run_begin,
         [OPERATION_CANCEL] = run_cancel,
+        [OPERATION_HOLD] = run_hold,
         [OPERATION_PREFIX_CREATE] = prefix_create,
         [OPERATION_PREFIX_LIST] = prefix_list,
         [OPERATION_PREFIX_DISPOSE] = prefix_dispose,
@@ -73,13 +74,19 @@ static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **re
         [OPERATION_STATS] = stats,
 };
 
-int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e)
+int operation_permit(const struct ask *ask, struct cloche_err *e)
 {
-        int r;
-
         if (!ask->client->is_greeted && ask->operation->symbol != OPERATION_HELLO)
                 return err_set(e, ask->client->needs_token ? CLOCHE_E_UNAUTHORIZED : CLOCHE_E_STATE,
                                "the first request of a connection must be hello");
-        r = operation_check(ask->operation, ask->params, e);
+        return 0;
+}
+
+int operation_run(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        int r = operation_permit(ask, e);
+
+        if (r == 0)
+                r = operation_check(ask->operation, ask->params, e);
         return r < 0 ? r : handlers[ask->operation->symbol](ask, ret, e);
 }

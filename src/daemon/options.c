@@ -213,6 +213,52 @@ static int set_optional(struct daemon_options *o, const char *value)
         return 0;
 }
 
+static int set_state_dir(struct daemon_options *o, const char *value)
+{
+        o->state_dir = value;
+        return 0;
+}
+
+static int set_preview_host(struct daemon_options *o, const char *value)
+{
+        size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+        unsigned long port;
+
+        if (size == 0 || size > 180 || value[0] == '.' || (value[size] && value[size] != ':'))
+                return bad("--preview-host must be HOST or HOST:PORT, the host in lower case, not '%s'", value);
+        o->preview_host = value;
+        return value[size] ? whole("--preview-host's port", value + size + 1, 1, 65535, &port) : 0;
+}
+
+static int set_save_every(struct daemon_options *o, const char *value)
+{
+        unsigned long seconds;
+        int code = whole("--save-every", value, 0, 86400, &seconds);
+
+        o->save_every_ms = seconds * 1000;
+        return code;
+}
+
+static int set_sandboxes(struct daemon_options *o, const char *value)
+{
+        return whole("--max-sandboxes", value, 1, 100000, &o->sandboxes_max);
+}
+
+static int add_container(struct daemon_options *o, const char *value)
+{
+        const char *equals = strchr(value, '='), *colon = equals ? memrchr(value, ':', (size_t)(equals - value)) : NULL;
+        char port[8];
+        unsigned long number;
+
+        if (!colon || colon == value || !equals[1])
+                return bad("--container-listen must be HOST:PORT=SANDBOX, not '%s'", value);
+        if (o->container_count == OPTIONS_LIST_MAX)
+                return bad("--container-listen is given more than %d times", OPTIONS_LIST_MAX);
+        snprintf(port, sizeof(port), "%.*s", (int)(equals - colon - 1), colon + 1);
+        o->containers[o->container_count++] = (struct container_listen){value, (size_t)(equals - value)};
+        return whole("--container-listen's port", port, 0, 65535, &number);
+}
+
 static const struct option_row {
         const char *name, *argument, *help;
         int (*set)(struct daemon_options *o, const char *value);
@@ -233,6 +279,11 @@ static const struct option_row {
         {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
         {"--image", "DIR", "root image (the host's /usr)", set_image},
         {"--mount-root", "DIR", "runs may mount this directory of the host and what is beneath (a private daemon: /)", add_mount_root},
+        {"--state-dir", "DIR", "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or ~/.local/state/cloche)", set_state_dir},
+        {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)", set_save_every},
+        {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},
+        {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes", set_preview_host},
+        {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token", add_container},
         {"--runs", "N", "at one time (twice the processors)", set_runs},
         {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
         {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
@@ -267,14 +318,14 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
 
 static int check(const struct daemon_options *o)
 {
-        if (o->connect_fd >= 0 && (o->socket_path || o->listen))
+        if (o->connect_fd >= 0 && (o->socket_path || o->listen || o->container_count))
                 return bad("--connect-fd is for a daemon that has no other callers");
         if (!o->tls_certificate_file != !o->tls_key_file)
                 return bad("--tls-certificate and --tls-key go together");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-key is for --listen");
-        if (o->connect_fd < 0 && !o->socket_path && !o->listen && !getenv("LISTEN_FDS"))
-                return bad("expected --socket, --listen or --connect-fd");
+        if (o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count && !getenv("LISTEN_FDS"))
+                return bad("expected --socket, --listen, --container-listen or --connect-fd");
         return 0;
 }
 
@@ -284,6 +335,7 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
 
         *ret = (struct daemon_options){
                 .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .body_bytes_max = 128u << 20,
+                .save_every_ms = 60000,
         };
         *ret_code = 0;
         while (at < argc && *ret_code == 0) {

@@ -23,6 +23,14 @@ struct daemon_options {
                 unsigned count;
         } hosts, origins;
         const char *mount_roots[OPTIONS_LIST_MAX]; /* of engine */
+        const char *state_dir;    /* NULL: the default one, "": none */
+        const char *preview_host; /* HOST or HOST:PORT */
+        struct container_listen {
+                const char *address; /* HOST:PORT=SANDBOX */
+                size_t size;         /* of HOST:PORT */
+        } containers[OPTIONS_LIST_MAX];
+        unsigned container_count;
+        unsigned long save_every_ms, sandboxes_max;
         unsigned long grace_ms, connections_max, body_bytes_max;
         enum level level;
         char token[TOKEN_BYTES_MAX]; /* read before privilege goes */

@@ -4,6 +4,7 @@
 #include "log.h"
 #include "prefix.h"
 #include "request.h"
+#include "sandbox-ask.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -110,7 +111,7 @@ static void on_output(void *data, cloche_run *run, int stream, const void *bytes
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
-static int check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e)
+int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e)
 {
         const struct job *job;
 
@@ -194,7 +195,7 @@ int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e)
         struct kept_prefix *prefix = NULL;
         const char *language = NULL;
         struct job *job;
-        int r = check_room(ask->client, ask->id, ask->bytes, e);
+        int r = run_check_room(ask->client, ask->id, ask->bytes, e);
 
         (void)ret;
         if (r == 0)
@@ -232,7 +233,7 @@ static void cancel(struct job *job)
 int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
 {
         const json_t *id = json_object_get(ask->params, "id");
-        int found = prefix_cancel(ask->client, id) || changes_cancel(ask->client, id);
+        int found = prefix_cancel(ask->client, id) || changes_cancel(ask->client, id) || sandbox_cancel(ask->client, id);
         struct job *job;
 
         TAILQ_FOREACH(job, &ask->client->jobs, client_link)
@@ -261,7 +262,23 @@ void run_client_hold(struct client *client, int hold)
         struct job *job;
 
         TAILQ_FOREACH(job, &client->jobs, client_link)
-                cloche_run_hold_output(job->run, hold);
+                cloche_run_hold_output(job->run, hold || job->is_held);
+}
+
+int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e)
+{
+        const json_t *id = json_object_get(ask->params, "id");
+        int hold = json_is_true(json_object_get(ask->params, "hold")), found = sandbox_hold(ask->client, id, hold);
+        struct job *job;
+
+        TAILQ_FOREACH(job, &ask->client->jobs, client_link)
+                if (json_equal(job->id, id)) {
+                        job->is_held = hold;
+                        cloche_run_hold_output(job->run, hold || ask->client->is_held);
+                        found = 1;
+                }
+        *ret = json_pack("{s:b}", "found", found);
+        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold");
 }
 
 void run_cancel_all(struct daemon *d)

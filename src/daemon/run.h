@@ -15,11 +15,15 @@ struct job {
         uint64_t started_ns, bytes;
         unsigned asks_open; /* calls of host functions and questions that wait for answers */
         int is_cancelled;
+        int is_held; /* by whoever asked for this one to be */
 };
 
 /* call, script and evaluate. */
 int run_begin(const struct ask *ask, json_t **ret, struct cloche_err *e);
 int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e);
+int run_hold(const struct ask *ask, json_t **ret, struct cloche_err *e);
+/* Whether one more may be under way; id: NULL or that of its request, which no run may have. */
+int run_check_room(const struct client *client, const json_t *id, size_t bytes, struct cloche_err *e);
 
 void run_client_over(struct client *client);
 /* Let its runs wait with what they print, or go on. */

@@ -2,6 +2,7 @@
 #include "prefix.h"
 
 #include "base/clock.h"
+#include "sandbox/sandbox.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,15 +40,17 @@ static uint64_t resident_bytes(void)
 json_t *stats_object(const struct daemon *d)
 {
         const struct stats *s = &d->stats;
+        const struct sandboxes_count boxes = sandboxes_count(d->sandboxes);
         json_t *by_status = json_object();
 
         for (int i = 0; i < CLOCHE_STATUS_COUNT; i++)
                 json_object_set_new(by_status, cloche_status_name((enum cloche_status)i), json_integer((json_int_t)s->runs_by_status[i]));
-        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:i, s:I, s:I, s:I, s:I, s:I}", "version", CLOCHE_VERSION,
+        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I}", "version", CLOCHE_VERSION,
                          "uptimeSeconds", (double)(clock_now_ns() - s->started_ns) / 1e9, "connections", (int)d->connection_count,
                          "connectionsTotal", (json_int_t)s->connections_total, "runs", "now", (int)s->runs_now, "waiting",
                          (int)cloche_engine_waiting(d->engine), "total", (json_int_t)s->runs_total, "refused",
-                         (json_int_t)s->runs_refused, "byStatus", by_status, "prefixes", (int)prefixes_count(d), "requests",
+                         (json_int_t)s->runs_refused, "byStatus", by_status, "sandboxes", "known", (int)boxes.sandboxes, "running",
+                         (int)boxes.running, "sessions", (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes", (int)prefixes_count(d), "requests",
                          (json_int_t)s->requests_total, "bridgeCalls", (json_int_t)s->bridge_calls_total, "bytesRead",
                          (json_int_t)s->bytes_read, "bytesWritten", (json_int_t)s->bytes_written, "memoryBytes",
                          (json_int_t)resident_bytes());
@@ -104,6 +107,7 @@ static int add_histogram(struct buf *b, const struct stats *s)
 int stats_text(const struct daemon *d, struct buf *ret)
 {
         const struct stats *s = &d->stats;
+        const struct sandboxes_count boxes = sandboxes_count(d->sandboxes);
         const struct {
                 const char *name, *type, *help;
                 double value;
@@ -117,6 +121,11 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"runs_waiting", "gauge", "Of these, those that wait for their turn.", cloche_engine_waiting(d->engine)},
                 {"runs_refused_total", "counter", "Runs that could not be started.", (double)s->runs_refused},
                 {"bridge_calls_total", "counter", "Calls of host functions.", (double)s->bridge_calls_total},
+                {"sandboxes", "gauge", "Sandboxes there are.", boxes.sandboxes},
+                {"sandboxes_running", "gauge", "Of these, those that run.", boxes.running},
+                {"sandbox_sessions", "gauge", "Sessions of sandboxes.", boxes.sessions},
+                {"sandbox_processes", "gauge", "Processes that run in sandboxes.", boxes.processes},
+                {"sandbox_asks", "gauge", "Requests of sandboxes that are under way.", boxes.asks},
                 {"prefixes", "gauge", "Prefixes that are kept.", prefixes_count(d)},
                 {"read_bytes_total", "counter", "Bytes read from callers.", (double)s->bytes_read},
                 {"written_bytes_total", "counter", "Bytes written to callers.", (double)s->bytes_written},

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -135,7 +136,11 @@ class Daemon:
         self.token_file = os.path.join(self.directory, "token")
         self.log_path = os.path.join(self.directory, "log")
         self.log = open(self.log_path, "wb")
-        command = [DAEMON, "--socket", self.path, "--log-level", "info" if tcp and level == "warning" else level, *options]
+        command = [DAEMON, "--socket", self.path, "--log-level", "info" if tcp and level == "warning" else level]
+        if "--state-dir" not in options:
+            os.chmod(self.directory, 0o711)  # it is another user's when root starts it
+            command += ["--state-dir", os.path.join(self.directory, "state")]
+        command += options
         if tcp:
             command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
         if limit:  # of descriptors
@@ -203,9 +208,7 @@ class Daemon:
         self.log.close()
         if error[0] and os.path.exists(self.log_path):
             sys.stderr.write(self.log_text()[-4000:])
-        for name in os.listdir(self.directory):
-            os.unlink(os.path.join(self.directory, name))
-        os.rmdir(self.directory)
+        shutil.rmtree(self.directory)
 
 
 def private(*options, **arguments):

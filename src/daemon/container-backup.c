@@ -1,0 +1,147 @@
+#include "container-internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What git ignores below a directory, each ended by NUL; nothing where there is no repository. */
+#define IGNORED                                                                                                                     \
+        "cd -- \"$CLOCHE_DIR\" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then "                                     \
+        "git ls-files -z --others --ignored --exclude-standard --directory; fi"
+/* What was unpacked beside the old contents takes their place. */
+#define EXCHANGE                                                                                                                    \
+        "cd -- \"$CLOCHE_DIR\" && find . -mindepth 1 -maxdepth 1 ! -name \"$CLOCHE_NEW\" -exec rm -rf -- {} + && cd -- \"$CLOCHE_NEW\" && " \
+        "find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- \"$CLOCHE_NEW\""
+
+static void run(struct container_ask *a, const char *command, json_t *env, container_then then)
+{
+        container_call(a, "exec", json_pack("{s:s, s:b, s:i, s:o}", "command", command, "fork", 1, "outputBytes", CONTAINER_OUTPUT_BYTES, "env", env), NULL, then);
+}
+
+static int has_failed(const struct container_reply *reply)
+{
+        return json_integer_value(json_object_get(reply->result, "exitCode")) != 0;
+}
+
+static void tool_failed(struct container_ask *a, const struct container_reply *reply, enum container_code code)
+{
+        json_t *said = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
+
+        container_refuse(a, code, a->route->failed, NULL, "%s", json_string_value(said) && *json_string_value(said) ? json_string_value(said) : a->route->failed);
+        json_decref(said);
+}
+
+/* -- create ---------------------------------------------------------------------------------------------------- */
+
+static void release(void *excludes)
+{
+        json_decref(excludes);
+}
+
+static void measured(struct container_ask *a, const struct container_reply *reply)
+{
+        container_answer(a, json_pack("{s:b, s:O, s:O}", "success", 1, "sizeBytes", json_object_get(reply->result, "size"), "archivePath",
+                                      container_field(a, "archivePath")));
+}
+
+static void packed(struct container_ask *a, const struct container_reply *reply)
+{
+        (void)reply;
+        container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "archivePath")), NULL, measured);
+}
+
+static void pack(struct container_ask *a, const struct container_reply *reply)
+{
+        json_t *excludes = a->state;
+
+        (void)reply;
+        container_call(a, "archive.create", json_pack("{s:O, s:O, s:s, s:O}", "path", container_field(a, "dir"), "to", container_field(a, "archivePath"), "format",
+                                                      "tar.zst", "exclude", excludes),
+                       NULL, packed);
+}
+
+static void make_parent(struct container_ask *a)
+{
+        const char *path = container_text(a, "archivePath"), *slash = strrchr(path, '/');
+
+        if (!slash || slash == path)
+                pack(a, NULL);
+        else
+                container_call(a, "file.mkdir", json_pack("{s:s%, s:b}", "path", path, (size_t)(slash - path), "recursive", 1), NULL, pack);
+}
+
+/* A glob that means this path and no other. */
+static json_t *glob_of(const char *path, size_t size)
+{
+        _cleanup_buf_ struct buf glob = BUF_INIT(SIZE_MAX / 2);
+        int r = memchr(path, '/', size) ? 0 : buf_append(&glob, "/", 1);
+
+        for (size_t i = 0; r == 0 && i < size; i++)
+                if ((r = strchr("*?[]{}()!+@\\", path[i]) ? buf_append(&glob, "\\", 1) : 0) == 0)
+                        r = buf_append(&glob, path + i, 1);
+        return r == 0 ? json_stringn(glob.data ? glob.data : "", glob.size) : NULL;
+}
+
+static void ignored(struct container_ask *a, const struct container_reply *reply)
+{
+        const char *bytes = "";
+        size_t size = 0;
+
+        if (has_failed(reply)) {
+                tool_failed(a, reply, CONTAINER_BACKUP_CREATE_FAILED);
+                return;
+        }
+        (void)container_bytes(json_object_get(reply->result, "stdout"), reply->attachments, &bytes, &size);
+        for (size_t at = 0; at < size;) {
+                size_t n = strnlen(bytes + at, size - at);
+                size_t bare = n > 0 && bytes[at + n - 1] == '/' ? n - 1 : n;
+
+                if (bare > 0)
+                        json_array_append_new(a->state, glob_of(bytes + at, bare)); /* none of a name that is no UTF-8 */
+                at += n + 1;
+        }
+        make_parent(a);
+}
+
+void container_backup_create(struct container_ask *a)
+{
+        a->state = container_field(a, "excludes") ? json_deep_copy(container_field(a, "excludes")) : json_array();
+        a->state_done = release;
+        if (container_flag(a, "gitignore"))
+                run(a, IGNORED, json_pack("{s:O}", "CLOCHE_DIR", container_field(a, "dir")), ignored);
+        else
+                make_parent(a);
+}
+
+/* -- restore --------------------------------------------------------------------------------------------------- */
+
+static void restored(struct container_ask *a, const struct container_reply *reply)
+{
+        if (has_failed(reply))
+                tool_failed(a, reply, CONTAINER_BACKUP_RESTORE_FAILED);
+        else
+                container_answer(a, json_pack("{s:b, s:O}", "success", 1, "dir", container_field(a, "dir")));
+}
+
+static void unpacked(struct container_ask *a, const struct container_reply *reply)
+{
+        (void)reply;
+        run(a, EXCHANGE, json_pack("{s:O, s:s}", "CLOCHE_DIR", container_field(a, "dir"), "CLOCHE_NEW", (const char *)a->state), restored);
+}
+
+/* All of the archive is good before anything that is there goes. */
+void container_backup_restore(struct container_ask *a)
+{
+        char *name = malloc(32);
+        json_t *to;
+
+        if (!name) {
+                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                return;
+        }
+        memcpy(name, ".cloche-restore-", 16);
+        container_random(name + 16, 12);
+        a->state = name;
+        a->state_done = free;
+        to = json_sprintf("%s/%s", container_text(a, "dir"), name);
+        container_call(a, "archive.extract", json_pack("{s:O, s:o}", "path", container_field(a, "archivePath"), "to", to), NULL, unpacked);
+}

@@ -1,0 +1,34 @@
+/* WebSockets of sandboxes: what they share, and the one of a single request: its parameters come in as text, events and the answer go out. */
+#ifndef CLOCHE_DAEMON_SANDBOX_SOCKET_H
+#define CLOCHE_DAEMON_SANDBOX_SOCKET_H
+
+#include "daemon.h"
+#include "http/operation.h"
+#include "http/server.h"
+
+#define SOCKET_HIGH_BYTES (256u << 10) /* that wait to be taken: from here on nothing more is told, */
+#define SOCKET_LOW_BYTES (64u << 10)   /* until here */
+
+struct sandbox_socket {
+        TAILQ_ENTRY(sandbox_socket) link;
+        struct daemon *daemon;
+        struct websocket *socket; /* NULL before it is open */
+        int is_ending;
+};
+
+void sandbox_socket_init(struct sandbox_socket *s, struct daemon *d);
+void sandbox_socket_done(struct sandbox_socket *s);
+/* An object as a text message; stolen. */
+void sandbox_socket_say(struct sandbox_socket *s, json_t *object);
+/* Close it when everything was taken. */
+void sandbox_socket_finish(struct sandbox_socket *s);
+/* Of on_sent. */
+void sandbox_socket_sent(struct sandbox_socket *s);
+/* Those who do not read; now and then. */
+void sandbox_sockets_sweep(struct daemon *d, uint64_t now_ns);
+
+/* On failure the request is still to be answered. */
+int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct operation *operation,
+                        struct cloche_err *e);
+
+#endif

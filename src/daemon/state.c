@@ -1,0 +1,153 @@
+#include "state.h"
+#include "log.h"
+#include "privilege.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define OF_ROOT "/var/lib/cloche"
+#define FOLDER "sandboxes" /* the token stands beside it, and is not to be the daemon's user's */
+
+/* -- which ---------------------------------------------------------------------------------------------------- */
+
+/* Empty: there is no place for it. */
+static void default_path(char *ret, size_t size)
+{
+        const char *systemd = getenv("STATE_DIRECTORY"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+        ret[0] = '\0';
+        if (systemd && *systemd == '/')
+                snprintf(ret, size, "%.*s/" FOLDER, (int)strcspn(systemd, ":"), systemd);
+        else if (geteuid() == 0)
+                snprintf(ret, size, OF_ROOT "/" FOLDER);
+        else if (state && *state == '/')
+                snprintf(ret, size, "%s/cloche/" FOLDER, state);
+        else if (home && *home == '/')
+                snprintf(ret, size, "%s/.local/state/cloche/" FOLDER, home);
+}
+
+static void make_parents(char *path)
+{
+        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+                *slash = '\0';
+                (void)mkdir(path, 0700); /* what is wrong with it, opening the directory tells */
+                *slash = '/';
+        }
+}
+
+/* The daemon's user passes through the directory above, and reads nothing in it. */
+static void let_through(char *path)
+{
+        char *slash = strrchr(path, '/');
+        struct stat st;
+
+        *slash = '\0';
+        if (stat(path, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & S_IXOTH))
+                (void)chmod(path, (st.st_mode & 07777) | S_IXOTH);
+        *slash = '/';
+}
+
+/* -- taking it ------------------------------------------------------------------------------------------------ */
+
+static int is_empty(int fd)
+{
+        int copy_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), count = 0;
+        DIR *dir = copy_fd < 0 ? NULL : fdopendir(copy_fd);
+
+        if (!dir && copy_fd >= 0)
+                close(copy_fd);
+        while (dir && count <= 2 && readdir(dir))
+                count++;
+        if (dir)
+                closedir(dir);
+        return dir && count <= 2;
+}
+
+/* Root's directory becomes the daemon's user's when nothing else is in it: a path that was mistyped must not. */
+static int give_to_daemon(int fd, const char *path, struct cloche_err *e)
+{
+        struct stat st;
+
+        if (geteuid() != 0)
+                return 0;
+        if (fstat(fd, &st) < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
+        if (st.st_uid == DAEMON_UID)
+                return 0;
+        if (st.st_uid != 0 || !is_empty(fd))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--state-dir %.200s must be a new or empty directory of root, or one that was given before", path);
+        return fchown(fd, DAEMON_UID, DAEMON_UID) < 0 || fchmod(fd, 0700) < 0
+                       ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "give %.200s to the daemon's user", path)
+                       : 0;
+}
+
+/* 1: another daemon has it. */
+static int take(struct daemon *d, const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        int r;
+
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "make the directory %.200s", path);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.200s", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? 1 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "lock %.200s", path);
+        r = give_to_daemon(fd, path, e);
+        if (r < 0)
+                return r;
+        d->state_dir = realpath(path, NULL);
+        d->state_lock_fd = TAKE_FD(fd);
+        return d->state_dir ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "resolve %.200s", path);
+}
+
+static int open_named(struct daemon *d, struct cloche_err *e)
+{
+        int r = take(d, d->options.state_dir, e);
+
+        return r == 1 ? err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.200s", d->options.state_dir) : r;
+}
+
+int state_open(struct daemon *d, struct cloche_err *e)
+{
+        char path[4096];
+        int r;
+
+        if (d->options.state_dir)
+                return *d->options.state_dir ? open_named(d, e) : 0;
+        if (d->options.connect_fd >= 0)
+                return 0; /* what a private daemon makes is its client's, and ends with him */
+        default_path(path, sizeof(path));
+        if (*path) {
+                make_parents(path);
+                let_through(path);
+        }
+        r = *path ? take(d, path, e) : 1;
+        if (r == 1)
+                log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",
+                          *path ? "another daemon saves its sandboxes there" : "there is no home directory");
+        return r < 0 ? r : 0;
+}
+
+int state_check(const struct daemon *d, struct cloche_err *e)
+{
+        if (!d->state_dir || access(d->state_dir, R_OK | W_OK | X_OK) == 0)
+                return 0;
+        return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "user %u of the daemon uses --state-dir %.200s", (unsigned)geteuid(), d->state_dir);
+}
+
+void state_close(struct daemon *d)
+{
+        free(d->state_dir);
+        d->state_dir = NULL;
+        fd_close(&d->state_lock_fd);
+}

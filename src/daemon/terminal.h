@@ -1,0 +1,22 @@
+/* A WebSocket on a terminal of a sandbox (spec/sandbox.md). */
+#ifndef CLOCHE_DAEMON_TERMINAL_H
+#define CLOCHE_DAEMON_TERMINAL_H
+
+#include "daemon.h"
+
+#include <jansson.h>
+
+struct http_request;
+
+struct terminal_options {
+        const char *session, *shell; /* NULL: default, bash */
+        unsigned cols, rows;         /* 0: 80, 24 */
+};
+
+/* All is copied. On failure the request is still to be answered. */
+int terminal_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct terminal_options *opt,
+                  struct cloche_err *e);
+/* The same of the parameters of the table. */
+int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params, struct cloche_err *e);
+
+#endif

@@ -1,0 +1,78 @@
+// As much of a Durable Object with a container as the genuine Sandbox classes touch; the container is a base URL.
+export class RpcTarget {}
+export class WorkerEntrypoint {}
+export class DurableObject {}
+export const tracing = undefined;
+
+class Storage {
+        #values = new Map();
+        get = async (key) => structuredClone(this.#values.get(key));
+        put = async (key, value) => void this.#values.set(key, structuredClone(value));
+        delete = async (key) => this.#values.delete(key);
+        list = async () => new Map(this.#values);
+        transaction = async (work) => work(this);
+}
+
+// What fetch() of a Worker gives for an upgrade.
+async function upgrade(url) {
+        const socket = new globalThis.WebSocket(url.replace(/^http/, "ws"));
+        socket.binaryType = "arraybuffer";
+        socket.accept = () => socket.resume();
+        await new Promise((resolve, reject) => {
+                socket.addEventListener("open", () => {
+                        socket.pause(); // nothing is delivered before accept()
+                        resolve();
+                });
+                socket.addEventListener("error", () => reject(new Error(`no WebSocket at ${url}`)));
+        });
+        return { status: 101, ok: false, statusText: "", webSocket: socket, headers: new Headers() };
+}
+
+export class Container {
+        envVars = {};
+        constructor(ctx, env) {
+                this.ctx = ctx;
+                this.env = env;
+        }
+        getState = async () => ({ status: "healthy", lastChange: 0 });
+        renewActivityTimeout() {}
+        async startAndWaitForPorts() {}
+        async stop() {}
+        async destroy() {}
+        async containerFetch(what, init) {
+                const request = what instanceof Request ? what : undefined;
+                const url = new URL(request ? request.url : what);
+                const target = this.env.baseUrl + url.pathname + url.search;
+                const headers = new Headers(request ? request.headers : init?.headers);
+                if (headers.get("Upgrade") === "websocket") return upgrade(target);
+                if (!request) return fetch(target, init);
+                const body = ["GET", "HEAD"].includes(request.method) ? undefined : await request.arrayBuffer();
+                return fetch(target, { method: request.method, headers, body, signal: request.signal });
+        }
+        fetch(request) {
+                return this.containerFetch(request);
+        }
+}
+export class ContainerProxy {}
+export const switchPort = (request) => request;
+export const getContainer = (namespace, id) => namespace.get(id);
+
+/** A namespace as getSandbox() wants it: one object of that class for every id, all with the same base URL. */
+export function namespaceOf(Sandbox, baseUrl, env = {}) {
+        const objects = new Map();
+        return {
+                get(id) {
+                        if (!objects.has(id)) {
+                                const ctx = {
+                                        id: { toString: () => id },
+                                        storage: new Storage(),
+                                        blockConcurrencyWhile: (work) => (this.ready = work()),
+                                        waitUntil() {},
+                                        container: { running: true, getTcpPort: () => ({ fetch }) },
+                                };
+                                objects.set(id, new Sandbox(ctx, { baseUrl, ...env }));
+                        }
+                        return objects.get(id);
+                },
+        };
+}
