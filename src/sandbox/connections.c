@@ -54,6 +54,14 @@ int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err 
         return network_start(s->all->engine->keeper, s->box, &s->all->engine->loop, policy, &face, &s->network, e);
 }
 
+void connections_again(struct sandbox *s)
+{
+        struct cloche_err e = {0};
+
+        if (connections_open(s, s->network_policy, &e) < 0)
+                s->network_is_over = 1; /* in the next round */
+}
+
 void connections_close(struct sandbox *s)
 {
         network_stop(s->network);

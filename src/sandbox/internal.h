@@ -160,6 +160,7 @@ struct sandbox {
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e);
 /* connections.c: the box's network as the policy says; in force when sandbox_network_ready is told. */
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
+void connections_again(struct sandbox *s); /* it had ended by itself */
 void connections_close(struct sandbox *s);
 /* sandbox.c: told once after connections_open began with a box that had no network. */
 void connections_ready(struct sandbox *s, const struct cloche_err *e);

@@ -51,6 +51,8 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
+        if (s->network_is_over) /* its gate was killed, for want of memory say */
+                connections_again(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000)
                 sandbox_stop(s, 1);
         else if (all->options.save_every_ms && s->is_dirty && !s->store_job && now_real_ms() > s->saved_ms + all->options.save_every_ms &&

@@ -43,7 +43,7 @@ CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, co
                                     struct sandbox_ask **ret, struct cloche_err *e);
 /* What it does is ended where it can be; the face hears nothing more, and the ask is gone. */
 void sandbox_ask_cancel(struct sandbox_ask *ask);
-/* The asker does not keep up: tell no more output until it is let go. */
+/* The asker does not keep up: tell no more output until it is let go; what waited, and perhaps the outcome, is then told from within. */
 void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
 
 /* A connection to a port of a sandbox: fd is connected, nonblocking and owned by whoever hears; or -EBADF with e. Never from within. It is heard once

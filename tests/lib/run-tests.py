@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync and
-tests/daemon.
+"""Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync, tests/files,
+tests/shell, tests/gate, tests/daemon and tests/container.
 
     run-tests.py [--build DIR] [--jobs N] [--list] [--skip PATTERN]… [pattern…]
 
@@ -30,7 +30,7 @@ import traceback
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["integration", "hostile", "fs", "sync", "daemon"]
+FOLDERS = ["integration", "hostile", "fs", "sync", "files", "shell", "gate", "daemon", "container"]
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
 GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves
