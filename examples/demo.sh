@@ -6,9 +6,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 cloche=$(cd "${1:-$here/../build}" && pwd)/cloche
 cd "$here" || exit 1
 problems=0
-XDG_DATA_HOME=$(mktemp -d) # for the prefix below
-export XDG_DATA_HOME
-trap 'rm -rf "$XDG_DATA_HOME"' EXIT
+XDG_DATA_HOME=$(mktemp -d) # for the prefix and the daemon below
+CLOCHE_SOCKET=$XDG_DATA_HOME/socket
+export XDG_DATA_HOME CLOCHE_SOCKET
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$XDG_DATA_HOME"' EXIT
 
 # step WHAT EXIT-CODE cloche-arguments…
 step() {
@@ -68,6 +70,22 @@ step 'A host directory under rules: the report may be written, the data only rea
 echo "on the host: $(cat "$host/report.txt")"
 [ "$(cat "$host/report.txt")" = "19 rivers" ] || problems=$((problems + 1))
 rm -rf "$host"
+"${cloche}d" --socket "$CLOCHE_SOCKET" --state-dir '' --log-level warning &
+daemon=$!
+tries=0
+until [ -S "$CLOCHE_SOCKET" ] || [ "$tries" = 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+step 'A sandbox stays: files go in' 0 cp rivers.csv box:/workspace/
+step 'A session keeps its directory and variables' 0 exec box -- 'mkdir -p out && cd out && export LONGEST=$(sort -t, -k3 -rn ../rivers.csv | head -1 | cut -d, -f1)'
+step 'for the next command' 0 exec box -- 'echo "in $PWD: $LONGEST"'
+step 'What wedges other shells does not wedge this one' 2 exec box -- 'if true; then echo "no end'
+step 'A command over its time is killed with all it started' 124 exec box --timeout 1 -- 'sleep 100 & sleep 100'
+step 'A server in the background' 0 start box --process web -- 'cd /workspace && exec python3 -m http.server 8000'
+step 'and its port, asked from inside' 0 exec box --timeout 30 -- 'until exec 9<>/dev/tcp/127.0.0.1/8000; do sleep 0.1; done 2>/dev/null; printf "GET /rivers.csv HTTP/1.0\r\n\r\n" >&9; grep -c km <&9'
+step 'Nowhere to connect to, until it is said' 7 exec box -- 'exec 9<>/dev/tcp/192.0.2.1/80 || exit 7'
+step 'The end of it' 0 sandbox rm box
+kill "$daemon"
+wait "$daemon"
+daemon=
 step 'What a call costs here: cold, forked on demand, from a spare' 0 bench python --runs 20
 step 'What protects all this' 0 selftest
 
