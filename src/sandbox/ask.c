@@ -209,9 +209,12 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
         *ret = sandbox_find(all, principal, name);
         if (!*ret && needs_of(method) == METHOD_FINDS)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
+        if (*ret)
+                return 0;
+        *ret = spare_take(all, principal, name);
         if (!*ret)
                 *ret = sandbox_new(all, principal, name, e);
-        return *ret ? 0 : -(int)e->code;
+        return *ret ? store_define(*ret, e) : -(int)e->code;
 }
 
 static int begin(struct sandbox_ask *ask, struct cloche_err *e)

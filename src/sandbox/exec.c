@@ -33,9 +33,9 @@ static void exec_cancel(struct sandbox_ask *ask)
 {
         struct exec *x = ask->state;
 
-        if (x->process) {
+        unfollow(&x->follower); /* one that has not begun ends at once, and would be answered */
+        if (x->process)
                 process_abandon(x->process);
-        }
         exec_free(x);
 }
 

@@ -236,6 +236,7 @@ static void checkout_cancel(struct sandbox_ask *ask)
 {
         struct checkout *c = ask->state;
 
+        unfollow(&c->follower);
         process_abandon(c->process);
         checkout_free(c);
 }

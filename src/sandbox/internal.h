@@ -106,6 +106,11 @@ struct sandboxes {
         int state_fd; /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
+        struct sandbox_list spares; /* nobody's yet */
+        unsigned spare_count;
+        int wants_spares;
+        uint64_t made_ns; /* when one was wanted last */
+        uv_timer_t *refill_timer;
         TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* of no sandbox */
         TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* to be told */
         TAILQ_HEAD(ask_releases, sandbox_ask) released;
@@ -122,7 +127,7 @@ struct sandbox {
         char name[SANDBOX_NAME_MAX];
         int64_t principal;
         enum sandbox_state state;
-        int is_deleted, is_dirty, wants_stop;
+        int is_deleted, is_dirty, wants_stop, is_spare;
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t used_ns;                       /* monotonic */
         /* What it was made with. */
@@ -168,6 +173,14 @@ void box_forget(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
 /* At once, without saving; those who ask hear nothing. */
 void sandbox_end(struct sandbox *s);
+/* One that is in no list. */
+struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
+/* spare.c: one that runs already, or NULL. */
+struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char *name);
+void spares_fill(struct sandboxes *all);
+void spares_tidy(struct sandboxes *all, uint64_t now_ns);
+void spare_runs(struct sandbox *s);
+void spare_failed(struct sandbox *s);
 /* What was put off; it may be freed by it. */
 void sandbox_turn(struct sandbox *s);
 void registry_turn(struct sandboxes *all);

@@ -68,6 +68,8 @@ static void on_tidy(uv_timer_t *timer)
 
         TAILQ_FOREACH(s, &all->list, link)
                 tidy(s, now_ns);
+        spares_tidy(all, now_ns);
+        spares_fill(all);
 }
 
 void registry_turn(struct sandboxes *all)
@@ -75,6 +77,10 @@ void registry_turn(struct sandboxes *all)
         struct sandbox *s, *next;
 
         for (s = TAILQ_FIRST(&all->list); s; s = next) {
+                next = TAILQ_NEXT(s, link);
+                sandbox_turn(s);
+        }
+        for (s = TAILQ_FIRST(&all->spares); s; s = next) {
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
@@ -112,6 +118,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->engine = opt->engine;
         all->options = *opt;
         TAILQ_INIT(&all->list);
+        TAILQ_INIT(&all->spares);
         TAILQ_INIT(&all->asks);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
@@ -120,7 +127,8 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
         all->turn_timer = new_timer(all);
         all->tidy_timer = new_timer(all);
-        if (!all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
+        all->refill_timer = new_timer(all);
+        if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine->libexec_dir, "cloche-session.so", e)) < 0)
                 r = all->shell_fd;
@@ -146,6 +154,8 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->stopped_data = data;
         TAILQ_FOREACH(s, &all->list, link)
                 sandbox_stop(s, 1);
+        TAILQ_FOREACH(s, &all->spares, link)
+                sandbox_stop(s, 0);
         sandboxes_turn_soon(all);
 }
 
@@ -157,6 +167,9 @@ void sandboxes_free(struct sandboxes *all)
                 return;
         while ((s = TAILQ_FIRST(&all->list)))
                 sandbox_end(s);
+        while ((s = TAILQ_FIRST(&all->spares)))
+                sandbox_end(s);
+        handle_close(all->refill_timer);
         handle_close(all->turn_timer);
         handle_close(all->tidy_timer);
         fd_close(&all->state_fd);
@@ -169,7 +182,7 @@ void sandboxes_free(struct sandboxes *all)
 
 struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 {
-        struct sandboxes_count count = {.running = all->running, .asks = all->ask_count};
+        struct sandboxes_count count = {.running = all->running - all->spare_count, .asks = all->ask_count};
         const struct sandbox *s;
         const struct session *session;
 
@@ -264,6 +277,18 @@ static int set_up(struct sandbox *s, const json_t *params, struct cloche_err *e)
         return store_define(s, e);
 }
 
+/* What a box is born with, and what its shells are: the rest can be changed in one that runs. */
+static int is_usual(const json_t *params)
+{
+        static const char *const changeable[] = {"memoryBytes", "pids", "cpuPercent"};
+        json_t *limits = json_object_get(params, "limits");
+        size_t count = 0;
+
+        for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
+                count += json_object_get(limits, changeable[i]) != NULL;
+        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 && json_object_size(json_object_get(params, "network")) == 0;
+}
+
 static void make_up_name(char *ret)
 {
         unsigned char chance[6];
@@ -311,10 +336,11 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(ask->all, ask->principal, name);
         if (r == 0 && !s) {
-                s = sandbox_new(ask->all, ask->principal, name, e);
+                s = is_usual(ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
+                s = s ? s : sandbox_new(ask->all, ask->principal, name, e);
                 r = s ? set_up(s, ask->params, e) : -(int)e->code;
                 if (s && r < 0)
-                        sandbox_free(s);
+                        sandbox_delete(s);
                 ask->state = &is_new;
         }
         if (r < 0)

@@ -66,7 +66,7 @@ int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, str
         return limits_resolve(&limits, &s->limits, e);
 }
 
-struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
+struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
 {
         struct sandbox *s = calloc(1, sizeof(*s));
         static const struct cloche_limits none;
@@ -80,8 +80,6 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
         s->network_policy = json_object();
         s->decisions = json_array();
         s->all = all;
-        strcpy(s->name, name);
-        s->principal = principal;
         s->created_ms = s->used_ms = now_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
@@ -96,6 +94,17 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
         TAILQ_INIT(&s->ports);
         TAILQ_INIT(&s->dials);
         TAILQ_INIT(&s->probes);
+        return s;
+}
+
+struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
+{
+        struct sandbox *s = sandbox_alloc(all, e);
+
+        if (!s)
+                return NULL;
+        strcpy(s->name, name);
+        s->principal = principal;
         TAILQ_INSERT_TAIL(&all->list, s, link);
         return s;
 }
@@ -108,7 +117,8 @@ void sandbox_free(struct sandbox *s)
                 session_close(session);
         ports_free(s);
         json_decref(s->decisions);
-        TAILQ_REMOVE(&s->all->list, s, link);
+        TAILQ_REMOVE(s->is_spare ? &s->all->spares : &s->all->list, s, link);
+        s->all->spare_count -= (unsigned)s->is_spare;
         json_decref(s->env);
         json_decref(s->labels);
         json_decref(s->network_policy);
@@ -173,11 +183,16 @@ static void is_stopped(struct sandbox *s)
         s->all->running--;
         set_state(s, SANDBOX_STOPPED);
         answer_stops(s);
+        if (s->is_spare)
+                spare_failed(s);
         s->wants_stop = 0;
-        if (s->all->is_stopping) {
+        if (s->all->is_stopping || s->is_deleted) {
                 struct cloche_err e;
 
-                err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
+                if (s->is_deleted)
+                        err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
+                else
+                        err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
                 asks_refuse(s, &e);
                 sandboxes_turn_soon(s->all);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
@@ -246,6 +261,31 @@ static void on_saved(void *data, const struct cloche_err *e)
         drop(s, &why);
 }
 
+static void on_quiet(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+
+        (void)answer;
+        (void)e; /* what could not be ended ends with the box */
+        fd_close(&fd);
+        if (s->state == SANDBOX_STOPPING && s->has_box)
+                store_save(s, on_saved, s);
+}
+
+/* Nothing runs beside what saves: the files stand still, and nobody can stop it or take its memory. */
+static int quiesce(struct sandbox *s)
+{
+        struct init_request request = {.op = INIT_QUIESCE};
+
+        store_gone(s);
+        ports_gone(s);
+        probes_gone(s);
+        tools_gone(s);
+        processes_gone(s);
+        sessions_gone(s);
+        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, NULL);
+}
+
 void sandbox_stop(struct sandbox *s, int save)
 {
         struct cloche_err why;
@@ -257,9 +297,7 @@ void sandbox_stop(struct sandbox *s, int save)
         set_state(s, SANDBOX_STOPPING);
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
         asks_end(s, &why);
-        if (save && !s->is_deleted)
-                store_save(s, on_saved, s);
-        else
+        if (!save || s->is_deleted || s->all->state_fd < 0 || quiesce(s) < 0)
                 drop(s, &why);
 }
 
@@ -313,6 +351,8 @@ static void on_restored(void *data, const struct cloche_err *e)
         set_state(s, SANDBOX_RUNNING);
         if (s->wants_stop || s->is_deleted)
                 sandbox_stop(s, 0);
+        else if (s->is_spare)
+                spare_runs(s);
         else
                 asks_begin(s);
 }
@@ -387,7 +427,7 @@ void sandbox_start(struct sandbox *s)
                 return;
         s->state = SANDBOX_STARTING;
         s->all->running++;
-        r = s->all->running > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
+        r = s->all->running - s->all->spare_count > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
         if (r < 0) { /* told in the next turn: whoever asks is not to hear of it from within */
                 s->start_error = e;
                 sandboxes_turn_soon(s->all);

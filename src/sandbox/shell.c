@@ -49,9 +49,13 @@ static void shell_ended(struct session *session, int exit_code, int signal)
 }
 
 /* It sent what is no answer, or closed its socket: whatever runs there is not our shell any more. */
-static void give_up(struct session *session)
+static void give_up(struct session *session, int was_closed)
 {
-        if (session->pid)
+        const struct shell_command *command = TAILQ_FIRST(&session->commands);
+        /* The program of `exec PROGRAM` is in its place: the command ends when that does. */
+        int goes_on = was_closed && command && command->is_sent && !command->is_fork && !command->is_export;
+
+        if (session->pid && !goes_on)
                 (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
         handle_close(session->poll);
         session->poll = NULL;
@@ -210,7 +214,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
                 fd_close(&fd);
                 if (n != sizeof(answer) || answered(session, &answer) < 0) {
                         if (session->poll == poll)
-                                give_up(session);
+                                give_up(session, n == 0);
                         break;
                 }
         }
@@ -230,7 +234,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         }
         session->pid = answer->pid;
         if (session->state == SHELL_GONE)
-                give_up(session);
+                give_up(session, 0);
 }
 
 static int spawn_shell(struct session *session, int their_fd, struct cloche_err *e)

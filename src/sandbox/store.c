@@ -30,6 +30,13 @@ struct store_waiter {
         void *data;
 };
 
+struct store_job;
+struct flush {
+        uv_fs_t request;
+        struct store_job *job; /* NULL: it is over */
+        int fd;
+};
+
 /* The file program at work. */
 struct store_job {
         struct sandbox *sandbox;
@@ -39,6 +46,7 @@ struct store_job {
         int has_exited, wait_status;
         uint64_t bytes;
         int code; /* of writing the file */
+        struct flush *flush; /* while it goes to the disk */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
 };
 
@@ -118,13 +126,15 @@ static json_t *limits_json(const struct cloche_limits *limits)
         return object;
 }
 
+/* Without fsync(2), which would hold up everybody the daemon serves for up to 90 ms: what a power cut leaves may be the old text, or on some file systems
+ * none, which store_load can live with. */
 static int write_file(int dir_fd, const char *name, const char *text, struct cloche_err *e)
 {
         static const char new_name[] = DEFINITION ".new";
         _cleanup_fd_ int fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         int r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
 
-        if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, new_name, dir_fd, name) < 0))
+        if (r == 0 && renameat(dir_fd, new_name, dir_fd, name) < 0)
                 r = -errno;
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write %s of the state directory", name) : 0;
 }
@@ -197,16 +207,18 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         size_t i;
 
         if (fd < 0)
-                return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory", name);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory", name);
         object = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
-        if (!json_is_object(object)) {
-                json_decref(object);
-                return err_set(e, CLOCHE_E_INVALID_JSON, "%s/" DEFINITION " of the state directory: %s", name, object ? "no object" : why.text);
-        }
         s = sandbox_new(all, principal, name, e);
         if (!s) {
                 json_decref(object);
                 return -(int)e->code;
+        }
+        if (!json_is_object(object)) { /* its files are there, and go on with what any sandbox has */
+                snprintf(s->save_error, sizeof(s->save_error), "its definition could not be read (%s) and was kept as " DEFINITION ".bad", object ? "no object" : why.text);
+                (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
+                json_decref(object);
+                return 0;
         }
         limits = json_object_get(object, "limits");
         for (i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
@@ -230,6 +242,20 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         return sandbox_set_limits(s, &s->asked_limits, e);
 }
 
+/* What a daemon left that was killed: files half written, and a sandbox that was being made or deleted. 1: there is one. */
+static int tidy_directory(int principal_fd, const char *name, int dir_fd)
+{
+        struct stat st;
+
+        unlinkat(dir_fd, DEFINITION ".new", 0);
+        unlinkat(dir_fd, FILES_NEW, 0);
+        if (fstatat(dir_fd, DEFINITION, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return 1;
+        unlinkat(dir_fd, FILES, 0);
+        unlinkat(principal_fd, name, AT_REMOVEDIR);
+        return 0;
+}
+
 static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, struct cloche_err *e)
 {
         DIR *dir = fdopendir(dir_fd);
@@ -242,7 +268,7 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 _cleanup_fd_ int fd = entry->d_name[0] == '.' ? -EBADF : open_below(dirfd(dir), entry->d_name, 0);
 
-                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0)
+                if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 && tidy_directory(dirfd(dir), entry->d_name, fd))
                         r = load_definition(all, principal, entry->d_name, fd, e);
         }
         closedir(dir);
@@ -270,7 +296,7 @@ int store_load(struct sandboxes *all, struct cloche_err *e)
 
 void store_remove(struct sandbox *s)
 {
-        static const char *const names[] = {DEFINITION, DEFINITION ".new", FILES, FILES_NEW};
+        static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0), principal_fd = -EBADF;
         char principal[32];
 
@@ -294,6 +320,8 @@ static void job_over(struct store_job *job, const struct cloche_err *e)
         TAILQ_INIT(&waiters);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
         job->sandbox->store_job = NULL;
+        if (job->flush)
+                job->flush->job = NULL;
         control_forget(&job->sandbox->control, job);
         handle_close(job->poll);
         fd_close(&job->pipe_fd);
@@ -323,21 +351,18 @@ static int keep(struct store_job *job)
 {
         struct sandbox *s = job->sandbox;
 
-        if (fsync(job->file_fd) < 0 || renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 || fsync(job->dir_fd) < 0)
+        if (renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0)
                 return -errno;
         s->saved_ms = now_real_ms();
         return 0;
 }
 
-static void look(struct store_job *job)
+static void conclude(struct store_job *job)
 {
         struct sandbox *s = job->sandbox;
         struct cloche_err e = {0};
-        int failed;
+        int failed = job->code < 0 || job->wait_status != 0;
 
-        if (!job->has_exited || job->pipe_fd >= 0)
-                return;
-        failed = job->code < 0 || job->wait_status != 0;
         if (!failed && !job->is_restore && (job->code = keep(job)) < 0)
                 failed = 1;
         if (job->code < 0)
@@ -353,6 +378,49 @@ static void look(struct store_job *job)
         if (e.code && !job->is_restore)
                 unlinkat(job->dir_fd, FILES_NEW, 0);
         job_over(job, e.code ? &e : NULL);
+}
+
+static void on_flushed(uv_fs_t *request)
+{
+        struct flush *flush = request->data;
+        struct store_job *job = flush->job;
+
+        if (job) {
+                job->flush = NULL;
+                job->code = request->result < 0 ? (int)request->result : 0;
+        }
+        uv_fs_req_cleanup(request);
+        fd_close(&flush->fd);
+        free(flush);
+        if (job)
+                conclude(job);
+}
+
+/* fsync(2) of all that was packed takes seconds: beside the loop. */
+static int flush_files(struct store_job *job)
+{
+        struct flush *flush = calloc(1, sizeof(*flush));
+
+        if (!flush)
+                return -ENOMEM;
+        flush->job = job;
+        flush->request.data = flush;
+        flush->fd = fcntl(job->file_fd, F_DUPFD_CLOEXEC, 3);
+        if (flush->fd < 0 || uv_fs_fsync(&job->sandbox->all->engine->loop, &flush->request, flush->fd, on_flushed) < 0) {
+                fd_close(&flush->fd);
+                free(flush);
+                return -EIO;
+        }
+        job->flush = flush;
+        return 0;
+}
+
+static void look(struct store_job *job)
+{
+        if (!job->has_exited || job->pipe_fd >= 0 || job->flush)
+                return;
+        if (job->is_restore || job->code < 0 || job->wait_status != 0 || (job->code = flush_files(job)) < 0)
+                conclude(job);
 }
 
 void stores_exited(struct sandbox *s, const struct init_answer *exit)
@@ -507,7 +575,7 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         struct cloche_err e = {0};
         struct store_job *job;
 
-        if (file_fd < 0) {
+        if (file_fd < 0 || s->is_spare) {
                 done(data, NULL);
                 return;
         }

@@ -13,6 +13,7 @@
 
 #define FRAME_BYTES (128u << 20)
 #define IDLE_MS 30000
+#define WAKE_EVERY_MS 1000
 
 struct tool_job {
         TAILQ_ENTRY(tool_job) link;
@@ -27,7 +28,7 @@ struct tool {
         TAILQ_ENTRY(tool) link;
         struct sandbox *sandbox;
         struct channel channel;
-        uv_timer_t *idle_timer;
+        uv_timer_t *idle_timer, *wake_timer;
         int32_t pid;
         int is_over;
         json_int_t next_id;
@@ -51,6 +52,7 @@ static void tool_free(struct tool *tool)
         control_forget(&tool->sandbox->control, tool);
         channel_close(&tool->channel);
         handle_close(tool->idle_timer);
+        handle_close(tool->wake_timer);
         free(tool);
 }
 
@@ -171,8 +173,18 @@ static void on_idle(uv_timer_t *timer)
         end(tool, &e);
 }
 
+/* Whoever is the same user may have stopped it. */
+static void on_wake(uv_timer_t *timer)
+{
+        struct tool *tool = timer->data;
+
+        if (tool->pid && tool->sandbox->control.fd >= 0)
+                (void)kill_ask(&tool->sandbox->control, tool->pid, SIGCONT, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+}
+
 static void rest(struct tool *tool)
 {
+        uv_timer_stop(tool->wake_timer);
         uv_timer_start(tool->idle_timer, on_idle, IDLE_MS, 0);
 }
 
@@ -209,13 +221,23 @@ static struct tool *tool_new(struct sandbox *s, struct cloche_err *e)
         struct tool *tool = calloc(1, sizeof(*tool));
         int their_fd = -EBADF, r = 0;
 
-        if (!tool || !(tool->idle_timer = malloc(sizeof(*tool->idle_timer)))) {
+        if (tool) {
+                tool->idle_timer = malloc(sizeof(*tool->idle_timer));
+                tool->wake_timer = malloc(sizeof(*tool->wake_timer));
+        }
+        if (!tool || !tool->idle_timer || !tool->wake_timer) {
+                if (tool) {
+                        free(tool->idle_timer);
+                        free(tool->wake_timer);
+                }
                 free(tool);
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the file program");
                 return NULL;
         }
         uv_timer_init(&s->all->engine->loop, tool->idle_timer);
         tool->idle_timer->data = tool;
+        uv_timer_init(&s->all->engine->loop, tool->wake_timer);
+        tool->wake_timer->data = tool;
         tool->sandbox = s;
         tool->channel.fd = -EBADF;
         TAILQ_INIT(&tool->jobs);
@@ -268,6 +290,8 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
                 return r;
         }
         uv_timer_stop(tool->idle_timer);
+        if (!uv_is_active((uv_handle_t *)tool->wake_timer))
+                uv_timer_start(tool->wake_timer, on_wake, WAKE_EVERY_MS, WAKE_EVERY_MS);
         TAILQ_INSERT_TAIL(&tool->jobs, job, link);
         channel_flush(&tool->channel);
         *ret = job;
