@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""sandbox.py [--build BUILD] [--rounds N] [--at-once N] [--idle N] [--only PART,…] [--no-upstream] [--json]: what sandboxes cost, beside the
+container server of @cloudflare/sandbox (peers/upstream.py, downloaded at the first time).
+
+Both are asked by the same client over HTTP on loopback, one connection each, kept alive; Cloche is asked over frames on its unix socket too. The sides take
+turns in blocks of ten, so that a slow moment of the machine falls on both: read the ratios (how many times faster Cloche over HTTP is), not the milliseconds.
+
+Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: upstream's unit is a container, which is not there), concurrent (N at once, from N threads),
+transfer (100 MiB there and back), idle (memory of N sandboxes with a session each, all processes), cli. As root, for the peer makes pid namespaces."""
+import argparse
+import contextlib
+import json
+import os
+import platform
+import sys
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--idle", type=int, default=200)
+    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    parser.add_argument("--no-upstream", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.parts = options.only.split(",")
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    return options
+
+
+def main():
+    options = arguments()
+    os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "bench/peers", "bench/clients")]
+    import upstream
+    import sandbox_parts
+    from rpc import Daemon
+    from sandbox_sides import Cloche, Frames, Upstream
+    table = sandbox_parts.Table(options.json)
+    with contextlib.ExitStack() as stack:
+        daemon = stack.enter_context(Daemon(tcp=True))
+        sides = [Cloche(daemon), Frames(daemon)]
+        if not options.no_upstream:
+            try:
+                sides.append(Upstream(stack.enter_context(upstream.Server())))
+            except upstream.Unavailable as error:
+                print(f"without upstream: {error}", file=sys.stderr)
+        if not options.json:
+            print(f"kernel {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; ms\n"
+                  f"{'what':49}{'who':16}{'n':>6}{'p50':>10}{'p99':>10}{'bad':>5}", flush=True)
+        for part in options.parts:
+            getattr(sandbox_parts, part)(table, sides, options)
+    if options.json:
+        print(json.dumps({"kernel": platform.release(), "processors": os.cpu_count(), "load": os.getloadavg()[0], "rows": table.rows}))
+
+
+if __name__ == "__main__":
+    main()
