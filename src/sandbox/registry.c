@@ -43,10 +43,18 @@ static int hold_program(const char *directory, const char *name, struct cloche_e
         return TAKE_FD(fd);
 }
 
+/* In a pause of its use, if there is one in time. */
+static int is_save_due(const struct sandbox *s, uint64_t now_ns)
+{
+        uint64_t every_ms = s->all->options.save_every_ms, last_ms = s->saved_ms > s->created_ms ? s->saved_ms : s->created_ms, now_ms = now_real_ms();
+
+        if (!every_ms || !s->is_dirty || s->store_job || now_ms < last_ms + every_ms)
+                return 0;
+        return now_ns - s->used_ns > 1000000000u || now_ms > last_ms + 2 * every_ms;
+}
+
 static void tidy(struct sandbox *s, uint64_t now_ns)
 {
-        const struct sandboxes *all = s->all;
-
         if (s->state != SANDBOX_RUNNING)
                 return;
         if (processes_running(s) > 0)
@@ -55,8 +63,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 connections_again(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000)
                 sandbox_stop(s, 1);
-        else if (all->options.save_every_ms && s->is_dirty && !s->store_job && now_real_ms() > s->saved_ms + all->options.save_every_ms &&
-                 now_ns - s->used_ns > 1000000000u)
+        else if (is_save_due(s, now_ns))
                 store_save(s, NULL, NULL);
 }
 

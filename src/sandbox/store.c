@@ -571,11 +571,12 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
-        _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct cloche_err e = {0};
         struct store_job *job;
+        struct stat st;
 
-        if (file_fd < 0 || s->is_spare) {
+        if (file_fd < 0 || s->is_spare || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
                 done(data, NULL);
                 return;
         }
