@@ -54,6 +54,9 @@ PARTS = {name: Part(name) for name in ("channel", "values", "call", "serve", "ra
 
 
 def part(name):
+    """Those of contexts (cells.py and what it asks for) are read when there is one: a cold call must not pay for them."""
+    if name not in PARTS:
+        PARTS[name] = Part(name)
     return PARTS[name]()
 
 

@@ -1,7 +1,9 @@
-"""The host's functions in the code: blocking calls, awaitables where an event loop runs, several in flight at once."""
+"""What the agent asks the engine: the host's functions, blocking or awaited where an event loop runs, several in flight at
+once; in a context also its lines of input. Whoever waits reads for all."""
 import _thread
 import builtins
 import sys
+from _collections import deque
 
 values = part("values")
 encode, write_json, parse_json, Decoder, Refused = (
@@ -11,9 +13,10 @@ RESERVED = ("name", "message", "args", "with_traceback", "add_note")
 
 
 class Waiter:
-    """One call: whoever asked sleeps on the lock, or has left a function to be told."""
+    """One question: whoever asked sleeps on the lock, or has left a function to be told. `blame` makes the error to be thrown."""
 
-    def __init__(self, tell=None):
+    def __init__(self, tell=None, blame=None):
+        self.blame = blame or error_of
         self.lock = _thread.allocate_lock()
         self.lock.acquire()
         self.tell = tell
@@ -31,8 +34,21 @@ class Waiter:
             self.lock.release()
 
 
+class Unguarded:
+    """Nobody interrupts a call. A context puts a guard here (cells.py), for an interrupt must not cut a frame in two."""
+    hold = release = staticmethod(lambda: None)
+    wait_readable = staticmethod(lambda channel: None)
+
+    @staticmethod
+    def sleep(waiter):
+        waiter.lock.acquire()
+
+
 class Bridge:
-    def __init__(self):
+    def __init__(self, guard=Unguarded):
+        self.guard = guard
+        self.requests, self.closed, self.idle = deque(), False, Waiter()  # in a context: what the engine asks meanwhile
+        self.idle_loop = None
         self.channel = None
         self.number = 0
         self.waiting = {}
@@ -95,31 +111,70 @@ class Bridge:
             params, parts, size = encode({"target": list(target), "args": list(args), "kwargs": kwargs}, MAX_ARGUMENTS)
         except Refused as refusal:
             raise TypeError("%s: %s" % (".".join(target[1:]), refusal)) from None
-        waiter = Waiter(tell)
-        with self.state_lock:
-            self.number += 1
-            number = self.number
-            self.waiting[number] = waiter
-            head = '{"jsonrpc":"2.0","id":%d,"method":"bridge","params":' % number
-            self.channel.send(head.encode() + params + b"}", parts, size)
+        return self.ask("bridge", params, parts, size, tell)
+
+    def ask(self, method, params, parts=(), size=0, tell=None, blame=None):
+        waiter = Waiter(tell, blame)
+        self.guard.hold()
+        try:
+            with self.state_lock:
+                self.number += 1
+                number = self.number
+                self.waiting[number] = waiter
+                head = '{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (number, method)
+                self.channel.send(head.encode() + params + b"}", parts, size)
+        finally:
+            self.guard.release()
         return waiter
 
+    def send_frame(self, text, parts=(), size=0):
+        """A notification or an answer, whole, whatever other threads send."""
+        self.guard.hold()
+        try:
+            with self.state_lock:
+                self.channel.send(text, parts, size)
+        finally:
+            self.guard.release()
+
     def call(self, target, args, kwargs):
-        waiter = self.send(target, args, kwargs)
-        while not waiter.done:
-            if self.read_lock.acquire(False):
-                try:
-                    if not waiter.done:
-                        self.read_one()
-                finally:
-                    self.read_lock.release()
-                    self.wake_another(waiter)
-            else:
-                # Woken by the answer, or because nobody reads any more.
-                waiter.lock.acquire()
+        return self.wait(self.send(target, args, kwargs))
+
+    def wait(self, waiter):
+        self.guard.hold()
+        try:
+            while not waiter.done:
+                if self.read_lock.acquire(False):
+                    try:
+                        self.guard.wait_readable(self.channel)
+                        if not waiter.done:
+                            self.read_one()
+                    finally:
+                        self.read_lock.release()
+                        self.wake_another(waiter)
+                else:
+                    # Woken by the answer, or because nobody reads any more.
+                    self.guard.sleep(waiter)
+        finally:
+            self.guard.release()
         if waiter.error is not None:
             raise waiter.error
         return waiter.value
+
+    def next_request(self):
+        """A context's: the frame of what the engine asks next, or None at the end. Answers to threads come by here too."""
+        while not self.requests and not self.closed:
+            if self.read_lock.acquire(False):
+                try:
+                    if not self.requests and not self.closed:
+                        self.read_one()
+                except SystemExit:
+                    break
+                finally:
+                    self.read_lock.release()
+                    self.wake_another(self.idle)
+            else:
+                self.idle.lock.acquire()
+        return self.requests.popleft() if self.requests else None
 
     def wake_another(self, but):
         with self.state_lock:
@@ -127,6 +182,8 @@ class Bridge:
                 if waiter is not but and not waiter.done and waiter.tell is None:
                     waiter.wake()
                     return
+        if but is not self.idle:
+            self.idle.wake()
 
     def start(self, loop, target, args, kwargs):
         future = loop.create_future()
@@ -143,32 +200,70 @@ class Bridge:
 
     def on_readable(self, loop):
         if self.read_lock.acquire(False):
+            self.guard.hold()
             try:
                 self.read_one()
+            except SystemExit:
+                if self.idle_loop is not loop:
+                    raise
             finally:
                 self.read_lock.release()
-        if not any(waiter.tell for waiter in self.waiting.values()):
+                self.guard.release()
+        if self.idle_loop is loop:
+            if self.requests or self.closed:
+                loop.stop()
+        elif not any(waiter.tell for waiter in self.waiting.values()):
             loop.remove_reader(self.channel.fd)
             self.loops.discard(loop)
+
+    def idle_in(self, loop):
+        """Lets the tasks of a context's loop go on until the engine asks something."""
+        if self.requests or self.closed:
+            return
+        self.idle_loop = loop
+        try:
+            loop.add_reader(self.channel.fd, self.on_readable, loop)
+            loop.run_forever()
+        finally:
+            self.idle_loop = None
+            if any(waiter.tell for waiter in self.waiting.values()):
+                self.loops = {loop}
+            else:
+                loop.remove_reader(self.channel.fd)
+                self.loops.discard(loop)
 
     def read_one(self):
         frame = self.channel.read()
         if frame is None:
+            self.closed = True
             raise SystemExit(1)  # the engine is gone, and the box with it
-        message = parse_json(frame[0])
+        message = parsed(frame)
+        if "method" in message or "id" not in message:
+            self.requests.append(frame)
+            self.idle.wake()
+            return
         with self.state_lock:
             waiter = self.waiting.pop(message.get("id"), None)
         if waiter is None:
             return
         try:
             if "error" in message:
-                waiter.error = error_of(message["error"], frame[1])
+                waiter.error = waiter.blame(message["error"], frame[1])
             else:
                 decoder = Decoder(frame[1])
                 waiter.value = decoder.decode(message["result"]["value"])
         except BaseException as error:
             waiter.error = error
         waiter.finish()
+
+
+def parsed(frame):
+    """What is no message is a request too: it is the loop of requests that says so."""
+    try:
+        message = parse_json(frame[0])
+    except Exception:
+        return {}
+    return message if type(message) is dict else {}
 
 
 def static(member):

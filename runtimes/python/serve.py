@@ -21,6 +21,7 @@ modules = sys.modules
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, THREW = (
     -32700, -32600, -32601, -32602, -32000)
+NOTEBOOK = "__cloche_notebook__"  # a name that set-up code leaves when contexts are to be forked from it (notebook.py)
 LIBRARY = FOLDER + "/libcloche-guest.so"  # there when the process is to be a template
 CANNOT_FORK = -32001
 CALL_SHAPES = {"code": str, "filename": str, "function": (str, type(None)), "args": list, "holes": list, "kwargs": dict,
@@ -40,6 +41,8 @@ class State:
     template = None
     frozen = False
     bridge = None
+    contexts_expected = False  # the set-up was a notebook's
+    context = None  # an interpreter that stays (cells.py), once `open` was asked
     number = None  # of the request that is being answered
 
 
@@ -96,7 +99,9 @@ REHEARSED = (
 
 def get_ready():
     """Nobody waits yet: what the first call will touch is copied from the template now (0.7 of its 0.9 ms). No more than that
-    one: what is copied in vain costs as much."""
+    one: what is copied in vain costs as much. A child for a context is made ready for cells."""
+    if State.contexts_expected and part("cells")["get_ready"]():
+        return
     prefix = dict(calls["PREFIX"])
     calls["PREFIX"].clear()
     rehearse(1, REHEARSED[:1])
@@ -138,7 +143,7 @@ def leave(status):
 def serve(channel):
     while True:
         State.number = None
-        frame = channel.read()
+        frame = channel.read() if State.context is None else State.context.next_request()
         unmute()
         if frame is None:
             return
@@ -152,7 +157,7 @@ def serve(channel):
         if not channel.mine():
             leave(0)
         if answer is not None:
-            channel.send(*answer)
+            (channel.send if State.context is None else State.context.send_frame)(*answer)
         if State.frozen:
             return
 
@@ -171,6 +176,8 @@ def respond(channel, frame):
         return None
     if type(number) not in (str, int):
         return failure(None, INVALID_REQUEST, "the id is neither string nor integer")
+    if request["method"] in CONTEXT_METHODS:
+        return part("cells")["answer"](channel, number, request["method"], request.get("params"), frame[1])
     if request["method"] not in METHODS:
         return failure(number, NO_METHOD, "unknown method %.80r" % request["method"])
     return METHODS[request["method"]](channel, number, request.get("params"), frame[1])
@@ -190,6 +197,9 @@ def answer_call(channel, number, params, attachments):
 def answer_prepare(channel, number, params, attachments):
     def work(request):
         calls["prepare"](request["code"], request["filename"])
+        if calls["PREFIX"]["main"].__dict__.pop(NOTEBOOK, False):
+            part("cells")["warm_up"]()
+            State.contexts_expected = True
         return None, '{"value":'
 
     return answer_code(channel, number, params, attachments, PREPARE_SHAPES, work)
@@ -224,6 +234,7 @@ def answer_run(channel, number, params, attachments):
     leave(status)
 
 
+CONTEXT_METHODS = ("cell", "open", "complete", "describe")
 METHODS = {"call": answer_call, "run": answer_run, "prepare": answer_prepare, "freeze": answer_freeze}
 
 
@@ -281,23 +292,29 @@ def read_params(params, attachments, shapes):
 
 def settle_down():
     """What user code may have left armed would otherwise run inside the agent: between two bytes of a frame, say."""
+    if State.context is not None:
+        State.context.keep()
     while True:
         try:
             set_trace(None)
             set_profile(None)
             set_recursion_limit(RECURSION_LIMIT)
-            mute()
+            mute(IGNORE if State.context is None else nothing)
             return
         except BaseException:
             continue
 
 
-def mute():
+def mute(by):
     for number in SIGNALS:
         handler = getsignal(number)
-        if callable(handler):
+        if callable(handler) and handler is not nothing:
             MUTED[number] = handler
-            signal(number, IGNORE)
+            signal(number, by)
+
+
+def nothing(number, frame):
+    """For a context, whose threads go on: programs they start would inherit that a signal is ignored."""
 
 
 def unmute():

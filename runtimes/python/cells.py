@@ -1,0 +1,455 @@
+"""Contexts: an interpreter that stays, whose cells run one after another in one namespace (spec/agent.md, README.md)."""
+import _signal
+import _thread
+import builtins
+import gc
+import os
+import sys
+from select import select
+
+serve, values, calls = part("serve"), part("values"), part("call")
+encode, write_json, Refused = values["encode"], values["write_json"], values["Refused"]
+failure, clean, settle_down, flush, State = (
+    serve["failure"], serve["clean"], serve["settle_down"], serve["flush"], serve["State"])
+INVALID_REQUEST, INVALID_PARAMS, THREW = serve["INVALID_REQUEST"], serve["INVALID_PARAMS"], serve["THREW"]
+read_params, Invalid = serve["read_params"], serve["Invalid"]
+this_thread = _thread.get_ident
+
+COROUTINE, TOP_LEVEL_AWAIT, ONLY_AST = 0x80, 0x2000, 0x400
+STORE_BYTES = 16 << 20
+SHAPES = {
+    "open": {"cwd": (str, type(None)), "env": dict, "language": str},
+    "cell": {"code": str, "count": int, "filename": (str, type(None)), "storeBytes": int, "silent": bool},
+    "complete": {"code": str, "at": int},
+    "describe": {},
+}
+DEFAULTS = {
+    "open": {"cwd": None, "env": {}, "language": "python"},
+    "cell": {"filename": None, "storeBytes": STORE_BYTES, "silent": False},
+    "complete": {},
+    "describe": {},
+}
+REHEARSALS = 20
+REHEARSED = ("1+1", "x = [1, 2]\nx", "def f(a):\n    return {'a': a}\nf(1)", "1/0", "import sys\nprint(end='')", "%who_ls",
+             "await __import__('asyncio').sleep(0)")
+
+
+class Guard:
+    """SIGINT ends the running cell; between cells it does nothing, and while a frame is on its way it waits."""
+    running = held = pending = False
+    task = loop = None
+    thread = this_thread()
+
+    def begin(self):
+        self.thread = this_thread()
+        self.running, self.held, self.pending = True, False, False
+        if _signal.getsignal(_signal.SIGINT) is not interrupt:
+            _signal.signal(_signal.SIGINT, interrupt)
+
+    def end(self):
+        self.running = self.held = self.pending = False
+
+    def hold(self):
+        if this_thread() == self.thread:
+            self.held = True
+
+    def release(self):
+        if this_thread() == self.thread:
+            self.held = False
+            if self.pending:
+                self.pending = False
+                raise KeyboardInterrupt
+
+    def wait_readable(self, channel):
+        if not self.running or this_thread() != self.thread:
+            return
+        self.release()
+        try:
+            select([channel.fd], [], [])
+        finally:
+            self.hold()
+
+    def sleep(self, waiter):
+        self.release()
+        try:
+            waiter.lock.acquire()
+        finally:
+            self.hold()
+
+    def interrupt(self, frame):
+        if self.held:
+            self.pending = True
+        elif self.task is not None and not self.task.done() and is_waiting(frame):
+            # Nothing of the cell runs just now: what it awaits is cancelled.
+            self.task.cancel()
+            self.loop.call_soon_threadsafe(nothing)
+        else:
+            raise KeyboardInterrupt
+
+
+GUARD = Guard()
+
+
+def interrupt(number, frame):
+    if GUARD.running:
+        GUARD.interrupt(frame)
+
+
+def nothing():
+    pass
+
+
+def is_waiting(frame):
+    name = frame.f_globals.get("__name__") or ""
+    return name == "selectors" or name.partition(".")[0] in ("asyncio", "uvloop")
+
+
+class Context:
+    def __init__(self, channel, bridge, shell):
+        self.channel, self.bridge, self.shell = channel, bridge, shell
+        self.loop = None
+        self.flags = 0
+        self.kept = (None, None, sys.getrecursionlimit())
+        self.store_bytes = STORE_BYTES
+        self.send_frame = bridge.send_frame
+
+    # ---- between cells ----
+
+    def keep(self):
+        """What a cell has set is taken away before agent code runs, and comes back with the next cell."""
+        if self.kept is None:
+            self.kept = (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit())
+
+    def next_request(self):
+        if self.loop is not None and not self.loop.is_closed():
+            self.let_tasks_run()
+        return self.bridge.next_request()
+
+    def let_tasks_run(self):
+        while not self.bridge.requests and not self.bridge.closed:
+            try:
+                self.bridge.idle_in(self.loop)
+            except OSError:
+                raise
+            except BaseException as error:
+                # A task's SystemExit or the like: the loop goes on, as the context does.
+                sys.stderr.write("a task ended with %s: %s\n" % (type(error).__name__, error))
+                if isinstance(error, RuntimeError):
+                    return  # the loop itself: it was closed, say
+
+    # ---- a cell ----
+
+    def run(self, request):
+        """The answer's tree."""
+        trace, profile, limit = self.kept or (None, None, sys.getrecursionlimit())
+        self.kept = None
+        self.store_bytes = request["storeBytes"]
+        error = outcome = None
+        try:
+            GUARD.begin()
+            try:
+                name = self.shell.begin_cell(request)
+                sys.setrecursionlimit(limit)
+                if trace or profile:
+                    sys.setprofile(profile)
+                    sys.settrace(trace)
+                self.execute(request["code"], name, request["silent"])
+            except BaseException as caught:
+                error = caught
+            try:
+                self.shell.end_cell(request["silent"], error)
+            except BaseException as caught:
+                error = error or caught
+            self.after_user_code()
+            if error is not None:
+                outcome = self.shell.error_of(error)
+        except BaseException as late:
+            error = error or late
+        finally:
+            GUARD.end()
+            self.after_user_code()
+        if error is None:
+            return {"status": "ok"}
+        return {"status": "error", "error": outcome or part("traces")["bare"](error)}
+
+    def after_user_code(self):
+        self.keep()
+        sys.settrace(None)
+        sys.setprofile(None)
+        flush_all()
+
+    def execute(self, code, name, silent):
+        shell = self.shell
+        tree = shell.parse(code, name, self.flags)
+        interactive, rest = shell.split(tree, code, silent)
+        parts = []
+        for group, mode in ((rest, "exec"), (interactive, "single")):
+            if group is not None:
+                parts.append(compile(group, name, mode, self.flags | TOP_LEVEL_AWAIT, True))
+                self.flags |= parts[-1].co_flags & shell.FUTURES
+        if any(compiled.co_flags & COROUTINE for compiled in parts):
+            self.run_coroutine(awaiting(parts, shell.user_ns))
+        else:
+            for compiled in parts:
+                exec(compiled, shell.user_ns)
+
+    def event_loop(self):
+        import asyncio
+        if self.loop is None or self.loop.is_closed():
+            import warnings
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    self.loop = asyncio.get_event_loop_policy().get_event_loop()
+                except RuntimeError:
+                    self.loop = None
+            if self.loop is None or self.loop.is_closed():
+                self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def run_coroutine(self, coroutine):
+        loop = self.event_loop()
+        task = loop.create_task(coroutine)
+        GUARD.task, GUARD.loop = task, loop
+        try:
+            return loop.run_until_complete(task)
+        except BaseException as error:
+            if type(error).__name__ == "CancelledError" and task.cancelled():
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        finally:
+            GUARD.task = GUARD.loop = None
+            if not task.done():
+                task.cancel()
+
+    # ---- what a cell shows and asks ----
+
+    def may_tell(self):
+        """Threads between cells and forked children have nobody to tell."""
+        return GUARD.running and self.channel.mine()
+
+    def display(self, data, metadata, is_result, display_id=None, is_update=False):
+        flush_all()
+        if not self.may_tell():
+            if "text/plain" in data:
+                sys.stdout.write("%s\n" % (data["text/plain"],))
+            return
+        text, parts, size = part("displays")["packed"](data, metadata, is_result, display_id, is_update, self.store_bytes)
+        self.send_frame(b'{"jsonrpc":"2.0","method":"display","params":' + text + b"}", parts, size)
+
+    def ask_input(self, prompt, password):
+        """The line, without its end."""
+        if not self.may_tell():
+            raise EOFError("input() can only be asked for while a cell runs, by the process of the cell")
+        flush_all()
+        text = write_json({"prompt": clean(prompt), "password": password})
+        value = self.bridge.wait(self.bridge.ask("input", text, blame=no_input))
+        if type(value) is not str:
+            raise EOFError("the answer to input() is %s, not text" % type(value).__name__)
+        return value
+
+
+async def awaiting(parts, space):
+    for compiled in parts:
+        if compiled.co_flags & COROUTINE:
+            await eval(compiled, space)
+        else:
+            exec(compiled, space)
+
+
+def no_input(error, attachments):
+    data = error.get("data") if type(error.get("data")) is dict else {}
+    return EOFError(str(data.get("message") or error.get("message") or "there is no input"))
+
+
+# ---- requests ----
+
+def answer(channel, number, method, params, attachments):
+    if method != "open" and State.context is None:
+        return failure(number, INVALID_REQUEST, "no context is open here: `open` comes before `%s`" % method)
+    try:
+        request = read(params, attachments, method)
+    except (Invalid, Refused) as error:
+        return failure(number, INVALID_PARAMS, str(error))
+    return success(number, ANSWERS[method](channel, number, request))
+
+
+def read(params, attachments, method):
+    if type(params) is not dict:
+        raise Invalid("params must be an object")
+    request = read_params({**DEFAULTS[method], **params}, attachments, SHAPES[method])
+    for name in ("count", "storeBytes", "at"):
+        if request.get(name, 0) < 0:
+            raise Invalid("params.%s is %d: less than 0" % (name, request[name]))
+    if method == "open":
+        if request["language"] != "python":
+            raise Invalid("params.language is %.80r: this is the agent of python" % request["language"])
+        for name, text in request["env"].items():
+            if type(text) is not str or not name or "=" in name or "\0" in name + text:
+                raise Invalid("params.env[%.80r] is no variable of an environment: a name without =, and text, neither with NUL"
+                              % name)
+    return request
+
+
+def success(number, tree):
+    if type(tree) is tuple:
+        return tree  # a failure
+    return (write_json({"jsonrpc": "2.0", "id": number, "result": clean_tree(tree)}),)
+
+
+def clean_tree(tree):
+    if type(tree) is list:
+        return [clean_tree(item) for item in tree]
+    if type(tree) is dict:
+        return {clean(key): clean_tree(item) for key, item in tree.items()}
+    return clean(tree)
+
+
+def answer_open(channel, number, request):
+    if State.context is not None:
+        return failure(number, INVALID_REQUEST, "a context is open here already")
+    try:
+        shell = get_shell()
+    except ImportError as error:
+        message = "contexts of Python need IPython (Debian: python3-ipython), which the image does not hold: %s" % error
+        return failure(number, THREW, message, {"type": "missing_runtime", "message": message, "stack": ""})
+    os.environ.update(request["env"])
+    if request["cwd"] is not None:
+        try:
+            os.makedirs(request["cwd"], exist_ok=True)
+            os.chdir(request["cwd"])
+        except OSError as error:
+            message = "the context cannot be in %s: %s" % (request["cwd"], error.strerror)
+            return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
+    attach(channel, shell)
+    return {}
+
+
+def attach(channel, shell):
+    """Makes this process a context."""
+    bridge = State.bridge = State.bridge or part("bridge")["Bridge"]()
+    bridge.guard = GUARD
+    bridge.connect(channel)
+    State.context = Context(channel, bridge, shell)
+    shell.attach(State.context)
+    GUARD.begin()
+    GUARD.end()
+    return State.context
+
+
+def get_shell():
+    if SHELL.get("shell") is None:
+        main = calls["PREFIX"].get("main") or calls["new_main"]("", "")
+        calls["PREFIX"]["main"] = sys.modules["__main__"] = main
+        for name in ("__file__", "__loader__"):  # the set-up's
+            main.__dict__.pop(name, None)
+        SHELL["shell"] = part("shell")["make"](main)
+    return SHELL["shell"]
+
+
+SHELL = {}
+
+
+def answer_cell(channel, number, request):
+    return State.context.run(request)
+
+
+def guarded(work, *args):
+    """It may run code of the user's classes."""
+    GUARD.begin()
+    try:
+        return work(*args)
+    except KeyboardInterrupt:
+        return None
+    finally:
+        GUARD.end()
+
+
+def answer_complete(channel, number, request):
+    at = max(0, min(request["at"], len(request["code"])))
+    found = guarded(part("names")["complete"], State.context.shell, request["code"], at)
+    return found or {"matches": [], "from": at, "to": at}
+
+
+def answer_describe(channel, number, request):
+    return guarded(part("names")["describe"], State.context.shell) or {"variables": []}
+
+
+ANSWERS = {"open": answer_open, "cell": answer_cell, "complete": answer_complete, "describe": answer_describe}
+
+
+# ---- streams ----
+
+def flush_all():
+    flush()
+    c_flush = C_FLUSH.get("flush")
+    if c_flush is None and "ctypes" in sys.modules:
+        c_flush = C_FLUSH["flush"] = sys.modules["ctypes"].CDLL(None).fflush
+    if c_flush is not None:
+        c_flush(None)
+
+
+C_FLUSH = {}
+
+
+# ---- in a template ----
+
+class Nowhere:
+    """Takes the place of a channel in a rehearsal."""
+    fd = -1
+
+    @staticmethod
+    def mine():
+        return True
+
+    @staticmethod
+    def send(text, parts=(), size=0):
+        pass
+
+
+def warm_up():
+    """What cells need is imported and has run before the fork; nothing of it stays in the user's namespace."""
+    shell = get_shell()
+    for name in ("bridge", "rare", "traces", "displays", "names", "charts"):
+        part(name)
+    names = set(shell.user_ns)
+    rehearse(shell, names, REHEARSED[:-1] * (REHEARSALS - 1) + REHEARSED)
+    shell.close_files()
+    gc.collect()
+
+
+def get_ready():
+    """In a child that nobody waits for yet, as serve.py's. Whether there is a context to be made ready for."""
+    shell = SHELL.get("shell")
+    if shell is not None:
+        rehearse(shell, set(shell.user_ns), REHEARSED[:1])
+    return shell is not None
+
+
+def rehearse(shell, names, codes):
+    before = dict(builtins.__dict__), State.bridge, sys.path[:], _signal.getsignal(_signal.SIGINT), dict(os.environ)
+    context = attach(Nowhere, shell)
+    for count, code in enumerate(codes, 1):
+        context.run({"code": code, "count": count, "filename": None, "storeBytes": STORE_BYTES, "silent": False})
+    if len(codes) > 1:
+        part("names")["describe"](shell)
+        part("names")["complete"](shell, "pri", 3)
+    if context.loop is not None:
+        context.loop.close()
+        sys.modules["asyncio"].set_event_loop(None)
+        sys.modules["asyncio"].set_event_loop_policy(None)
+    shell.forget(names)
+    State.context = None
+    restore(builtins.__dict__, before[0])
+    restore(os.environ, before[4])
+    State.bridge, sys.path[:] = before[1], before[2]
+    _signal.signal(_signal.SIGINT, before[3])
+
+
+def restore(space, before):
+    for name in [name for name in space if name not in before]:
+        del space[name]
+    for name, value in before.items():
+        if space.get(name) is not value:
+            space[name] = value

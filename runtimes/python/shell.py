@@ -1,0 +1,474 @@
+"""IPython's shell as contexts use it: its syntax, magics, formatters and events; running a cell is cells.py's."""
+import __future__
+import ast
+import atexit
+import builtins
+import linecache
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from IPython.core import interactiveshell, page
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.formatters import DisplayFormatter
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils import io as known_io
+from traitlets import Type
+from traitlets.config import Config
+
+traces, displays = part("traces"), part("displays")
+FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
+ONLY_AST = 0x400
+FIRST_WORD = re.compile(r"\s*([A-Za-z_]\w*)")
+INLINE = "module://matplotlib_inline.backend_inline"
+CHART = "application/vnd.cloche.chart+json"
+MAX_JSON_NODES = 10000
+MAX_GAP = 10000
+SAFE = (1 << 53) - 1
+SETTLED = (type(None), bool, int)
+PRINT = builtins.print
+STREAMS = part("serve")["STREAMS"]
+PATIENCE = 1.0
+
+
+class Publisher(DisplayPublisher):
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **more):
+        self.shell.context.display(data, metadata, False, (transient or {}).get("display_id"), update)
+
+    def clear_output(self, wait=False):
+        """What was shown stays: the wire has no word for it."""
+
+
+class Hook(DisplayHook):
+    def __call__(self, result=None):
+        self.check_for_underscore()
+        if result is None:
+            return
+        data, metadata = self.compute_format_data(result)
+        self.update_user_ns(result)
+        self.fill_exec_result(result)
+        if data:
+            self.shell.context.display(data, metadata, True)
+
+    def cull_cache(self):
+        """Without a warning: nobody was told of a limit."""
+        for count in sorted(self.shell.user_ns["_oh"])[:self.cache_size // 5]:
+            self.shell.user_ns.pop("_%d" % count, None)
+            self.shell.user_ns["_oh"].pop(count, None)
+
+
+class Formatter(DisplayFormatter):
+    def format(self, value, include=None, exclude=None):
+        kind = type(value)
+        if kind in SETTLED and include is None and kind not in self.plain_printers():
+            return {"text/plain": repr(value)}, {}
+        data, metadata = super().format(value, include=include, exclude=exclude)
+        if include is not None or not data:
+            return data, metadata
+        if kind is dict or kind is list:
+            if is_json(value):
+                data["application/json"] = value
+        elif is_figure(value) and CHART not in (exclude or ()):
+            add_chart(value, data, metadata)
+        return data, metadata
+
+    def plain_printers(self):
+        """Those the user has set for kinds that are otherwise shown by their repr."""
+        if self.own is None:
+            self.own = {kind: printer for kind, printer in self.formatters["text/plain"].type_printers.items()}
+        printers = self.formatters["text/plain"].type_printers
+        return () if len(printers) == len(self.own) and all(printers.get(kind) is self.own.get(kind) for kind in SETTLED) else SETTLED
+
+    own = None
+
+
+def is_json(value):
+    """Whether JSON holds it as it is, and it is not too much to look at."""
+    left, open_containers = MAX_JSON_NODES, set()
+
+    def walk(item):
+        nonlocal left
+        left -= 1
+        kind = type(item)
+        if left < 0:
+            return False
+        if kind is str or kind is bool or item is None:
+            return True
+        if kind is int:
+            return -SAFE <= item <= SAFE
+        if kind is float:
+            return item - item == 0
+        if (kind is not dict and kind is not list) or id(item) in open_containers or len(open_containers) > 100:
+            return False
+        open_containers.add(id(item))
+        fits = (all(map(walk, item)) if kind is list
+                else all(type(key) is str and walk(inner) for key, inner in item.items()))
+        open_containers.discard(id(item))
+        return fits
+
+    return walk(value)
+
+
+def is_figure(value):
+    module = sys.modules.get("matplotlib.figure")
+    return module is not None and isinstance(value, module.Figure)
+
+
+def add_chart(figure, data, metadata):
+    try:
+        chart = part("charts")["chart_of"](figure)
+    except Exception as error:
+        metadata[CHART] = {"error": "%s: %s" % (type(error).__name__, error)}
+        return
+    if chart is not None:
+        data[CHART] = chart
+
+
+class Store(dict):
+    """In the place of a database in the home directory."""
+
+    def keys(self, pattern=None):
+        return list(dict.keys(self))
+
+
+class Place:
+    """In the place of a profile's directory."""
+
+    def __init__(self, location):
+        self.location = self.security_dir = self.log_dir = self.startup_dir = self.pid_dir = self.static_dir = location
+
+
+class Quit:
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return "%s() ends the cell; the context stays" % self.name
+
+    def __call__(self, code=None):
+        raise SystemExit(code)
+
+
+class Shell(InteractiveShell):
+    displayhook_class = Type(Hook)
+    display_pub_class = Type(Publisher)
+    context = None
+    FUTURES = FUTURES
+
+    # ---- what IPython would do with a terminal, a home directory and a database ----
+
+    def init_ipython_dir(self, ipython_dir):
+        self.scratch = tempfile.mkdtemp()
+        super().init_ipython_dir(self.scratch)
+
+    def init_profile_dir(self, profile_dir):
+        self._trait_values["profile_dir"] = Place(self.scratch)
+
+    def init_display_formatter(self):
+        self.display_formatter = Formatter(parent=self)
+        self.configurables.append(self.display_formatter)
+
+    def init_virtualenv(self):
+        pass
+
+    def enable_gui(self, gui=None):
+        if gui not in (None, "inline", "agg"):
+            raise ValueError("there are no windows here: %r cannot be enabled" % gui)
+
+    def showtraceback(self, exc_tuple=None, *args, **kwargs):
+        error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        if isinstance(error, BaseException):
+            sys.stderr.write("\n".join(self.error_of(error)["traceback"]) + "\n")
+
+    showsyntaxerror = showindentationerror = showtraceback
+
+    def _showtraceback(self, kind, error, lines):
+        sys.stderr.write("\n".join(lines) + "\n")
+
+    def system(self, command):
+        """Its output is this process's, as it comes; an interrupt is for it and all it started."""
+        cells = part("cells")
+        cells["flush_all"]()
+        command = self.var_expand(command, depth=1)
+        cells["GUARD"].hold()  # an interrupt must not come between the start and our knowing of it
+        try:
+            process = subprocess.Popen(command, shell=True, executable=shell_program(), preexec_fn=os.setpgrp)
+        except BaseException:
+            cells["GUARD"].release()
+            raise
+        try:
+            cells["GUARD"].release()
+            status = process.wait()
+        except BaseException:
+            end_group(process)
+            raise
+        self.user_ns["_exit_code"] = status
+
+    system_raw = system_piped = system
+
+    # ---- a context's ----
+
+    def set_up(self):
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.db = Store()
+        atexit.unregister(self.atexit_operations)
+        self.cells = set()
+        self.transformers = self.count_transformers()
+        for name in ("exit", "quit"):
+            self.user_ns[name] = self.user_ns_hidden[name] = Quit(name)
+        self.set_hook("show_in_pager", page.as_hook(show_page), 99)
+        self.loop_runner = lambda coroutine: self.context.run_coroutine(coroutine)
+        register = self.events.register
+
+        def watching(event, function):
+            register(event, function)
+            if getattr(function, "__name__", "") == "flush_figures":
+                part("charts")["watch"]()
+
+        self.events.register = watching
+        if "matplotlib.pyplot" in sys.modules:
+            self.use_inline_figures()
+
+    def use_inline_figures(self):
+        try:
+            from IPython.core.pylabtools import activate_matplotlib
+            from matplotlib_inline.backend_inline import configure_inline_support
+        except ImportError:
+            return
+        activate_matplotlib(INLINE)
+        configure_inline_support(self, INLINE)
+
+    def close_files(self):
+        """Before a fork. IPython opens one when it is imported."""
+        if hasattr(known_io, "devnull"):
+            known_io.devnull.close()
+
+    def attach(self, context):
+        self.context = context
+        if hasattr(known_io, "devnull") and known_io.devnull.closed:
+            known_io.devnull = open(os.devnull, "w")
+        self.builtin_trap.__enter__()
+        self.display_trap.__enter__()
+        builtins.exit, builtins.quit = self.user_ns["exit"], self.user_ns["quit"]
+        builtins.input, builtins.print = asking(context), printing()
+        import getpass
+        getpass.getpass = asking_password(context)
+        sys.path[0] = ""
+        if "matplotlib" not in sys.modules:
+            os.environ.setdefault("MPLBACKEND", INLINE)
+
+    def begin_cell(self, request):
+        code, count = request["code"], request["count"]
+        name = request["filename"] or "Cell In[%d]" % count
+        self.cells.add(name)
+        linecache.cache[name] = (lambda: code,)
+        sys.displayhook = self.displayhook
+        if not request["silent"]:
+            self.remember(code, count)
+        self.request = request
+        return name
+
+    def remember(self, code, count):
+        if self.execution_count != count:
+            self.execution_count = count
+        history = self.history_manager.input_hist_parsed
+        if len(history) < count <= len(history) + MAX_GAP:
+            history += [""] * (count - len(history))
+        history[count:] = [code]
+        names = self.user_ns
+        names["_iii"], names["_ii"], names["_i"] = names.get("_ii", ""), names.get("_i", ""), names.get("_i_now", "")
+        names["_i_now"] = names["_i%d" % count] = code
+
+    def forget(self, names):
+        """All that rehearsing left."""
+        for name in set(self.user_ns) - names:
+            del self.user_ns[name]
+        for name in self.cells:
+            linecache.cache.pop(name, None)
+        self.cells.clear()
+        self.displayhook.flush()
+        self.history_manager.input_hist_parsed[:] = [""]
+        self.execution_count = 1
+        self.builtin_trap.__exit__(None, None, None)
+        self.display_trap.__exit__(None, None, None)
+        self.context = None
+        for name in ("last_type", "last_value", "last_traceback"):
+            sys.__dict__.pop(name, None)
+
+    def trigger(self, event, *args):
+        if self.events.callbacks.get(event):
+            self.events.trigger(event, *args)
+
+    def start_events(self, request):
+        self.trigger("pre_execute")
+        if not request["silent"] and self.events.callbacks.get("pre_run_cell"):
+            self.events.trigger("pre_run_cell", self.info())
+
+    def end_cell(self, silent, error=None):
+        self.trigger("post_execute")
+        if not silent and self.events.callbacks.get("post_run_cell"):
+            result = interactiveshell.ExecutionResult(self.info())
+            result.error_in_exec = error
+            self.events.trigger("post_run_cell", result)
+
+    def info(self):
+        fields = self.request["code"], not self.request["silent"], self.request["silent"], True
+        try:
+            return interactiveshell.ExecutionInfo(*fields, None)
+        except TypeError:
+            return interactiveshell.ExecutionInfo(*fields)
+
+    # ---- from text to code ----
+
+    def count_transformers(self):
+        manager = self.input_transformer_manager
+        return (len(self.input_transformers_post), len(manager.cleanup_transforms), len(manager.line_transforms),
+                len(manager.token_transformers))
+
+    def parse(self, code, name, flags):
+        """What is Python already needs no transforming, which costs more than most cells."""
+        self.start_events(self.request)
+        text = code
+        try:
+            tree = compile(code, name, "exec", flags | ONLY_AST, True)
+            plain = not self.may_be_magic(code)
+        except SyntaxError:
+            plain = False
+        if not plain:
+            text = self.transform_cell(code)
+            tree = compile(text, name, "exec", flags | ONLY_AST, True)
+        self.text = text
+        return self.transform_ast(tree) if self.ast_transformers else tree
+
+    def may_be_magic(self, code):
+        if self.count_transformers() != self.transformers:
+            return True
+        word = FIRST_WORD.match(code)
+        if word is None or "\n" in code.strip():
+            return False
+        word = word[1]
+        if word in self.user_ns or word in builtins.__dict__:
+            return False
+        return word in self.magics_manager.magics["line"] or self.alias_manager.is_alias(word)
+
+    def split(self, tree, code, silent):
+        """(what is shown, what is before it), each a tree or None."""
+        nodes = tree.body
+        mode = "none" if silent else self.ast_node_interactivity
+        if mode == "last_expr_or_assign" and nodes:
+            name = assigned(nodes[-1])
+            if name is not None:
+                nodes.append(ast.copy_location(ast.Expr(ast.copy_location(ast.Name(name, ast.Load()), nodes[-1])), nodes[-1]))
+            mode = "last_expr"
+        shown = {"none": 0, "all": len(nodes), "last": 1}.get(mode, 0)
+        if mode == "last_expr" and nodes and isinstance(nodes[-1], ast.Expr) and not self.is_quiet(nodes[-1]):
+            shown = 1
+        if not shown:
+            return None, tree if nodes else None
+        rest, last = nodes[:-shown], nodes[-shown:]
+        tree.body = rest
+        return ast.Interactive(last), tree if rest else None
+
+    def is_quiet(self, node):
+        """A semicolon behind the last expression keeps its value back."""
+        if ";" not in self.text:
+            return False
+        line = self.text.split("\n")[node.end_lineno - 1].encode()
+        return line[node.end_col_offset:].lstrip(b" \t)").startswith(b";")
+
+    # ---- errors ----
+
+    def error_of(self, error):
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        told = traces["describe"](error, self.cells, self.InteractiveTB.mode)
+        if self.custom_exceptions and isinstance(error, self.custom_exceptions):
+            lines = self.CustomTB(type(error), error, error.__traceback__)
+            if lines:
+                told["traceback"] = [line for text in lines for line in text.split("\n")]
+        return told
+
+
+def assigned(node):
+    if isinstance(node, ast.Assign) and isinstance(node.targets[-1], ast.Name):
+        return node.targets[-1].id
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign)) and isinstance(node.target, ast.Name) and node.value is not None:
+        return node.target.id
+    return None
+
+
+def shell_program():
+    program = os.environ.get("SHELL", "")
+    return program if os.path.isfile(program) and os.access(program, os.X_OK) else None
+
+
+def end_group(process):
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(PATIENCE)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except OSError:
+            return
+
+
+def show_page(text, start=0, screen_lines=0, pager_cmd=None):
+    if isinstance(text, dict):
+        text = text.get("text/plain", "")
+    print(traces["COLOURS"].sub("", text))
+
+
+# ---- what cells have for Python's own ----
+
+def printing():
+    def print(*args, sep=" ", end="\n", file=None, flush=False):
+        target = sys.stdout if file is None else file
+        # Seen at once, without a line's end too, and in one piece.
+        PRINT(*args, sep=sep, end=end, file=file, flush=flush or target is STREAMS[0] or target is STREAMS[1])
+
+    return like(PRINT, print)
+
+
+def asking(context):
+    def input(prompt="", /):
+        return context.ask_input(str(prompt), False)
+
+    return like(INPUT, input)
+
+
+INPUT = builtins.input
+
+
+def asking_password(context):
+    def getpass(prompt="Password: ", stream=None):
+        return context.ask_input(str(prompt), True)
+
+    return getpass
+
+
+def like(known, function):
+    function.__doc__, function.__module__, function.__qualname__ = known.__doc__, "builtins", known.__name__
+    return function
+
+
+def make(main):
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.Completer.use_jedi = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.ast_node_interactivity = "last_expr"
+    config.InteractiveShell.show_rewritten_input = False
+    config.InteractiveShell.xmode = "Context"
+    kept = sys.displayhook, sys.excepthook
+    # The only one of its kind, and the one that get_ipython() finds.
+    shell = Shell.instance(user_module=main, user_ns=main.__dict__, config=config)
+    sys.displayhook, sys.excepthook = kept
+    shell.set_up()
+    return shell
