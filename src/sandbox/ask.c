@@ -1,4 +1,5 @@
-/* Requests: begun, told about, ended. The face hears nothing from within sandboxes_ask, so what ends at once is told in the next turn. */
+/* Requests: begun, told about, ended. How one ended is told in a turn of its own, when nothing else is on the stack: the face may ask anew, and what it asks may
+ * end whatever the answer came from. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -83,11 +84,11 @@ static void tell(struct sandbox_ask *ask)
         ask_free(ask);
 }
 
-static void on_turn(uv_timer_t *timer)
+static void turn(struct sandboxes *all)
 {
-        struct sandboxes *all = timer->data;
         struct sandbox_ask *ask;
 
+        all->wants_turn = 0;
         while ((ask = TAILQ_FIRST(&all->released))) {
                 TAILQ_REMOVE(&all->released, ask, turn_link);
                 ask->is_to_release = 0;
@@ -105,10 +106,37 @@ static void on_turn(uv_timer_t *timer)
         }
 }
 
+static void on_check(uv_check_t *check)
+{
+        struct sandboxes *all = check->data;
+
+        if (all->wants_turn)
+                turn(all);
+}
+
+/* Only so that the loop does not wait. */
+static void on_wake(uv_timer_t *timer)
+{
+        (void)timer;
+}
+
+/* At the end of this round of the loop, or in the next one when we are outside of it. */
 void sandboxes_turn_soon(struct sandboxes *all)
 {
-        if (!uv_is_active((uv_handle_t *)all->turn_timer))
-                uv_timer_start(all->turn_timer, on_turn, 0, 0);
+        if (!all->wants_turn)
+                uv_timer_start(all->turn_timer, on_wake, 0, 0);
+        all->wants_turn = 1;
+}
+
+int asks_watch(struct sandboxes *all)
+{
+        all->turn_check = malloc(sizeof(*all->turn_check));
+        if (!all->turn_check)
+                return -ENOMEM;
+        uv_check_init(&all->engine->loop, all->turn_check);
+        all->turn_check->data = all;
+        uv_check_start(all->turn_check, on_check);
+        return 0;
 }
 
 void ask_release_soon(struct sandbox_ask *ask)
@@ -125,10 +153,6 @@ static void end(struct sandbox_ask *ask)
         ask->cancel = NULL;
         ask->release = NULL;
         ask->state = NULL;
-        if (!ask->is_beginning) {
-                tell(ask);
-                return;
-        }
         if (ask->is_to_release)
                 TAILQ_REMOVE(&ask->all->released, ask, turn_link);
         ask->is_to_release = 0;
@@ -220,7 +244,6 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
 static int begin(struct sandbox_ask *ask, struct cloche_err *e)
 {
         struct sandbox *s = ask->sandbox;
-        int r;
 
         if (needs_of(ask->method) == METHOD_RUNS && s->state != SANDBOX_RUNNING) {
                 ask->is_waiting = 1;
@@ -228,10 +251,7 @@ static int begin(struct sandbox_ask *ask, struct cloche_err *e)
                 sandbox_start(s);
                 return 0;
         }
-        ask->is_beginning = 1;
-        r = ask->method->begin(ask, e);
-        ask->is_beginning = 0;
-        return r;
+        return ask->method->begin(ask, e);
 }
 
 /* Those that waited for the sandbox: begun in their order. */
@@ -271,7 +291,6 @@ void asks_end(struct sandbox *s, const struct cloche_err *e)
                 if (ask->is_over || ask->is_waiting || !ask->cancel || (ask->method->begin == begin_EVENTS && !s->is_deleted))
                         continue;
                 ask->cancel(ask);
-                ask->is_beginning = 1; /* told in the next turn: this walks the list */
                 if (ask->method->begin == begin_EVENTS)
                         ask_result(ask, json_object(), NULL);
                 else

@@ -45,7 +45,7 @@ struct sandbox_ask {
         void *state;
         void (*cancel)(struct sandbox_ask *ask);
         void (*release)(struct sandbox_ask *ask); /* the asker takes events again; may be NULL */
-        int is_held, is_beginning, is_waiting, is_over, is_to_release;
+        int is_held, is_waiting, is_over, is_to_release;
         /* How it ended, until it is told. */
         json_t *outcome;
         struct buf outcome_attachments;
@@ -115,6 +115,8 @@ struct sandboxes {
         TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* to be told */
         TAILQ_HEAD(ask_releases, sandbox_ask) released;
         uv_timer_t *turn_timer, *tidy_timer;
+        uv_check_t *turn_check;
+        int wants_turn;
         unsigned running, ask_count;
         int is_stopping;
         void (*on_stopped)(void *data);
@@ -127,7 +129,8 @@ struct sandbox {
         char name[SANDBOX_NAME_MAX];
         int64_t principal;
         enum sandbox_state state;
-        int is_deleted, is_dirty, wants_stop, is_spare;
+        int is_deleted, is_dirty, is_spare;
+        int wants_stop, wants_save; /* in the next turn, or when it has started */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t used_ns;                       /* monotonic */
         /* What it was made with. */
@@ -189,7 +192,7 @@ struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const cha
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Make it run; those in waiting are begun, or told why not. */
 void sandbox_start(struct sandbox *s);
-/* End what runs in it; saved before, when save and there is where. Those in waiting start it again. */
+/* End what runs in it, in the next turn; saved before, when save and there is where. Those in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);
 void sandbox_free(struct sandbox *s); /* a stopped one */
 void sandbox_touch(struct sandbox *s); /* somebody asked something */
@@ -199,6 +202,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
 void sandbox_tell(struct sandbox *s, const char *event, json_t *about); /* those who follow sandbox.events; about is stolen */
 void sandboxes_turn_soon(struct sandboxes *all);
+int asks_watch(struct sandboxes *all);
 
 /* -- programs in the box (spawn.c) ---------------------------------------------------------------------------- */
 

@@ -137,6 +137,8 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->refill_timer = new_timer(all);
         if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+        if (r == 0 && asks_watch(all) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine->libexec_dir, "cloche-session.so", e)) < 0)
                 r = all->shell_fd;
         if (r == 0 && (all->files_fd = hold_program(all->engine->libexec_dir, "cloche-files", e)) < 0)
@@ -176,6 +178,7 @@ void sandboxes_free(struct sandboxes *all)
                 sandbox_end(s);
         while ((s = TAILQ_FIRST(&all->spares)))
                 sandbox_end(s);
+        handle_close(all->turn_check);
         handle_close(all->refill_timer);
         handle_close(all->turn_timer);
         handle_close(all->tidy_timer);

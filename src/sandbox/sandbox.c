@@ -185,7 +185,7 @@ static void is_stopped(struct sandbox *s)
         answer_stops(s);
         if (s->is_spare)
                 spare_failed(s);
-        s->wants_stop = 0;
+        s->wants_stop = s->wants_save = 0;
         if (s->all->is_stopping || s->is_deleted) {
                 struct cloche_err e;
 
@@ -286,19 +286,24 @@ static int quiesce(struct sandbox *s)
         return control_ask(&s->control, &request, NULL, 0, on_quiet, s, NULL);
 }
 
-void sandbox_stop(struct sandbox *s, int save)
+static void stop_now(struct sandbox *s)
 {
         struct cloche_err why;
 
-        if (s->state == SANDBOX_STARTING)
-                s->wants_stop = 1;
-        if (s->state != SANDBOX_RUNNING)
-                return;
         set_state(s, SANDBOX_STOPPING);
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
         asks_end(s, &why);
-        if (!save || s->is_deleted || s->all->state_fd < 0 || quiesce(s) < 0)
+        if (!s->wants_save || s->is_deleted || s->all->state_fd < 0 || quiesce(s) < 0)
                 drop(s, &why);
+}
+
+void sandbox_stop(struct sandbox *s, int save)
+{
+        if (s->state != SANDBOX_STARTING && s->state != SANDBOX_RUNNING)
+                return;
+        s->wants_stop = 1;
+        s->wants_save |= save && s->state == SANDBOX_RUNNING; /* one that starts is as it was saved */
+        sandboxes_turn_soon(s->all);
 }
 
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
@@ -350,7 +355,7 @@ static void on_restored(void *data, const struct cloche_err *e)
         s->is_dirty = 0;
         set_state(s, SANDBOX_RUNNING);
         if (s->wants_stop || s->is_deleted)
-                sandbox_stop(s, 0);
+                sandbox_stop(s, 0); /* perhaps again: there is a turn for it */
         else if (s->is_spare)
                 spare_runs(s);
         else
@@ -470,6 +475,8 @@ void sandbox_turn(struct sandbox *s)
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);
         }
+        if (s->wants_stop && s->state == SANDBOX_RUNNING)
+                stop_now(s);
         if (s->is_deleted && s->state == SANDBOX_STOPPED && s->ask_count == 0)
                 sandbox_free(s);
 }

@@ -30,7 +30,7 @@ struct tool {
         struct channel channel;
         uv_timer_t *idle_timer, *wake_timer;
         int32_t pid;
-        int is_over;
+        int is_over, is_draining;
         json_int_t next_id;
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
 };
@@ -77,7 +77,9 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
 
         TAILQ_FOREACH(tool, &s->tools, link)
                 if (tool->pid == exit->pid) {
+                        tool->is_draining = 1; /* the end of its channel is no news then */
                         channel_drain(&tool->channel);
+                        tool->is_draining = 0;
                         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program was killed");
                         end(tool, &e);
                         return;
@@ -160,6 +162,8 @@ static void on_end(void *data, const struct cloche_err *e)
 {
         struct cloche_err ended;
 
+        if (((struct tool *)data)->is_draining)
+                return;
         err_set(&ended, e ? CLOCHE_E_PROTOCOL : CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program %s", e ? e->msg : "was killed");
         end(data, &ended);
 }
