@@ -79,7 +79,7 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits, 
                 return -1;
         if (t->seat_count >= t->engine->options.spares + t->waiting_count)
                 drop_other_seat(t, limits);
-        r = seat_new(t, limits, mounts, 0, &seat, &e);
+        r = seat_new(t, limits, mounts, KEEPER_NO_BOX, 0, &seat, &e);
         if (r < 0) {
                 if (t->seat_count == 0)
                         template_tell_waiting(t, &e);

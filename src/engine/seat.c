@@ -7,6 +7,7 @@
 #include "template.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 
 struct trunk *trunk_ref(struct trunk *trunk)
@@ -50,6 +51,8 @@ static void fail(struct seat *seat, const struct cloche_err *e)
         seat->state = SEAT_READY;
         if (seat->abandoned)
                 discard(seat);
+        else if (seat->shared_with != KEEPER_NO_BOX)
+                seat->told(seat, e);
         else
                 template_seat_failed(seat->of, seat, e);
 }
@@ -62,9 +65,12 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 fail(seat, reply->error);
                 return;
         }
-        (void)engine_box_usage(seat->of->engine, seat->box.id, &seat->before, NULL);
+        (void)engine_box_usage(seat->of->engine, seat->shared_with == KEEPER_NO_BOX ? seat->box.id : seat->shared_with, &seat->before, NULL);
         seat->state = SEAT_READY;
-        template_seat_ready(seat->of, seat);
+        if (seat->shared_with != KEEPER_NO_BOX)
+                seat->told(seat, NULL);
+        else
+                template_seat_ready(seat->of, seat);
 }
 
 /* The call may be written before the child exists: it waits in the socket. */
@@ -88,12 +94,26 @@ static int ask_for_fork(struct seat *seat, struct cloche_err *e)
         return r;
 }
 
+static enum init_op question(enum seat_state state)
+{
+        return state == SEAT_RENEWING ? INIT_RENEW : state == SEAT_ENTERING ? INIT_KILL : INIT_MARK;
+}
+
+/* That of a box that shares is asked only to hear that it has arrived (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. */
+static int ask_whether_arrived(struct box *box, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
+        int r = fd_send(box->control_fd, &request, sizeof(request), NULL, 0);
+
+        return r < 0 ? err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone") : 0;
+}
+
 static void on_init_answer(uv_poll_t *poll, int status, int events)
 {
         struct seat *seat = poll->data;
         int is_renewed = seat->state == SEAT_RENEWING, is_clean = 0;
         struct cloche_err e = {0};
-        int r = box_hear_answer(&seat->box, is_renewed ? INIT_RENEW : INIT_MARK, &is_clean, &e);
+        int r = box_hear_answer(&seat->box, question(seat->state), &is_clean, &e);
 
         (void)status;
         (void)events;
@@ -112,7 +132,7 @@ static void on_init_answer(uv_poll_t *poll, int status, int events)
 
 /* What the child does in its box must come after the answer: done before the box is remembered, it would count as having
  * been there. */
-static int ask_init(struct seat *seat, enum init_op op, struct cloche_err *e)
+static int ask_init(struct seat *seat, enum seat_state state, struct cloche_err *e)
 {
         int r;
 
@@ -126,9 +146,17 @@ static int ask_init(struct seat *seat, enum init_op op, struct cloche_err *e)
         /* libuv made it nonblocking; other questions to init wait for their answers. */
         fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
         seat->init_poll->data = seat;
-        seat->state = op == INIT_MARK ? SEAT_MARKING : SEAT_RENEWING;
+        seat->state = state;
         uv_poll_start(seat->init_poll, UV_READABLE, on_init_answer);
-        return box_tell(&seat->box, op, e);
+        return state == SEAT_ENTERING ? ask_whether_arrived(&seat->box, e) : box_tell(&seat->box, question(state), e);
+}
+
+/* A box with mounts is not used again: it need not be remembered. */
+static int go_on(struct seat *seat, struct cloche_err *e)
+{
+        if (seat->shared_with != KEEPER_NO_BOX)
+                return ask_init(seat, SEAT_ENTERING, e);
+        return seat->is_template || seat->mounts ? ask_for_fork(seat, e) : ask_init(seat, SEAT_MARKING, e);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
@@ -146,10 +174,10 @@ static void on_made(void *data, struct keeper_reply *reply)
         }
         if (r == 0 && seat->mounts)
                 r = mounts_serve(seat->mounts, &seat->box, &e);
-        if (r == 0)
+        if (r == 0 && seat->shared_with == KEEPER_NO_BOX) /* the sandbox's files are its own */
                 r = template_furnish(seat->of, seat, &e);
-        if (r == 0) /* a box with mounts is not used again: it need not be remembered */
-                r = seat->is_template || seat->mounts ? ask_for_fork(seat, &e) : ask_init(seat, INIT_MARK, &e);
+        if (r == 0)
+                r = go_on(seat, &e);
         if (r < 0)
                 fail(seat, &e);
 }
@@ -163,6 +191,7 @@ static struct seat *seat_of(struct template *of, const struct keeper_box_limits 
         seat->of = of;
         seat->limits = *limits;
         seat->trunk = trunk;
+        seat->shared_with = KEEPER_NO_BOX;
         seat->channel.fd = seat->box.control_fd = seat->box.pidfd = seat->box.fork_fd = -EBADF;
         seat->stdio = STDIO_NONE;
         return seat;
@@ -182,7 +211,7 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         seat->box = *box;
         seat->is_used = 1;
         box->made = 0;
-        r = ask_init(seat, INIT_RENEW, e);
+        r = ask_init(seat, SEAT_RENEWING, e);
         if (r < 0) {
                 discard(seat);
                 return r;
@@ -191,17 +220,21 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         return 0;
 }
 
-int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, int is_template, struct seat **ret, struct cloche_err *e)
+int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with, int is_template, struct seat **ret,
+             struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         struct seat *seat = seat_of(of, limits, of->trunk);
         int r = seat && spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
 
+        if (r == 0 && shared_with != KEEPER_NO_BOX && (mounts || is_template))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a %s does not share a sandbox's files", is_template ? "template" : "box with mounts");
         if (r == 0) {
                 seat->is_template = is_template;
+                seat->shared_with = shared_with;
                 spec->limits = *limits;
                 spec->parent = of->trunk->box.id;
-                spec->shared_with = KEEPER_NO_BOX;
+                spec->shared_with = shared_with;
                 spec->is_template = (uint32_t)is_template;
                 spec->optional_guards = of->engine->optional_guards;
                 if (mounts)

@@ -499,7 +499,7 @@ static void advance(struct template *t)
                 e = t->parent->error;
                 r = -1;
         } else if (t->parent->state == TEMPLATE_READY) {
-                r = seat_new(t->parent, &limits, NULL, 1, &t->own_seat, &e);
+                r = seat_new(t->parent, &limits, NULL, KEEPER_NO_BOX, 1, &t->own_seat, &e);
         } else {
                 template_start(t->parent);
         }

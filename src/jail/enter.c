@@ -34,9 +34,9 @@ static int wait_for_parent(int go_fd, struct cloche_err *e)
 }
 
 /* First the groups, then the namespace, so that they are the root of the new view. */
-static int enter_cgroups(const struct jail_plan *plan, struct cloche_err *e)
+static int enter_cgroups(const int *tasks_fds, size_t count, struct cloche_err *e)
 {
-        int r = cgroup_enter(plan->tasks_fds, plan->tasks_count, e);
+        int r = cgroup_enter(tasks_fds, count, e);
 
         if (r < 0)
                 return r;
@@ -136,7 +136,7 @@ static int lift(const int *fds, size_t count, int *ret, struct cloche_err *e)
         return 0;
 }
 
-/* The way into the groups, for box-init to take once nobody waits for it any more. */
+/* The way into the groups, to be taken once nobody waits for it any more: by box-init, or when nested just before it. */
 static int arrange_groups(const struct jail_plan *plan, const int *lifted, struct cloche_err *e)
 {
         for (size_t i = 0; plan->is_sharing && i < plan->tasks_count; i++)
@@ -169,6 +169,21 @@ static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, stru
         return r;
 }
 
+/* What a guest does in a sandbox's groups, a fork bomb at one percent of a processor say, may hold us up for long, and a frozen one for ever: the keeper
+ * waits no more. What fails now is our end, which the engine sees. */
+static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
+{
+        int groups[CGROUP_CONTROLLERS], r;
+
+        fd_close(error_fd);
+        for (size_t i = 0; i < plan->tasks_count; i++)
+                groups[i] = JAIL_GROUPS_FD + (int)i;
+        r = enter_cgroups(groups, plan->tasks_count, e);
+        for (size_t i = 0; i < plan->tasks_count; i++)
+                fd_close(&groups[i]);
+        return r;
+}
+
 /* What everybody's way ends with. */
 static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
@@ -178,6 +193,8 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
                 r = arrange_descriptors(plan, error_fd, e);
         if (r == 0)
                 r = rlimit_apply(plan, e);
+        if (r == 0 && plan->nested && plan->is_sharing)
+                r = enter_sandbox_groups(plan, error_fd, e);
         if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
                 r = plan->is_template ? caps_keep_admin(1, e) : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
@@ -189,8 +206,8 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
 {
         int r = wait_for_parent(go_fd, e);
 
-        if (r == 0)
-                r = enter_cgroups(plan, e);
+        if (r == 0 && !plan->is_sharing)
+                r = enter_cgroups(plan->tasks_fds, plan->tasks_count, e);
         if (r == 0)
                 r = net_loopback_up(e);
         if (r == 0)
@@ -214,7 +231,7 @@ static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, 
 static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_fd, struct cloche_err *error)
 {
         char cpu_seconds[24], groups[8];
-        char *const argv[] = {(char *)"box-init", cpu_seconds, plan->is_sharing ? groups : NULL, NULL};
+        char *const argv[] = {(char *)"box-init", cpu_seconds, plan->is_sharing && !plan->nested ? groups : NULL, NULL};
         char *const environment[] = {NULL};
 
         if (r == 0) {
@@ -235,13 +252,15 @@ static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_
 _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd)
 {
         struct cloche_err error = {0};
+        int r = enter(plan, go_fd, &error_fd, &error); /* moves error_fd */
 
-        start_init(plan, enter(plan, go_fd, &error_fd, &error), error_fd, &error);
+        start_init(plan, r, error_fd, &error);
 }
 
 _Noreturn void enter_shared_box(const struct jail_plan *plan, int go_fd, int error_fd)
 {
         struct cloche_err error = {0};
+        int r = enter_shared(plan, go_fd, &error_fd, &error);
 
-        start_init(plan, enter_shared(plan, go_fd, &error_fd, &error), error_fd, &error);
+        start_init(plan, r, error_fd, &error);
 }

@@ -11,7 +11,8 @@ unsigned long enter_clone_flags(void);
 
 /* Runs in the cloned child and does not return: executes plan->init_fd, or sends a struct cloche_err to error_fd (a
  * seqpacket socket) and exits. A template's box first sends one with code 0 and the namespace of its root. go_fd: becomes readable when the parent has mapped the user and moved us into our control groups; end of
- * file means the parent gave up. */
+ * file means the parent gave up. Of a box that shares with a sandbox end of file at error_fd means only that it is on its way into the sandbox's groups: when
+ * its PID 1 answers it is there. */
 _Noreturn void enter_box(const struct jail_plan *plan, int go_fd, int error_fd);
 
 /* The same for a child that was cloned in the namespaces of a sandbox, into a pid and a mount namespace of its own. The control groups are left

@@ -9,6 +9,7 @@
 #define JAIL_UID 1000 /* the one user of a box, and its group */
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
+#define JAIL_PLACES 4 /* where a guest may write: root_places */
 #define JAIL_GROUPS_FD 6 /* of box-init in a box that shares: from here on the way into the control groups */
 
 struct jail_plan {
@@ -24,7 +25,9 @@ struct jail_plan {
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
         int is_sandbox;  /* has terminals, and asks a resolver on its loopback for names */
-        int is_sharing;  /* born in a sandbox's namespaces, with a pid namespace and a view of the mounts of its own */
+        int is_sharing;  /* born in a sandbox's namespaces, with a pid namespace and a view of the mounts of its own; nested: all namespaces its own,
+                          * but its user, files and groups */
+        const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
         int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
         int guest_fd;   /* libcloche-guest, copied to /run/cloche for a template; -EBADF: none */
         int init_fd;    /* sealed program of PID 1 */

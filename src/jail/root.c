@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "mount.h"
+#include "root-writable.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@ extern int umount2(const char *target, int flags);
 #define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
 /* An instance of its own, so no other's terminals are in it; a part of kernel.pty.max (4096), which all boxes have together. */
 #define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
-#define MS_NOATIME_FLAG 1024
 #define MNT_DETACH_FLAG 2
 
 #define RUNTIME_FILES_MAX 64
@@ -134,63 +134,17 @@ static int attach_source(const struct root_source *source, struct cloche_err *e)
         return r < 0 ? r : mount_attach(source->tree_fd, source->name, e);
 }
 
-#define SCRATCH "run/scratch" /* where the tmpfs with the quota is made; empty afterwards */
-
-static const struct {
-        const char *name, *place;
-        mode_t mode;
-} writable[] = {
-        {"workspace", "workspace", 0755},
-        {"tmp", "tmp", 01777},
-        {"home", "home/cloche", 0755},
-        {"shm", "dev/shm", 01777},
-};
-
-static int attach_writable(const char *name, mode_t mode, const char *place, struct cloche_err *e)
-{
-        _cleanup_fd_ int tree_fd = -EBADF;
-        char path[64];
-        int r;
-
-        snprintf(path, sizeof(path), SCRATCH "/%s", name);
-        r = make_directory(path, mode, e);
-        if (r == 0 && chmod(path, mode) < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, errno, "set the mode of /%s", path);
-        if (r == 0)
-                r = mount_clone(AT_FDCWD, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &tree_fd, e);
-        return r < 0 ? r : mount_attach(tree_fd, place, e);
-}
-
-/* One tmpfs with the quota, shown at four places. */
-static int make_writable(const struct jail_plan *plan, struct cloche_err *e)
-{
-        char options[128];
-        int r;
-
-        /* 0 is tmpfs's own word for no limit. nr_inodes counts the four directories and the root too. */
-        snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
-                 plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
-                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
-        /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
-        r = mount_new("tmpfs", SCRATCH, MS_FLAGS_NEW_ROOT | MS_NOATIME_FLAG, options, e);
-        for (size_t i = 0; r == 0 && i < COUNT(writable); i++)
-                r = attach_writable(writable[i].name, writable[i].mode, writable[i].place, e);
-        if (r == 0 && umount2(SCRATCH, MNT_DETACH_FLAG) < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
-        return r;
-}
-
 static int make_places(struct cloche_err *e)
 {
-        static const char *const directories[] = {"etc", "dev", "dev/mqueue", "proc", "run", "run/cloche", SCRATCH};
+        static const char *const directories[] = {"etc", "dev", "dev/mqueue", "proc", "run", "run/cloche", ROOT_SCRATCH};
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
                 r = make_directory(directories[i], 0755, e);
-        for (size_t i = 0; r == 0 && i < COUNT(writable); i++) {
-                r = make_parents(writable[i].place, e);
+        for (size_t i = 0; r == 0 && i < JAIL_PLACES; i++) {
+                r = make_parents(root_places[i], e);
                 if (r == 0)
-                        r = make_directory(writable[i].place, 0755, e);
+                        r = make_directory(root_places[i], 0755, e);
         }
         return r;
 }
@@ -349,14 +303,6 @@ static int make_own_files(const struct jail_plan *plan, struct cloche_err *e)
         return r;
 }
 
-static int is_writable_place(const char *path)
-{
-        for (size_t i = 0; i < COUNT(writable); i++)
-                if (path_is_at_or_below(path, writable[i].place))
-                        return 1;
-        return 0;
-}
-
 static int has_mount_at_top(const struct jail_plan *plan, size_t before, const char *top)
 {
         size_t size = strlen(top);
@@ -374,7 +320,7 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
         char top[256];
         int r;
 
-        if (is_writable_place(path))
+        if (root_is_writable(path))
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
         if (!has_mount_at_top(plan, mount, top) && access(top, F_OK) == 0)
@@ -465,7 +411,7 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         umask(022);
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
-        r = make_writable(plan, e);
+        r = plan->places_fds ? root_attach_writable(plan->places_fds, e) : root_make_writable(plan, e);
         if (r == 0) /* the queues of the box, to be seen */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->is_sandbox)

@@ -37,6 +37,8 @@ int root_makes(const char *name);
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
 /* The writable places under their quota, /proc of one's own pid namespace, the masks. */
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
+/* In a sandbox's mount namespace: detached copies of its writable places, for a box beneath a template; owned by the caller. */
+int root_take_writable(int ret_fds[JAIL_PLACES], struct cloche_err *e);
 /* A box that shares with a sandbox: in a copy of its mounts, /proc of its own pid namespace instead, and the masks. */
 int root_share(struct cloche_err *e);
 /* The plan's mount of this number: a FUSE file system without a server yet. *ret_fuse_fd is its connection, and who closes the

@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "fork-protocol.h"
 #include "jail/enter.h"
 #include "jail/plan.h"
 #include "jail/userns.h"
@@ -35,12 +34,11 @@ static int find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_e
         return err_set(e, CLOCHE_E_RESOURCE, "all %d boxes are taken", KEEPER_BOXES_MAX);
 }
 
-/* What each process holds of the limit cannot be raised later, and a sandbox's may be. */
-static uint64_t pids_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
+uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits)
 {
-        int is_held_by_group = spec->is_sandbox || spec->shared_with != KEEPER_NO_BOX;
+        int is_held_by_group = is_sandbox || shared_with != KEEPER_NO_BOX;
 
-        return is_held_by_group && keeper->cgroups.places[CGROUP_PIDS].version ? UINT64_MAX : spec->limits.pids;
+        return is_held_by_group && keeper->cgroups.places[CGROUP_PIDS].version ? UINT64_MAX : limits->pids;
 }
 
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
@@ -52,7 +50,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .disk_inodes = spec->limits.disk_inodes,
                 .file_bytes = spec->limits.file_bytes,
                 .open_files = spec->limits.open_files,
-                .pids = pids_of(keeper, spec),
+                .pids = box_pids(keeper, (int)spec->is_sandbox, spec->shared_with, &spec->limits),
                 .cpu_ms = spec->limits.cpu_ms,
                 .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
                 .is_template = (int)spec->is_template,
@@ -187,7 +185,7 @@ static int open_pair(int type, int fds[2], struct cloche_err *e)
         return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
 }
 
-static int open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e)
+int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e)
 {
         char path[64];
 
@@ -199,10 +197,10 @@ static int open_namespace(const struct keeper_state *keeper, pid_t pid, const ch
 /* What boxes beneath this one will need. */
 static int keep_template(const struct keeper_state *keeper, struct box *box, struct cloche_err *e)
 {
-        int r = open_namespace(keeper, box->init_pid, "user", &box->user_fd, e);
+        int r = box_open_namespace(keeper, box->init_pid, "user", &box->user_fd, e);
 
         if (r == 0)
-                r = open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
+                r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
                 r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
         return r;
@@ -224,7 +222,8 @@ static pid_t clone_init(struct keeper_state *keeper, const struct box *row, uint
         pid_t pid;
 
         if (row->parent != KEEPER_NO_BOX)
-                return nest_clone(keeper, &keeper->boxes[row->parent], plan, go_fds, report_fd, ret_pidfd, e);
+                return nest_clone(keeper, &keeper->boxes[row->parent], plan->is_sharing ? &keeper->boxes[row->shared_with] : NULL, plan, go_fds, report_fd,
+                                  ret_pidfd, e);
         if (plan->is_sharing)
                 return share_clone(&keeper->boxes[row->shared_with], plan, go_fds, report_fd, ret_pidfd, e);
         pid = clone_as_owner(keeper, box, ret_pidfd);
@@ -273,6 +272,24 @@ static int start_init(struct keeper_state *keeper, struct box *row, uint32_t box
         return r;
 }
 
+/* Its writable places may be a sandbox's. */
+static int start_with_places(struct keeper_state *keeper, struct box *row, uint32_t box, struct jail_plan *plan, struct cloche_err *e)
+{
+        int places_fds[JAIL_PLACES], r;
+
+        if (!plan->nested || !plan->is_sharing)
+                return start_init(keeper, row, box, plan, e);
+        r = share_take_places(&keeper->boxes[row->shared_with], places_fds, e);
+        if (r < 0)
+                return r;
+        plan->places_fds = places_fds;
+        r = start_init(keeper, row, box, plan, e);
+        plan->places_fds = NULL;
+        for (size_t i = 0; i < JAIL_PLACES; i++)
+                close(places_fds[i]);
+        return r;
+}
+
 /* The box's groups, and a child that enters them. */
 static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_t box, const struct keeper_box_spec *spec,
                            int ret_fds[2], struct cloche_err *e)
@@ -296,7 +313,7 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_
         if (r < 0)
                 return r;
         plan.tasks_fds = tasks_fds;
-        r = start_init(keeper, row, box, &plan, e);
+        r = start_with_places(keeper, row, box, &plan, e);
         for (size_t i = 0; i < plan.tasks_count; i++)
                 close(tasks_fds[i]);
         if (r < 0)
@@ -358,72 +375,6 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         keeper->boxes[box] = row;
         *ret_box = box;
         return 0;
-}
-
-/* -- forking into a box --------------------------------------------------------------------------------------- */
-
-static const struct {
-        enum fork_fd place;
-        const char *name;
-} fork_namespaces[] = {
-        {FORK_FD_PID, "pid"}, {FORK_FD_USER, "user"}, {FORK_FD_MOUNT, "mnt"}, {FORK_FD_IPC, "ipc"},
-        {FORK_FD_UTS, "uts"}, {FORK_FD_CGROUP, "cgroup"}, {FORK_FD_NET, "net"},
-};
-#define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
-
-static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t id)
-{
-        const struct keeper_box_limits *limits = &row->limits;
-
-        return (struct fork_request){
-                .id = id,
-                .is_template = (uint32_t)row->is_template,
-                .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
-                .file_bytes = limits->file_bytes,
-                .open_files = limits->open_files,
-                .pids = limits->pids,
-                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : limits->memory_bytes,
-        };
-}
-
-static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *theirs, int *fds, struct cloche_err *e)
-{
-        const struct box *row = &keeper->boxes[box];
-        struct fork_request request = fork_request_of(keeper, row, id);
-        size_t tasks_count = 0, count = FORK_FD_COUNT;
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < FORK_NAMESPACES; i++)
-                r = open_namespace(keeper, row->init_pid, fork_namespaces[i].name, &fds[fork_namespaces[i].place], e);
-        if (r == 0)
-                r = cgroup_open_tasks(&keeper->cgroups, box, fds + FORK_FD_COUNT, &tasks_count, e);
-        request.tasks_count = (uint32_t)tasks_count;
-        count += tasks_count;
-        if (r == 0 && row->is_template)
-                fds[count++] = theirs[KEEPER_FORK_FDS - 1];
-        if (r == 0) {
-                r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
-                if (r < 0)
-                        r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
-        }
-        for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)
-                fd_close(&fds[i]);
-        return r;
-}
-
-int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e)
-{
-        struct box *row = box_find(keeper, box, e);
-        int all[FORK_FD_COUNT + FORK_TASKS_MAX + 1];
-
-        if (!row)
-                return -CLOCHE_E_STATE;
-        if (row->parent == KEEPER_NO_BOX || !keeper->boxes[row->parent].init_pid)
-                return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
-        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-                all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
-        cgroup_forget_peak(&keeper->cgroups, box);
-        return send_fork(keeper, box, id, fds, all, e);
 }
 
 /* -- the rest of a box's life --------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ struct box {
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox;
-        uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX */
+        uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX; with a parent the user and the files too */
         int has_lost_sandbox; /* dropped; this is dead too, and its number waits for its own drop */
         int is_dying;
         uint32_t drop_serial;
@@ -61,7 +61,11 @@ struct keeper_state {
  * fork, else -EBADF. */
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
              struct cloche_err *e);
-/* id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
+/* For box-fork.c. *ret_fd is owned by the caller. What each process holds of the limit of pids cannot be raised later, and a sandbox's may be: it is none
+ * where the group holds it. */
+int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e);
+uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits);
+/* box-fork.c. id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 /* The user under whom a box's user namespace is made; called by the keeper, which is root. */
@@ -98,12 +102,14 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 #define NETWORK_FDS 3
 int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e);
 
-/* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. */
-pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
+/* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. sandbox: with whom it shares, or NULL. */
+pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct box *sandbox, const struct jail_plan *plan, int go_fds[2],
                  int report_fd, int *ret_pidfd, struct cloche_err *e);
 
 /* share.c: PID 1 of a box that shares with a sandbox's, as nest_clone. */
 pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e);
+/* The sandbox's writable places, for a box beneath a template; JAIL_PLACES descriptors, owned by the caller. */
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e);
 /* May a box of this spec share with whom it names? */
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* The box whose control groups this one is in. */

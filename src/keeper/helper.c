@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd)
@@ -36,4 +37,49 @@ pid_t helper_hear(int fd, int *ret_pidfd, struct cloche_err *e)
         if (e)
                 *e = told.err;
         return -1;
+}
+
+static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int tell_fd)
+{
+        struct cloche_err error = {0};
+        int fds[HELPER_FDS_MAX], r = make(data, fds, &error);
+
+        _exit(fd_send(tell_fd, &error, sizeof(error), fds, r == 0 ? count : 0) < 0);
+}
+
+static int hear_fetched(int fd, size_t count, int *ret_fds, struct cloche_err *e)
+{
+        struct cloche_err theirs;
+        size_t came = count;
+        ssize_t n = fd_receive(fd, &theirs, sizeof(theirs), ret_fds, &came, 0);
+
+        if (n == sizeof(theirs) && err_check(&theirs) == 0 && theirs.code == CLOCHE_OK && came == count)
+                return 0;
+        for (size_t i = 0; n > 0 && i < came; i++)
+                fd_close(&ret_fds[i]);
+        if (n != sizeof(theirs) || err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died within the box");
+        *e = theirs;
+        return -(int)theirs.code;
+}
+
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int *ret_fds, struct cloche_err *e)
+{
+        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
+        int pair[2], r;
+        pid_t pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
+        ours_fd = pair[0];
+        theirs_fd = pair[1];
+        pid = fork();
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (pid == 0)
+                fetch(make, data, count, theirs_fd);
+        fd_close(&theirs_fd);
+        r = hear_fetched(ours_fd, count, ret_fds, e);
+        helper_reap(pid);
+        return r;
 }

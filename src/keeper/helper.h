@@ -17,4 +17,9 @@ _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidf
 pid_t helper_hear(int fd, int *ret_pidfd, struct cloche_err *e);
 void helper_reap(pid_t pid);
 
+#define HELPER_FDS_MAX 8
+/* Another kind, which clones nobody: it goes where the keeper stays out of, makes descriptors, hands them out and ends. make: in the helper, which ends
+ * without closing anything; ret_fds: count rows, owned by the caller. */
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int *ret_fds, struct cloche_err *e);
+
 #endif

@@ -30,7 +30,7 @@
 
 struct helper {
         const struct keeper_state *keeper;
-        const struct box *parent;
+        const struct box *parent, *sandbox; /* sandbox: whose user its is; NULL: one of its own */
         const struct jail_plan *plan;
         int go_fds[2], report_fd, tell_fd;
         int is_inside; /* the user namespace of the root was joined already */
@@ -85,9 +85,11 @@ static pid_t host_pid(int proc_fd, int pidfd)
         return line ? (pid_t)strtol(line + 4, NULL, 10) : -1;
 }
 
+/* A sandbox's is mapped in the template's namespace, as every living box's there but the templates'. */
 static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
 {
-        uint32_t uid = h->keeper->is_root ? BOX_UID_BASE + (uint32_t)pid : JAIL_UID, above[DEPTH_MAX];
+        uint32_t of = (uint32_t)(h->sandbox ? h->sandbox->init_pid : pid);
+        uint32_t uid = h->keeper->is_root ? BOX_UID_BASE + of : JAIL_UID, above[DEPTH_MAX];
         struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = h->keeper->is_root, .taken = above};
 
         if (h->keeper->is_root && h->plan->is_template) {
@@ -184,10 +186,10 @@ static pid_t fork_into_owned(struct helper *h)
         helper_tell(h->tell_fd, &told, -EBADF);
 }
 
-pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct jail_plan *plan, int go_fds[2],
+pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct box *sandbox, const struct jail_plan *plan, int go_fds[2],
                  int report_fd, int *ret_pidfd, struct cloche_err *e)
 {
-        struct helper h = {keeper, parent, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF, 0, NULL};
+        struct helper h = {keeper, parent, sandbox, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF, 0, NULL};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2];
         pid_t helper, pid;

@@ -38,7 +38,8 @@ struct keeper_box_spec {
         uint32_t parent;                   /* the template's box this one is beneath and shares the root of, or KEEPER_NO_BOX */
         uint32_t is_template;              /* boxes may be made beneath it */
         uint32_t is_sandbox;               /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
-        uint32_t shared_with;              /* a sandbox's box whose files, network, ids and groups this one has, in a pid namespace of its own; or KEEPER_NO_BOX */
+        uint32_t shared_with;              /* a sandbox's box whose files, network, ids and groups this one has, in a pid namespace of its own; or KEEPER_NO_BOX.
+                                            * With a parent its writable places, user and groups; nothing may be forked into it before its PID 1 has answered something */
         uint32_t mount_count;              /* none of a template */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* where in the box file systems stand that a KEEPER_SERVE each is to serve */
         char image[KEEPER_PATH_MAX];       /* "": the host's /usr; with a parent: "" */

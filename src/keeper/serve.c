@@ -378,8 +378,8 @@ int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *sp
 /* One that is gone may be followed by another. */
 static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
 {
-        if (!row->is_sandbox)
-                return err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's", box);
+        if (!row->is_sandbox && (row->shared_with == KEEPER_NO_BOX || row->parent == KEEPER_NO_BOX))
+                return err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's with a network of its own", box);
         if (row->gate_pid && waitpid(row->gate_pid, NULL, WNOHANG) == 0)
                 return err_set(e, CLOCHE_E_STATE, "the network of box %u is served already", box);
         row->gate_pid = 0;
@@ -394,9 +394,9 @@ int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct 
         pid_t pid;
 
         if (r == 0)
-                r = cgroup_open_memory(&keeper->cgroups, box, &memory_fd, e);
+                r = cgroup_open_memory(&keeper->cgroups, share_groups(keeper, box), &memory_fd, e);
         if (r == 0)
-                r = cgroup_open_processor(&keeper->cgroups, box, &processor_fd, e);
+                r = cgroup_open_processor(&keeper->cgroups, share_groups(keeper, box), &processor_fd, e);
         if (r == 0)
                 r = network_make_sockets(keeper, row, sockets, e);
         if (r < 0)

@@ -5,13 +5,18 @@
  *
  * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces the other. It is owned by the sandbox's user
  * namespace, or its /proc could not be mounted there. The groups are entered by box-init itself once it runs: what a guest does in them, a fork bomb
- * at one percent of a processor say, slows nobody down for whom the keeper waits. */
+ * at one percent of a processor say, slows nobody down for whom the keeper waits.
+ *
+ * A box beneath a template (nest.c) can share as well, for a child of that template is to work on the sandbox's files: then it has the sandbox's user,
+ * control groups and writable places, and everything else of its own, its network too. The places are copied by a helper in the sandbox's mount namespace
+ * and attached by PID 1 in its own, since a detached tree of mounts may go anywhere (Linux 5.2), but a copy of an attached one is made only at home. */
 #include "box.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "helper.h"
 #include "jail/enter.h"
+#include "jail/root.h"
 
 #include <linux/sched.h>
 #include <poll.h>
@@ -76,12 +81,29 @@ pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int g
         return pid < 0 ? -1 : pid;
 }
 
+static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct box *sandbox = data;
+
+        if (setns(sandbox->init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the sandbox's mount namespace");
+        return root_take_writable(ret_fds, e);
+}
+
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e)
+{
+        return helper_fetch(take_places, sandbox, JAIL_PLACES, ret_fds, e);
+}
+
 /* -- the sandbox and those that share with it ------------------------------------------------------------------- */
 
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
+        /* A mount is for the user namespace in which it was made and those beneath (fs/fuse/dir.c, fuse_allow_current_process). */
+        if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
+                return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share", spec->shared_with);
         if (spec->shared_with == KEEPER_NO_BOX || (row && row->is_sandbox))
                 return 0;
         return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with) : -CLOCHE_E_STATE;

@@ -1,8 +1,9 @@
 /* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each (tests/lib/keeper_boxes.py):
- *   {"do": "make", "box": "a", "sandbox": true, "shared": "b", "limits": {"memoryBytes": 1}}
+ *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount": "/workspace/m", "limits": {"memoryBytes": 1}}
  *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24], "program": "/host/file"}: {"pid"}
+ *   spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork", "box": "a"}: {"pid"}, a number for read, write and close
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
- *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "host-pid", …}
+ *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
  * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR */
 #include "base/err.h"
 #include "base/fd.h"
@@ -36,6 +37,7 @@ static struct place {
         struct keeper_box box;
         struct program programs[PROGRAMS_MAX];
         size_t program_count;
+        int channel_fd; /* of the template in it; or -EBADF */
 } places[BOXES_MAX];
 static size_t place_count;
 static struct keeper *keeper;
@@ -133,18 +135,24 @@ static struct keeper_box_limits limits_of(const json_t *limits, uint64_t absent)
 static json_t *do_make(const json_t *ask, struct cloche_err *e)
 {
         static struct keeper_box_spec spec;
-        struct place *place = &places[place_count], *shared = find_place(ask, "shared");
+        struct place *place = &places[place_count], *shared = find_place(ask, "shared"), *parent = find_place(ask, "parent");
         const json_t *number = json_object_get(ask, "shared_id");
 
         memset(&spec, 0, sizeof(spec));
         spec.limits = limits_of(json_object_get(ask, "limits"), UINT64_MAX);
         spec.optional_guards = ~0u;
-        spec.parent = KEEPER_NO_BOX;
+        spec.parent = parent ? parent->box.id : KEEPER_NO_BOX;
+        spec.is_template = json_is_true(json_object_get(ask, "template"));
         spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
+        if (text_of(ask, "mount")[0]) {
+                snprintf(spec.mounts[0], sizeof(spec.mounts[0]), "%s", text_of(ask, "mount"));
+                spec.mount_count = 1;
+        }
         if (place_count == BOXES_MAX || keeper_box_make(keeper, &spec, &place->box, e) < 0)
                 return NULL;
         snprintf(place->name, sizeof(place->name), "%s", text_of(ask, "box"));
+        place->channel_fd = -EBADF;
         place_count++;
         return json_pack("{s:i}", "id", (int)place->box.id);
 }
@@ -178,6 +186,19 @@ static int load(const char *path)
         if (program_fd >= 0)
                 (void)fchmod(program_fd, 0555);
         return program_fd;
+}
+
+/* What a template's interpreter gets at 3 and 4. */
+static int add_template(struct place *place, int *fds, size_t *count, struct cloche_err *e)
+{
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
+        place->channel_fd = pair[0];
+        fds[(*count)++] = pair[1];
+        fds[(*count)++] = place->box.fork_fd;
+        return 0;
 }
 
 static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
@@ -215,7 +236,11 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
                 fds[count++] = json_is_true(json_object_get(ask, "unsealed")) ? open(text_of(ask, "program"), O_RDONLY | O_CLOEXEC)
                                                                               : load(text_of(ask, "program"));
         }
-        r = ask_init(place, &request, fds, count, &answer, &master_fd, e);
+        r = json_is_true(json_object_get(ask, "template")) ? add_template(place, fds, &count, e) : 0;
+        if (r == 0)
+                r = ask_init(place, &request, fds, count, &answer, &master_fd, e);
+        if (place->channel_fd >= 0 && json_is_true(json_object_get(ask, "template")))
+                close(fds[count - 2]);
         close(fds[0]);
         close(in[0]);
         close(out[1]);
@@ -232,6 +257,79 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
         place->programs[place->program_count++] =
                 (struct program){.pid = answer.pid, .in_fd = terminal ? master_fd : in[1], .out_fd = terminal ? master_fd : out[0]};
         return json_pack("{s:i}", "pid", answer.pid);
+}
+
+struct done {
+        int is_done;
+        struct cloche_err error;
+};
+
+static void on_done(void *data, struct keeper_reply *reply)
+{
+        struct done *done = data;
+
+        done->is_done = 1;
+        if (reply->error)
+                done->error = *reply->error;
+}
+
+/* r: of having asked. */
+static int wait_done(int r, struct done *done, struct cloche_err *e)
+{
+        while (r >= 0 && !done->is_done)
+                r = keeper_hear(keeper, 0, e);
+        if (r >= 0 && done->error.code) {
+                *e = done->error;
+                return -(int)e->code;
+        }
+        return r;
+}
+
+static json_t *do_fork(struct place *place, struct cloche_err *e)
+{
+        int in[2], out[2], channel[2], fds[4], r;
+        struct done done = {0};
+        uint32_t fork;
+
+        if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
+                err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
+                return NULL;
+        }
+        fds[0] = in[0];
+        fds[1] = fds[2] = out[1];
+        fds[3] = channel[1];
+        r = wait_done(keeper_box_fork_later(keeper, place->box.id, fds, 4, on_done, &done, &fork, e), &done, e);
+        close(in[0]);
+        close(out[1]);
+        close(channel[0]);
+        close(channel[1]);
+        if (r < 0) {
+                close(in[1]);
+                close(out[0]);
+                return NULL;
+        }
+        if (place->program_count == PROGRAMS_MAX)
+                place->program_count = 0;
+        place->programs[place->program_count++] = (struct program){.pid = 1000000 + (int32_t)fork, .in_fd = in[1], .out_fd = out[0]};
+        return json_pack("{s:i}", "pid", 1000000 + (int)fork);
+}
+
+/* A gate for the box; it ends with the connection to it. */
+static json_t *do_serve(struct place *place, struct cloche_err *e)
+{
+        static struct keeper_service_spec spec = {.service = KEEPER_SERVICE_NET};
+        struct done done = {0};
+        int pair[2], r;
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+                err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
+                return NULL;
+        }
+        r = wait_done(keeper_serve_later(keeper, place->box.id, &spec, &pair[1], 1, on_done, &done, e), &done, e);
+        close(pair[1]);
+        if (r < 0)
+                close(pair[0]);
+        return r < 0 ? NULL : json_object();
 }
 
 /* Until the text came, the end of file, or patience is over. */
@@ -283,6 +381,15 @@ static json_t *do_close(struct program *program)
                 fd_close(&program->out_fd);
         fd_close(&program->in_fd);
         program->out_fd = -EBADF;
+        return json_object();
+}
+
+static json_t *do_close_input(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        (void)ask;
+        (void)e;
+        fd_close(&program->in_fd);
+        program->in_fd = -EBADF;
         return json_object();
 }
 
@@ -420,6 +527,12 @@ static json_t *do_drop(struct place *place, struct cloche_err *e)
         return r < 0 ? NULL : json_object();
 }
 
+/* A template's is gone when those beneath were dropped too. */
+static json_t *do_drop_later(struct place *place, struct cloche_err *e)
+{
+        return keeper_box_drop_later(keeper, place->box.id, NULL, NULL, e) < 0 ? NULL : json_object();
+}
+
 static json_t *answer(const json_t *ask, struct cloche_err *e)
 {
         const char *what = text_of(ask, "do");
@@ -435,7 +548,8 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
                 {"dead", .of_place = do_dead},           {"drop", .of_place = do_drop},       {"freeze", .of_place = do_freeze},
                 {"thaw", .of_place = do_thaw},           {"kill", .of_asked_place = do_kill}, {"connect", .of_asked_place = do_connect},
                 {"limit", .of_asked_place = do_limit},   {"read", .of_program = do_read},     {"write", .of_program = do_write},
-                {"resize", .of_program = do_resize},
+                {"resize", .of_program = do_resize},     {"fork", .of_place = do_fork},       {"serve", .of_place = do_serve},
+                {"drop-later", .of_place = do_drop_later}, {"close-input", .of_program = do_close_input},
         };
 
         if (strcmp(what, "keeper") == 0)

@@ -1,10 +1,32 @@
 """Boxes of a keeper without an engine, through box-driver: Keeper(), Box, Program. Standard library only."""
 import json
 import os
+import signal
 import subprocess
 
 BUILD = os.environ["CLOCHE_BUILD"]
 DRIVER = os.path.join(BUILD, "tests", "box-driver")
+
+NOBODY = (1 << 31) - 1  # no process has this number
+
+TEMPLATE = """
+import ctypes, os, sys
+guest = ctypes.CDLL('/run/cloche/libcloche-guest.so')
+why = ctypes.create_string_buffer(200)
+secret = 'of the template'
+guest.cloche_guest_start()
+if guest.cloche_guest_freeze(3, why, 200): sys.exit(why.value)
+print('frozen', flush=True)
+while guest.cloche_guest_wait():
+    pid = os.fork()
+    if pid:
+        guest.cloche_guest_parent(pid)
+        continue
+    if guest.cloche_guest_child(): sys.exit('a template beneath is not expected')
+    exec(compile(open(0, closefd=False).read(), 'script', 'exec'), {'__name__': '__main__', 'secret': secret})
+    sys.stdout.flush()
+    os._exit(0)
+"""
 
 
 class Refused(Exception):
@@ -30,6 +52,13 @@ class Keeper:
         if "error" in answer:
             raise Refused(answer)
         return answer
+
+    def template(self, **spec):
+        """A box with an interpreter that is forked on demand; what is forked runs the Python it reads from its standard input."""
+        box = self.box(template=True, **spec)
+        program = box.python(TEMPLATE, template=True)
+        program.read("frozen")
+        return box
 
     def box(self, **spec):
         self.names += 1
@@ -79,6 +108,32 @@ class Box:
 
     def share(self, **spec):
         return self.keeper.box(shared=self.name, **spec)
+
+    def context(self, template, **spec):
+        """A box beneath the template that shares this sandbox's files."""
+        return self.keeper.box(shared=self.name, parent=template.name, **spec)
+
+    def forked(self, script):
+        """A child of the template above, which runs this. Its init has to answer before one may fork into a box that shares."""
+        self.kill(NOBODY, signal.SIGCONT)
+        program = Program(self, self.ask("fork")["pid"])
+        program.write(script)
+        program.ask("close-input")
+        return program
+
+    def forked_in_vain(self):
+        """What a child said that does not arrive in its box."""
+        self.kill(NOBODY, signal.SIGCONT)
+        program = Program(self, self.ask("fork")["pid"])
+        said = program.read()
+        program.close()
+        return said
+
+    def ran(self, script):
+        program = self.forked(script)
+        said = program.read()
+        program.close()
+        return said
 
     def ports(self):
         return self.ask("ports")["ports"]

@@ -174,7 +174,14 @@ static void test_sandboxes(void)
         request.spec.shared_with = 3;
         CHECK(check(&request, &e) == 0, "a box that shares is asked for: %s", e.msg);
         request.spec.parent = 3;
-        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not beneath a template: %s", e.msg);
+        CHECK(check(&request, &e) == 0, "beneath a template too: %s", e.msg);
+        request.spec.is_template = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not as one: %s", e.msg);
+        request.spec.is_template = 0;
+        strcpy(request.spec.mounts[0], "/workspace/m");
+        request.spec.mount_count = 1;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor with mounts of its own: %s", e.msg);
+        request.spec.mount_count = 0;
         request.spec.parent = KEEPER_NO_BOX;
         strcpy(request.spec.runtime_dir, "/runtime");
         CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor with a runtime of its own: %s", e.msg);

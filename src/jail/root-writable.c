@@ -1,0 +1,96 @@
+#include "root-writable.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "mount.h"
+#include "root.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+extern int umount2(const char *target, int flags);
+#define MS_FLAGS_QUOTA (2 | 4 | 1024) /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h> */
+#define MNT_DETACH_FLAG 2
+#define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+enum { WORKSPACE, TMP, HOME, SHM };
+
+const char *const root_places[JAIL_PLACES] = {[WORKSPACE] = "workspace", [TMP] = "tmp", [HOME] = "home/cloche", [SHM] = "dev/shm"};
+
+/* In the tmpfs. */
+static const struct {
+        const char *name;
+        mode_t mode;
+} sources[JAIL_PLACES] = {[WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [HOME] = {"home", 0755}, [SHM] = {"shm", 01777}};
+
+int root_is_writable(const char *path)
+{
+        for (size_t i = 0; i < JAIL_PLACES; i++)
+                if (path_is_at_or_below(path, root_places[i]))
+                        return 1;
+        return 0;
+}
+
+static int show(size_t place, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), ROOT_SCRATCH "/%s", sources[place].name);
+        if (mkdir(path, 0700) < 0 || chmod(path, sources[place].mode) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        r = mount_clone(AT_FDCWD, path, ATTRIBUTES, &tree_fd, e);
+        return r < 0 ? r : mount_attach(tree_fd, root_places[place], e);
+}
+
+int root_make_writable(const struct jail_plan *plan, struct cloche_err *e)
+{
+        char options[128];
+        int r;
+
+        /* 0 is tmpfs's own word for no limit. nr_inodes counts the four directories and the root too. */
+        snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
+                 plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
+                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
+        /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
+        r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
+        for (size_t i = 0; r == 0 && i < JAIL_PLACES; i++)
+                r = show(i, e);
+        if (r == 0 && umount2(ROOT_SCRATCH, MNT_DETACH_FLAG) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
+        return r;
+}
+
+int root_take_writable(int ret_fds[JAIL_PLACES], struct cloche_err *e)
+{
+        int r = chdir("/") < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "enter the sandbox's root") : 0;
+        size_t i;
+
+        for (i = 0; r == 0 && i < JAIL_PLACES; i++)
+                r = mount_clone(AT_FDCWD, root_places[i], ATTRIBUTES, &ret_fds[i], e);
+        if (r < 0 && i > 0) /* the last of them failed */
+                for (i--; i > 0; i--)
+                        fd_close(&ret_fds[i - 1]);
+        return r;
+}
+
+int root_attach_writable(const int *places_fds, struct cloche_err *e)
+{
+        struct statvfs fs;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < JAIL_PLACES; i++) {
+                r = mount_attach(places_fds[i], root_places[i], e);
+                if (r == 0 && statvfs(root_places[i], &fs) < 0)
+                        r = err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", root_places[i]);
+                if (r == 0 && (fs.f_flag & (ST_NOSUID | ST_NODEV)) != (ST_NOSUID | ST_NODEV))
+                        r = err_set(e, CLOCHE_E_MOUNT, "/%s came from the sandbox without nosuid or nodev", root_places[i]);
+        }
+        return r;
+}

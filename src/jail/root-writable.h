@@ -1,0 +1,18 @@
+/* The places of a box where its guest may write: one tmpfs with the quota, shown at each of them. The current directory is the root. */
+#ifndef CLOCHE_JAIL_ROOT_WRITABLE_H
+#define CLOCHE_JAIL_ROOT_WRITABLE_H
+
+#include "plan.h"
+
+#include <cloche/cloche.h>
+
+#define ROOT_SCRATCH "run/scratch" /* where the tmpfs with the quota is made; empty afterwards */
+
+extern const char *const root_places[JAIL_PLACES]; /* below the root */
+
+int root_is_writable(const char *path);
+int root_make_writable(const struct jail_plan *plan, struct cloche_err *e);
+/* Those of a sandbox instead, from root_take_writable. */
+int root_attach_writable(const int *places_fds, struct cloche_err *e);
+
+#endif

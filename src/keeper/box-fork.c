@@ -1,0 +1,90 @@
+/* A template forks a child into a box beneath it: it is told to, with the way into every namespace and control group of the box. */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "fork-protocol.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static const struct {
+        enum fork_fd place;
+        const char *name;
+} fork_namespaces[] = {
+        {FORK_FD_PID, "pid"}, {FORK_FD_USER, "user"}, {FORK_FD_MOUNT, "mnt"}, {FORK_FD_IPC, "ipc"},
+        {FORK_FD_UTS, "uts"}, {FORK_FD_CGROUP, "cgroup"}, {FORK_FD_NET, "net"},
+};
+#define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
+
+static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t id)
+{
+        const struct keeper_box_limits *limits = &row->limits;
+
+        return (struct fork_request){
+                .id = id,
+                .is_template = (uint32_t)row->is_template,
+                .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
+                .file_bytes = limits->file_bytes,
+                .open_files = limits->open_files,
+                .pids = box_pids(keeper, 0, row->shared_with, limits),
+                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : limits->memory_bytes,
+        };
+}
+
+/* A sharing box's PID 1 enters the groups when nobody waits, and makes the view of them then: until it has, it has our own. */
+static int check_view(const struct keeper_state *keeper, const struct box *row, uint32_t box, int view_fd, struct cloche_err *e)
+{
+        struct stat ours, theirs;
+
+        if (row->shared_with == KEEPER_NO_BOX)
+                return 0;
+        if (fstat(view_fd, &theirs) < 0 || fstatat(keeper->proc_fd, "self/ns/cgroup", &ours, 0) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "look at the box's cgroup namespace");
+        if (ours.st_ino != theirs.st_ino)
+                return 0;
+        return err_set(e, CLOCHE_E_STATE, "box %u is on its way into the groups of box %u: have its first process answer something, then fork", box, row->shared_with);
+}
+
+static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *theirs, int *fds, struct cloche_err *e)
+{
+        const struct box *row = &keeper->boxes[box];
+        struct fork_request request = fork_request_of(keeper, row, id);
+        size_t tasks_count = 0, count = FORK_FD_COUNT;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < FORK_NAMESPACES; i++)
+                r = box_open_namespace(keeper, row->init_pid, fork_namespaces[i].name, &fds[fork_namespaces[i].place], e);
+        if (r == 0)
+                r = check_view(keeper, row, box, fds[FORK_FD_CGROUP], e);
+        if (r == 0)
+                r = cgroup_open_tasks(&keeper->cgroups, share_groups(keeper, box), fds + FORK_FD_COUNT, &tasks_count, e);
+        request.tasks_count = (uint32_t)tasks_count;
+        count += tasks_count;
+        if (r == 0 && row->is_template)
+                fds[count++] = theirs[KEEPER_FORK_FDS - 1];
+        if (r == 0) {
+                r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
+                if (r < 0)
+                        r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
+        }
+        for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)
+                fd_close(&fds[i]);
+        return r;
+}
+
+int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e)
+{
+        struct box *row = box_find(keeper, box, e);
+        int all[FORK_FD_COUNT + FORK_TASKS_MAX + 1];
+
+        if (!row)
+                return -CLOCHE_E_STATE;
+        if (row->parent == KEEPER_NO_BOX || !keeper->boxes[row->parent].init_pid || keeper->boxes[row->parent].is_dying)
+                return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;
+        if (row->shared_with == KEEPER_NO_BOX)
+                cgroup_forget_peak(&keeper->cgroups, box);
+        return send_fork(keeper, box, id, fds, all, e);
+}

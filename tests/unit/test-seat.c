@@ -1,0 +1,234 @@
+/* Seats: beneath a template as of runs, and sharing a sandbox's files. Needs root, for real boxes. With an argument it says how long they take. */
+#include <cloche/cloche.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "engine/engine.h"
+#include "engine/prefix.h"
+#include "engine/seat.h"
+#include "engine/template.h"
+#include "tap.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SAMPLES 31
+#define DROP_MS 60 /* what is dropped is to be gone, or the keeper is busy with that */
+
+static struct cloche_err e;
+static cloche_engine *engine;
+static cloche_prefix *prefix;
+static const struct keeper_box_limits no_limits = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+
+static struct told {
+        int times;
+        struct seat *seat;
+        struct cloche_err error;
+} told;
+
+static void on_told(struct seat *seat, const struct cloche_err *error)
+{
+        struct told *to = seat->owner;
+
+        to->times++;
+        to->seat = seat;
+        to->error = error ? *error : (struct cloche_err){0};
+}
+
+static void must(int r, const char *what)
+{
+        if (r >= 0)
+                return;
+        CHECK(0, "%s: %s", what, e.msg);
+        exit(1);
+}
+
+static void set_up(void)
+{
+        static char libexec[4096];
+        const struct cloche_file file = {.path = "/workspace/of-the-prefix", .data = "x", .size = 1};
+        struct cloche_engine_options options = {.spares = CLOCHE_NO_SPARES, .libexec_dir = libexec};
+        struct cloche_prefix_options prefix_options = {.language = "python", .code = "warm = 'from the prefix'", .files = &file, .file_count = 1};
+        ssize_t n = readlink("/proc/self/exe", libexec, sizeof(libexec) - 1);
+        char *slash;
+
+        libexec[n < 0 ? 0 : n] = '\0';
+        for (int i = 0; i < 2; i++)
+                if ((slash = strrchr(libexec, '/')))
+                        *slash = '\0';
+        must(cloche_engine_new(&options, &engine, &e), "start an engine");
+        must(cloche_prefix_new(engine, &prefix_options, &prefix, NULL, &e), "set up a prefix");
+}
+
+static struct box make_sandbox(void)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        struct box box;
+
+        spec->limits = no_limits;
+        spec->optional_guards = ~0u;
+        spec->parent = spec->shared_with = KEEPER_NO_BOX;
+        spec->is_sandbox = 1;
+        must(box_make(&box, engine->keeper, spec, &e), "make a sandbox");
+        free(spec);
+        return box;
+}
+
+static struct seat *ask_for_seat(uint32_t shared_with)
+{
+        struct seat *seat;
+
+        told = (struct told){0};
+        must(seat_new(prefix->template, &no_limits, NULL, shared_with, 0, &seat, &e), "ask for a seat");
+        seat->told = on_told;
+        seat->owner = &told;
+        return seat;
+}
+
+static struct seat *wait_for_seat(uint32_t shared_with)
+{
+        (void)ask_for_seat(shared_with);
+        while (!told.times)
+                uv_run(&engine->loop, UV_RUN_ONCE);
+        return told.seat;
+}
+
+/* What the child answers to a call, as it stands in the frame. */
+static const char *call(struct seat *seat, const char *code)
+{
+        static char text[8192];
+        struct pollfd polled = {.fd = seat->channel.fd, .events = POLLIN};
+        uint32_t sizes[2];
+        int size;
+        ssize_t n;
+
+        size = snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"call\",\"params\":{\"code\":\"%s\",\"resultBytes\":4096}}", code);
+        sizes[0] = (uint32_t)size + 4;
+        sizes[1] = (uint32_t)size;
+        if (write(seat->channel.fd, sizes, sizeof(sizes)) != sizeof(sizes) || write(seat->channel.fd, text, (size_t)size) != size ||
+            poll(&polled, 1, 20000) != 1)
+                return "it does not listen";
+        n = read(seat->channel.fd, text, sizeof(text) - 1);
+        if (n < 8)
+                return "it has ended";
+        text[n] = '\0';
+        return text + 8;
+}
+
+static void put(struct box *box, const char *path, const char *text)
+{
+        _cleanup_fd_ int fd = fd_from_bytes("contents", text, strlen(text));
+
+        must(box_put(box, path, fd, S_IFREG | 0644, &e), "put a file");
+}
+
+static void test_files(void)
+{
+        struct box sandbox = make_sandbox();
+        char text[64] = "";
+        struct seat *seat;
+        const char *said;
+        int fd;
+
+        put(&sandbox, "/workspace/theirs", "from the sandbox");
+        seat = wait_for_seat(sandbox.id);
+        CHECK(told.times == 1 && told.error.code == 0, "a seat that shares is told of once: %s", told.error.msg);
+        CHECK(prefix->template->seat_count == 0, "it is none of the template's");
+        said = call(seat, "warm + ', ' + open('/workspace/theirs').read() + str(open('/workspace/mine', 'w').write('mine'))");
+        CHECK(strstr(said, "from the prefix, from the sandbox4"), "what was set up and the sandbox's files are there: %s", said);
+        CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0 && read(fd, text, sizeof(text)) == 4 && strcmp(text, "mine") == 0, "it writes there: %s", text);
+        CHECK(box_get(&sandbox, "/workspace/of-the-prefix", &fd, &e) < 0, "files of the prefix are not placed in the sandbox: %s", e.msg);
+        seat_free(seat);
+        CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0, "its end leaves the sandbox as it is");
+        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+}
+
+static void turn_for_ms(int ms)
+{
+        for (; ms > 0; ms--) {
+                uv_run(&engine->loop, UV_RUN_NOWAIT);
+                usleep(1000);
+        }
+}
+
+static void test_failures(void)
+{
+        struct box sandbox = make_sandbox();
+        uint32_t gone = sandbox.id;
+        struct seat *seat;
+
+        CHECK(seat_new(prefix->template, &no_limits, NULL, gone, 1, &seat, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a template does not share: %s", e.msg);
+        seat = ask_for_seat(gone);
+        seat_free(seat);
+        turn_for_ms(400);
+        CHECK(told.times == 0, "who is not wanted any more is not told of");
+        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+        seat = wait_for_seat(gone);
+        CHECK(told.times == 1 && told.error.code == CLOCHE_E_STATE, "without the sandbox it fails: %s", told.error.msg);
+        seat_free(seat);
+}
+
+static int compare(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+static uint64_t now_us(void)
+{
+        return clock_now_ns() / 1000;
+}
+
+static void say_speed(void)
+{
+        struct box sandbox = make_sandbox();
+        uint64_t shared_us[SAMPLES], plain_us[SAMPLES];
+
+        for (int i = 0; i < SAMPLES; i++) {
+                uint64_t began_us = now_us();
+                struct seat *seat = wait_for_seat(sandbox.id);
+
+                (void)call(seat, "1");
+                shared_us[i] = now_us() - began_us;
+                seat_free(seat);
+                turn_for_ms(DROP_MS);
+                began_us = now_us();
+                told = (struct told){0};
+                must(seat_new(prefix->template, &no_limits, NULL, KEEPER_NO_BOX, 0, &seat, &e), "ask for a seat");
+                TAILQ_INSERT_TAIL(&prefix->template->seats, seat, link);
+                prefix->template->seat_count++;
+                while (seat->state != SEAT_READY)
+                        uv_run(&engine->loop, UV_RUN_ONCE);
+                (void)call(seat, "1");
+                plain_us[i] = now_us() - began_us;
+                template_drop_seats(prefix->template);
+                turn_for_ms(DROP_MS);
+        }
+        qsort(shared_us, SAMPLES, sizeof(shared_us[0]), compare);
+        qsort(plain_us, SAMPLES, sizeof(plain_us[0]), compare);
+        printf("# a seat and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n", (double)shared_us[SAMPLES / 2] / 1000,
+               (double)plain_us[SAMPLES / 2] / 1000);
+        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+}
+
+int main(int argc, char **argv)
+{
+        (void)argv;
+        if (geteuid() != 0) {
+                printf("ok 1 - # SKIP needs root\n1..1\n");
+                return 0;
+        }
+        set_up();
+        test_files();
+        test_failures();
+        if (argc > 1)
+                say_speed();
+        cloche_prefix_free(prefix);
+        cloche_engine_free(engine);
+        return tap_done();
+}
