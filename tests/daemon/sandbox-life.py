@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Sandboxes and the daemon's own life: where they are saved, whose that is, and how the daemon ends."""
+import json
 import os
 import shutil
 import signal
@@ -151,3 +152,187 @@ def test_killed_it_leaves_no_process():
         daemon.process.kill()
         daemon.process.wait()
         wait_for(lambda: subprocess.run(["pgrep", "-f", "^killed-daemons-child"], capture_output=True).returncode == 1)
+
+
+def saved_with(text="kept", name="a"):
+    """A state directory in which a sandbox was saved."""
+    directory = Directory()
+    state = os.path.join(directory.__enter__(), "state")
+    with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox=name, labels={"of": "me"})
+        frames.call("file.write", sandbox=name, path="f", content=text)
+        frames.call("file.write", sandbox=name, path="run.sh", content="#!/bin/sh\ntouch /tmp/executed\n", mode=0o755)
+        frames.call("sandbox.stop", sandbox=name)
+        assert daemon.stop() == 0
+    return directory, state
+
+
+def archive_of(state, name="a"):
+    return os.path.join(state, "0", name, "files")
+
+
+def damaged(data):
+    """What may have become of an archive, by name."""
+    yield "empty", b""
+    yield "one byte", data[:1]
+    yield "cut in the middle", data[:len(data) // 2]
+    yield "cut at the end", data[:-3]
+    yield "garbage", bytes(range(256)) * 40
+    yield "zeros", bytes(len(data))
+    yield "turned bits", bytes(byte ^ (0x40 if i % 97 == 50 else 0) for i, byte in enumerate(data))
+    yield "text", b"#!/bin/sh\ntouch /tmp/executed\n"
+    yield "twice", data + data[:100]
+
+
+def test_a_damaged_archive_is_an_error_and_nothing_of_it_is_run():
+    directory, state = saved_with()
+    with directory:
+        whole = open(archive_of(state), "rb").read()
+        for why, data in damaged(whole):
+            with open(archive_of(state), "wb") as file:
+                file.write(data)
+            with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+                assert frames.call("sandbox.get", sandbox="a")["labels"] == {"of": "me"}, "what it is can be asked all the same"
+                for method, params in (("exec", {"command": "cat f; ls /tmp"}), ("file.read", {"path": "f"})):
+                    try:
+                        said = frames.call(method, sandbox="a", **params)
+                        assert why in ("twice", "cut at the end", "turned bits"), (why, said)
+                        assert said.get("stdout", said.get("content")) == "kept", (why, said)
+                    except Failed as error:
+                        assert error.name in ("resource", "bad_archive") and "files of the sandbox a" in error.message, (why, error.name, error.message)
+                assert frames.call("exec", sandbox="b", command="echo other")["stdout"] == "other\n"
+                frames.call("sandbox.delete", sandbox="b")
+                assert frames.call("stats")["sandboxes"]["running"] <= 1
+                daemon.process.kill()  # so that it is not saved over
+                daemon.process.wait()
+        with open(archive_of(state), "wb") as file:
+            file.write(whole)
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            assert frames.call("exec", sandbox="a", command="cat f; ls /tmp")["stdout"] == "kept"  # the twin
+            frames.call("sandbox.delete", sandbox="a")
+            assert frames.call("exec", sandbox="a", command="ls")["stdout"] == "", "deleted, its name is free"
+
+
+def test_a_damaged_archive_is_not_saved_over():
+    directory, state = saved_with()
+    with directory:
+        data = open(archive_of(state), "rb").read()[:40]
+        with open(archive_of(state), "wb") as file:
+            file.write(data)
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            frames.refused("exec", sandbox="a", command="true")
+            try:
+                frames.call("sandbox.stop", sandbox="a")
+            except Failed:
+                pass
+            daemon.stop()
+        assert open(archive_of(state), "rb").read() == data, "it may yet be mended by who has a copy"
+
+
+def test_what_is_in_the_archives_place():
+    for kind in ("link", "directory"):
+        directory, state = saved_with()
+        with directory:
+            place = archive_of(state)
+            os.rename(place, place + ".kept")
+            if kind == "link":
+                os.symlink("/etc/passwd", place)
+            else:
+                os.mkdir(place, 0o700)
+                os.chown(place, os.stat(state).st_uid, os.stat(state).st_gid)
+            with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+                number = frames.ask("exec", sandbox="a", command="ls; cat passwd")
+                with daemon.frames() as other:
+                    assert other.call("exec", sandbox="b", command="echo beside")["stdout"] == "beside\n", kind
+                    other.call("sandbox.delete", sandbox="a")
+                try:
+                    assert "root" not in frames.wait(number)["stdout"], kind
+                except Failed:
+                    pass
+
+
+DEFINITIONS = [b"", b"{", b"[]", b"null", b"\xff\xfe", b"{" * 100000, b'{"sandbox": "a", "sandbox": "b"}']
+
+
+def test_a_damaged_definition_is_kept_and_said():
+    for data in DEFINITIONS:
+        directory, state = saved_with()
+        with directory:
+            folder = os.path.join(state, "0", "a")
+            with open(os.path.join(folder, "sandbox.json"), "wb") as file:
+                file.write(data)
+            with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+                assert "definition" in frames.call("sandbox.get", sandbox="a")["saveError"], data[:40]
+                assert frames.call("exec", sandbox="a", command="cat f; ls /tmp")["stdout"] == "kept", "its files are there all the same"
+                assert open(os.path.join(folder, "sandbox.json.bad"), "rb").read() == data
+                frames.call("sandbox.delete", sandbox="a")
+                assert os.listdir(os.path.join(state, "0")) == []
+
+
+ODD = [{"limits": {"pids": -1, "memoryBytes": "x"}}, {"env": {"A": 5}}, {"env": [], "labels": 7, "network": "x"}, {"sessions": [{}, 5, {"session": "x" * 200}, {"session": "s"}, {"session": "t", "cwd": "relative"}]},
+       {"ports": [{}, {"port": 99999999, "token": "t"}, {"port": -1, "token": "x" * 500}, {"port": 80}]}, {"idleMs": -5, "createdMs": "now", "savedMs": -1}, {"sandbox": "../../etc"}]
+
+
+def test_an_odd_definition_brings_nobody_down():
+    """Written by another version, or by hand: refused when it starts, or read as far as it has a sense."""
+    directory, state = saved_with()
+    with directory:
+        place = os.path.join(state, "0", "a", "sandbox.json")
+        whole = json.load(open(place))
+        for odd in ODD:
+            with open(place, "w") as file:
+                json.dump({**whole, **odd}, file)
+            try:
+                daemon = Daemon("--state-dir", state)
+            except AssertionError as error:
+                assert "sandbox" in str(error), error
+                continue
+            with daemon, daemon.frames() as frames:
+                assert [box["sandbox"] for box in frames.call("sandbox.list")["sandboxes"]] == ["a"], odd
+                try:
+                    frames.call("exec", sandbox="a", command="true")
+                except Failed as error:
+                    assert error.name, odd
+                assert daemon.process.poll() is None and frames.call("exec", sandbox="b", command="echo well")["stdout"] == "well\n", odd
+                frames.call("sandbox.delete", sandbox="b")
+                daemon.process.kill()
+                daemon.process.wait()
+
+
+def test_saved_now_and_then_and_what_a_crash_leaves():
+    with Directory() as directory:
+        state = os.path.join(directory, "state")
+        with Daemon("--state-dir", state, "--save-every", "1") as daemon, daemon.frames() as frames:
+            frames.call("exec", sandbox="a", command="echo now > f; cd /tmp; export WORD=now")
+            frames.call("port.expose", sandbox="a", port=8080, token="secret", name="web")
+            frames.call("sandbox.update", sandbox="a", labels={"of": "me"}, network={"allow": ["example.test"]})
+            wait_for(lambda: os.path.exists(os.path.join(state, "0", "a", "files")))
+            assert frames.call("sandbox.get", sandbox="a")["savedAt"]
+            frames.call("sandbox.save", sandbox="a")
+            frames.call("process.start", sandbox="a", command="sleep 1000", process="p")
+            daemon.process.kill()
+            daemon.process.wait()
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            box = frames.call("sandbox.get", sandbox="a")
+            assert box["state"] == "stopped" and box["labels"] == {"of": "me"} and box["network"]["allow"] == ["example.test"] and box["processes"] == 0, box
+            assert frames.call("exec", sandbox="a", command="cat /workspace/f; pwd; echo $WORD")["stdout"] == "now\n/tmp\nnow\n"
+            assert [(row["port"], row["token"], row["name"]) for row in frames.call("port.list", sandbox="a")["exposed"]] == [(8080, "secret", "web")]
+            assert frames.refused("process.get", sandbox="a", process="p").name == "not_found"
+
+
+def test_a_directory_that_cannot_be_written():
+    """A full disk, or rights that were taken: the sandbox goes on, says why it is not saved, and what was saved stays."""
+    directory, state = saved_with()
+    with directory:
+        folder = os.path.join(state, "0", "a")
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            assert frames.call("exec", sandbox="a", command="cat f; echo new > f")["stdout"] == "kept"
+            os.chmod(folder, 0o500)
+            try:
+                error = frames.refused("sandbox.save", sandbox="a")
+                assert error.name == "resource" and "denied" in error.message.lower(), error.message
+                assert frames.call("sandbox.get", sandbox="a")["saveError"]
+                assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "new\n"
+            finally:
+                os.chmod(folder, 0o700)
+            assert "savedAt" in frames.call("sandbox.save", sandbox="a") and "saveError" not in frames.call("sandbox.get", sandbox="a")  # the twin

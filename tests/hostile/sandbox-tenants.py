@@ -1,0 +1,150 @@
+"""Two callers of one daemon: what is one's does not exist for the other, whatever he asks, and nothing he hears tells him otherwise."""
+import json
+import os
+import socket
+import array
+
+from hostile_sandboxes import Daemon, Frames
+from cloche import skip
+from http_client import Http
+from sandbox_client import Socket, read_raw, serve_in, wait_for
+
+OTHER_UID = 12345
+BASE = "preview.test"
+PARAMS = {"session": "s", "process": "p", "command": "true", "path": "/workspace/secret", "content": "stolen", "from": "secret", "to": "x", "text": "s", "pattern": "s", "replacement": "t", "port": 8080, "env": {}, "output": "output-1",
+          "stream": "stdout", "url": "https://nowhere.invalid/x", "cols": 80, "rows": 24, "data": "x", "signal": "KILL", "token": "guess"}
+
+
+def as_another(daemon):
+    """A connection that another user made; the socket is passed over. None: he could not."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(OTHER_UID, OTHER_UID, OTHER_UID)
+            os.setresuid(OTHER_UID, OTHER_UID, OTHER_UID)
+            made = socket.socket(socket.AF_UNIX)
+            made.connect(daemon.path)
+            theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    theirs.close()
+    ours.settimeout(10)
+    _, control, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
+    ours.close()
+    if not control:
+        return None
+    made = socket.socket(fileno=array.array("i", control[0][2])[0])
+    made.settimeout(40)
+    return made
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("another user's connection is made by root")
+
+
+def start(*more):
+    return Daemon("--allow-uid", str(OTHER_UID), "--preview-host", BASE, *more, tcp=True)
+
+
+def operations(http):
+    """Of everything that is asked about a sandbox: method as of HTTP, path, and what it must have."""
+    for path, item in http.get("/openapi.json")[1]["paths"].items():
+        for verb, operation in item.items():
+            if path.startswith("/v1/sandboxes/{sandbox}"):
+                schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+                yield verb.upper(), path, schema.get("required", []), schema.get("properties", {})
+
+
+def make_mine(frames):
+    frames.call("sandbox.create", sandbox="mine", labels={"secret": "label"})
+    frames.call("session.create", sandbox="mine", session="s")
+    frames.call("file.write", sandbox="mine", path="secret", content="secret text")
+    frames.call("exec", sandbox="mine", command="echo secret output")
+    frames.call("process.start", sandbox="mine", process="p", command="echo secret line; exec sleep 1000")
+    serve_in(frames, "mine")
+    return frames.call("port.expose", sandbox="mine", port=8080)
+
+
+def test_what_is_one_callers_is_nobody_elses():
+    need_root()
+    with start() as daemon, daemon.frames() as mine, Frames(as_another(daemon)) as other, Frames(daemon.connect_tcp(), token=daemon.token) as third:
+        exposed = make_mine(mine)
+        for name, client, http in (("another user", other, Http(as_another(daemon))), ("who has the token", third, Http(daemon.connect_tcp(), daemon.token))):
+            count = 0
+            for verb, path, required, properties in operations(http):
+                if path.endswith(("/terminal", "/events", "/watch", "/raw", "/tree")) or verb == "DELETE":
+                    continue
+                body = {field: PARAMS.get(field, "x") for field in required}
+                body.update({"timeoutMs": 2000} if "timeoutMs" in properties else {})
+                status, said = http.request(verb, path.replace("{sandbox}", "mine"), body if verb != "GET" else None)
+                text = json.dumps(said)
+                assert "secret text" not in text and "secret output" not in text and "secret line" not in text and '"label"' not in text and exposed["token"] not in text, (name, path, said)
+                count += 1
+            assert count > 35, count
+            status, own = http.get("/v1/sandboxes/mine")
+            assert status in (200, 404) and (status == 404 or own["labels"] == {}), "if it is there, it is his own"
+            assert http.begin("GET", "/v1/sandboxes/mine/raw?path=secret") in (200, 404) and b"secret text" not in read_raw(http)
+            assert http.begin("GET", "/v1/sandboxes/mine/tree?path=/workspace&format=tar") == 200 and b"secret text" not in read_raw(http)
+            with Socket(http.socket, "/v1/sandboxes/mine/process/follow", http.token) as stream:
+                stream.say(process="process-1")
+                assert all("secret" not in json.dumps(message) for message in stream.messages())
+            assert [box["sandbox"] for box in client.call("sandbox.list")["sandboxes"]] == ["mine"]
+            assert client.call("sandbox.delete", sandbox="mine") == {} and client.call("sandbox.list") == {"sandboxes": []}
+        assert mine.call("file.read", sandbox="mine", path="secret")["content"] == "secret text"
+        assert mine.call("process.get", sandbox="mine", process="p")["status"] == "running" and len(mine.call("port.list", sandbox="mine")["exposed"]) == 1
+        assert mine.call("sandbox.get", sandbox="mine")["labels"] == {"secret": "label"}
+
+
+def test_there_or_not_it_is_refused_alike():
+    need_root()
+    with start() as daemon, daemon.frames() as mine, Frames(as_another(daemon)) as other:
+        make_mine(mine)
+        for method, params in (("sandbox.get", {}), ("sandbox.update", {"labels": {}}), ("sandbox.stop", {}), ("sandbox.save", {})):
+            errors = [other.refused(method, sandbox=name, **params) for name in ("mine", "none")]
+            assert errors[0].name == errors[1].name == "not_found" and errors[0].message.replace("mine", "none") == errors[1].message, (method, errors)
+        assert other.call("sandbox.delete", sandbox="mine") == other.call("sandbox.delete", sandbox="none") == {}
+        assert other.call("sandbox.create", sandbox="mine")["created"] is True
+        assert mine.call("sandbox.get", sandbox="mine")["labels"] == {"secret": "label"}  # the twin
+        number = mine.ask("exec", sandbox="mine", command="sleep 1000")
+        assert other.call("cancel", id=number) == {"found": False} and mine.call("cancel", id=number) == {"found": True}
+
+
+def test_only_who_may_connects():
+    need_root()
+    with Daemon(tcp=True) as daemon:
+        assert as_another(daemon) is None
+    with start() as daemon, Http(as_another(daemon)) as http:
+        assert http.get("/health")[0] == 200  # the twin
+
+
+def test_previews_are_by_token_alone():
+    need_root()
+    with start() as daemon, daemon.frames() as mine, Frames(as_another(daemon)) as other:
+        token = make_mine(mine)["token"]
+        assert len(token) >= 16
+        other.call("sandbox.create", sandbox="mine")
+        serve_in(other, "mine")
+        his = other.call("port.expose", sandbox="mine", port=8080)["token"]
+        assert his != token
+
+        def ask(words, connect=daemon.connect_tcp, **headers):
+            with Http(connect(), host=f"{words}.{BASE}") as http:
+                status = http.begin("GET", "/", headers=headers)
+                return status, read_raw(http)
+        assert ask(f"8080-mine-{token}")[0] == ask(f"8080-mine-{token}", lambda: as_another(daemon))[0] == 200, "who has the token may be anybody"
+        assert ask(f"8080-mine-{his}")[0] == 200
+        refusals = {ask(words)[1]: words for words in (f"8080-mine-{token[:-1]}", f"8080-none-{token}", f"8081-mine-{token}", "8080-mine-guess", f"8080-mine-{'a' * len(token)}")}
+        assert len(refusals) == 1 and ask("8080-mine-guess")[0] == 404, refusals
+        for host in (f"8080-mine-{token}",):  # a preview's token opens nothing else
+            with Http(daemon.connect_tcp(), token) as http:
+                assert http.get("/v1/sandboxes")[0] == 401
+        mine.call("port.unexpose", sandbox="mine", port=8080)
+        assert ask(f"8080-mine-{token}")[0] == 404 and ask(f"8080-mine-{his}")[0] == 200
+        again = mine.call("port.expose", sandbox="mine", port=8080)["token"]
+        assert again != token and ask(f"8080-mine-{token}")[0] == 404 and ask(f"8080-mine-{again}")[0] == 200, "a token that was taken back stays so"
+        mine.call("sandbox.delete", sandbox="mine")
+        assert ask(f"8080-mine-{again}")[0] == 404 and ask(f"8080-mine-{his}")[0] == 200

@@ -1,0 +1,110 @@
+"""What tests/hostile/sandbox-*.py share: a cloched, sandboxes asked over frames, and what the host holds of them."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+from cloche import descendants
+from rpc import Daemon, Failed, Frames, Gone
+from sandbox_client import IS_SANITIZED, wait_for
+
+CGROUPS = "/sys/fs/cgroup"
+HANG_MS = 30000  # of commands that end by themselves: who wedges all the same fails the test, and does not hold it
+
+
+class Box:
+    """One sandbox as its owner has it. made: what else sandbox.create is given."""
+
+    def __init__(self, frames, name="a", **made):
+        self.frames, self.name = frames, name
+        self.sessions = {"default"}
+        frames.call("sandbox.create", sandbox=name, **made)
+        self.witness = self.call("process.start", command="exec sleep 100000")["process"]
+
+    def call(self, method, **params):
+        return self.frames.call(method, sandbox=self.name, **params)
+
+    def ask(self, method, **params):
+        return self.frames.ask(method, sandbox=self.name, **params)
+
+    def refused(self, method, **params):
+        return self.frames.refused(method, sandbox=self.name, **params)
+
+    def run(self, command, **more):
+        session = more.get("session", "default")
+        if session not in self.sessions:
+            self.call("session.create", session=session)
+            self.sessions.add(session)
+        return self.call("exec", command=command, **{"timeoutMs": HANG_MS, **more})
+
+    def end_session(self, session):
+        self.sessions.discard(session)
+        self.call("session.delete", session=session)
+
+    def says(self, command, **more):
+        """What it prints, as bytes, whatever it is."""
+        result = self.run(command, **more)
+        return self.bytes(result["stdout"])
+
+    def bytes(self, value):
+        if isinstance(value, str):
+            return value.encode()
+        return self.frames.attachments[value["at"]:value["at"] + value["n"]]
+
+    def python(self, code, **more):
+        return self.says("exec /usr/bin/python3 -c \"$CODE\"", env={"CODE": code}, fork=True, **more).decode()
+
+    def is_well(self, spared=True):
+        """Its shell, its files and its first process work as ever; spared: so does what ran before."""
+        assert self.says("echo alive") == b"alive\n"
+        assert self.says("echo other", session="other") == b"other\n"
+        assert self.call("file.write", path="/tmp/.well", content="x")["bytes"] == 1
+        assert self.call("file.read", path="/tmp/.well")["content"] == "x"
+        self.call("file.remove", path="/tmp/.well")
+        assert not spared or self.call("process.get", process=self.witness)["status"] == "running"
+        assert self.call("sandbox.get")["state"] == "running"
+
+
+class Host:
+    """What the host holds of a daemon just now, in numbers that come back when nothing is left behind."""
+
+    def __init__(self, daemon):
+        self.pid = daemon.process.pid
+        self.keepers = descendants(self.pid)
+
+    def now(self):
+        return {"processes": len(descendants(self.pid)), "descriptors": self.descriptors(), "groups": self.groups(), "mounts": self.mounts()}
+
+    def descriptors(self):
+        count = 0
+        for pid in [self.pid, *descendants(self.pid)]:
+            try:
+                count += len(os.listdir(f"/proc/{pid}/fd"))
+            except OSError:
+                pass
+        return count
+
+    def groups(self):
+        """Control groups of its keepers, which are named by them, and those below."""
+        owners = {str(pid) for pid in descendants(self.pid)}
+        count = 0
+        for directory, _, _ in os.walk(CGROUPS):
+            count += any(part.startswith("cloche") and part.rpartition("-")[2] in owners for part in directory.split("/"))
+        return count
+
+    def mounts(self):
+        count = 0
+        for pid in [self.pid, *descendants(self.pid)]:
+            try:
+                with open(f"/proc/{pid}/mountinfo") as file:
+                    count += len(file.readlines())
+            except OSError:
+                pass
+        return count
+
+    def comes_back_to(self, before, spares=4):
+        """Nothing is more than before, soon, but for what a few sandboxes that are kept ready have; hundreds were made meanwhile."""
+        room = {"processes": 1, "descriptors": 10, "groups": 6, "mounts": 90}
+        try:
+            wait_for(lambda: all(count <= before[name] + spares * room[name] for name, count in self.now().items()))
+        except AssertionError:
+            raise AssertionError(f"left behind: {self.now()}, before: {before}") from None
