@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "engine/limits.h"
 #include "http/field.h"
 #include "wire/base64.h"
 
@@ -60,26 +61,6 @@ static int read_code(const json_t *params, struct buf *ret, struct cloche_err *e
         if (r == 0 && buf_append(ret, "", 1) < 0)
                 r = no_memory(e);
         return r;
-}
-
-static const struct {
-        const char *json;
-        size_t offset;
-} limit_rows[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, offsetof(struct cloche_limits, field)},
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-};
-
-static void read_limits(const json_t *limits, struct cloche_limits *ret)
-{
-        for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
-                const json_t *value = json_object_get(limits, limit_rows[i].json);
-                uint64_t asked = (uint64_t)json_integer_value(value);
-
-                if (value)
-                        *(uint64_t *)((char *)ret + limit_rows[i].offset) = asked ? asked : CLOCHE_UNLIMITED;
-        }
 }
 
 static uint32_t mode_of(const json_t *file)
@@ -259,7 +240,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .workdir = text_of(params, "workdir"),
                 .warm = is_warm(d, params, language, has_prefix),
         };
-        read_limits(json_object_get(params, "limits"), &ret->run.limits);
+        limits_read(json_object_get(params, "limits"), &ret->run.limits);
         read_result_options(json_object_get(params, "resultOptions"), &ret->run);
         if ((r = dump(ret, params, "args", &ret->run.args, e)) < 0 || (r = dump(ret, params, "kwargs", &ret->run.kwargs, e)) < 0 ||
             (r = dump(ret, params, "schema", &ret->run.schema, e)) < 0 || (r = dump(ret, params, "build", &ret->run.build, e)) < 0 ||

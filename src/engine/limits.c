@@ -39,6 +39,31 @@ int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret,
         return 0;
 }
 
+void limits_read(const json_t *object, struct cloche_limits *ret)
+{
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                const json_t *value = json_object_get(object, rows[i].json);
+                uint64_t asked = (uint64_t)json_integer_value(value);
+
+                if (value)
+                        *field(ret, &rows[i]) = asked ? asked : CLOCHE_UNLIMITED;
+        }
+}
+
+json_t *limits_named(const struct cloche_limits *limits)
+{
+        struct cloche_limits copy = *limits;
+        json_t *object = json_object();
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                uint64_t value = *field(&copy, &rows[i]);
+
+                if (value)
+                        json_object_set_new(object, rows[i].json, json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
+        }
+        return object;
+}
+
 struct keeper_box_limits limits_of_box(const struct cloche_limits *limits)
 {
         return (struct keeper_box_limits){

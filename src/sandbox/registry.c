@@ -207,40 +207,13 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 /* -- what is asked -------------------------------------------------------------------------------------------- */
 
-static const struct {
-        const char *json;
-        size_t offset;
-        int is_of_runs;
-} limit_rows[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, offsetof(struct cloche_limits, field), RUNS_##field},
-#define RUNS_wall_ms 1
-#define RUNS_cpu_ms 0
-#define RUNS_memory_bytes 0
-#define RUNS_pids 0
-#define RUNS_cpu_percent 0
-#define RUNS_output_bytes 1
-#define RUNS_disk_bytes 0
-#define RUNS_disk_inodes 0
-#define RUNS_file_bytes 0
-#define RUNS_open_files 0
-#define RUNS_result_bytes 1
-#define RUNS_bridge_calls 1
-#define RUNS_bridge_bytes 1
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-};
-
-static int read_limits(const json_t *limits, struct cloche_limits *ret, struct cloche_err *e)
+static int check_limits(const json_t *limits, struct cloche_err *e)
 {
-        for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
-                const json_t *value = json_object_get(limits, limit_rows[i].json);
-                uint64_t asked = (uint64_t)json_integer_value(value);
+        static const char *const of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes"};
 
-                if (value && limit_rows[i].is_of_runs)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", limit_rows[i].json);
-                if (value)
-                        *(uint64_t *)((char *)ret + limit_rows[i].offset) = asked ? asked : CLOCHE_UNLIMITED;
-        }
+        for (size_t i = 0; i < sizeof(of_runs) / sizeof(of_runs[0]); i++)
+                if (json_object_get(limits, of_runs[i]))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", of_runs[i]);
         return 0;
 }
 
@@ -250,8 +223,9 @@ static int set_up(struct sandbox *s, const json_t *params, struct cloche_err *e)
         const json_t *limits = json_object_get(params, "limits"), *idle = json_object_get(params, "idleMs");
         json_t *env = json_object_get(params, "env"), *labels = json_object_get(params, "labels"), *network = json_object_get(params, "network");
         struct cloche_limits asked = s->asked_limits, before = s->limits;
-        int r = read_limits(limits, &asked, e);
+        int r = check_limits(limits, e);
 
+        limits_read(limits, &asked);
         if (r == 0 && env)
                 r = env_check_of_all(env, e);
         if (r == 0 && json_object_size(network) > 0)

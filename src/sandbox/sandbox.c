@@ -221,8 +221,7 @@ void box_forget(const struct sandboxes *all, uint32_t box)
                 return;
 }
 
-/* What we hold of a box that is dead or will be. */
-static void release(struct sandbox *s)
+static void end_work(struct sandbox *s)
 {
         store_gone(s);
         ports_gone(s);
@@ -230,6 +229,12 @@ static void release(struct sandbox *s)
         tools_gone(s);
         processes_gone(s);
         sessions_gone(s);
+}
+
+/* What we hold of a box that is dead or will be. */
+static void release(struct sandbox *s)
+{
+        end_work(s);
         connections_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
@@ -277,12 +282,7 @@ static int quiesce(struct sandbox *s)
 {
         struct init_request request = {.op = INIT_QUIESCE};
 
-        store_gone(s);
-        ports_gone(s);
-        probes_gone(s);
-        tools_gone(s);
-        processes_gone(s);
-        sessions_gone(s);
+        end_work(s);
         return control_ask(&s->control, &request, NULL, 0, on_quiet, s, NULL);
 }
 

@@ -104,28 +104,6 @@ static json_t *ports_json(const struct sandbox *s)
         return list;
 }
 
-static const struct {
-        const char *json;
-        size_t offset;
-} limit_rows[] = {
-#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {json, offsetof(struct cloche_limits, field)},
-#include <cloche/limits.def>
-#undef CLOCHE_LIMIT
-};
-
-static json_t *limits_json(const struct cloche_limits *limits)
-{
-        json_t *object = json_object();
-
-        for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
-                uint64_t value = *(const uint64_t *)((const char *)limits + limit_rows[i].offset);
-
-                if (value)
-                        json_object_set_new(object, limit_rows[i].json, json_integer(value == CLOCHE_UNLIMITED ? 0 : (json_int_t)value));
-        }
-        return object;
-}
-
 /* Without fsync(2), which would hold up everybody the daemon serves for up to 90 ms: what a power cut leaves may be the old text, or on some file systems
  * none, which store_load can live with. */
 static int write_file(int dir_fd, const char *name, const char *text, struct cloche_err *e)
@@ -153,7 +131,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd, "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
         object = json_pack("{s:s, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name, "createdMs", (json_int_t)s->created_ms, "usedMs",
-                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "limits", limits_json(&s->asked_limits), "env", s->env, "network", s->network_policy,
+                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
                            "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
         text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
         r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
@@ -202,7 +180,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
 {
         _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         json_error_t why;
-        json_t *object, *row, *limits;
+        json_t *object, *row;
         struct sandbox *s;
         size_t i;
 
@@ -220,13 +198,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 json_decref(object);
                 return 0;
         }
-        limits = json_object_get(object, "limits");
-        for (i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++) {
-                const json_t *value = json_object_get(limits, limit_rows[i].json);
-
-                if (value)
-                        *(uint64_t *)((char *)&s->asked_limits + limit_rows[i].offset) = json_integer_value(value) ? (uint64_t)json_integer_value(value) : CLOCHE_UNLIMITED;
-        }
+        limits_read(json_object_get(object, "limits"), &s->asked_limits);
         s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
         s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
         s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
