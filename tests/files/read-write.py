@@ -15,7 +15,8 @@ def test_bytes_come_back_as_they_were():
             size = len(content.encode() if isinstance(content, str) else content)
             assert f.call("file.write", path="x", content=content)["bytes"] == size
             back = f.call("file.read", path="x")
-            assert back["content"] == content and back["bytes"] == back["total"] == size and back["offset"] == 0
+            told = content if isinstance(content, bytes) or (len(content) < 65536 and "\0" not in content) else content.encode()
+            assert back["content"] == told and back["bytes"] == back["total"] == size and back["offset"] == 0
 
 
 def test_bytes_that_are_text_are_told_as_text():
