@@ -228,12 +228,14 @@ static int is_link_to_itself(const struct member *m)
 
 static int write_member(struct unpack *u, struct archive *archive, const struct member *m, struct cloche_err *e)
 {
-        const char *name;
-        int r = is_link_to_itself(m) ? 0 : go_to(u, m, &name, e);
+        const char *name = NULL;
+        int r;
 
-        if (r < 0 || is_link_to_itself(m))
-                return r;
-        r = clear(u, m, name, e);
+        if (is_link_to_itself(m))
+                return 0;
+        r = go_to(u, m, &name, e);
+        if (r == 0)
+                r = clear(u, m, name, e);
         if (r < 0)
                 return r;
         u->files += m->kind != MEMBER_DIRECTORY;

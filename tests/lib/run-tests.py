@@ -30,7 +30,7 @@ import traceback
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["integration", "hostile", "fs", "sync", "files", "shell", "gate", "daemon", "container"]
+FOLDERS = ["gate", "container", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # those that wait longest first
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
 GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves

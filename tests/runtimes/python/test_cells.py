@@ -337,7 +337,7 @@ class Interrupts(ContextCase):
     def test_what_is_awaited(self):
         self.interrupted("import asyncio\nawait asyncio.sleep(1000)")
         self.interrupted("import asyncio\nasync def f():\n    while True: pass\nawait f()")
-        self.assertEqual(self.text("await asyncio.sleep(0, 5)"), "5")
+        self.assertEqual(self.text("import asyncio\nawait asyncio.sleep(0, 5)"), "5")
 
     def test_a_command_and_what_it_started(self):
         self.interrupted("!trap '' INT; sleep 1000; true")
