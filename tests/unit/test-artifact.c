@@ -65,7 +65,7 @@ static int exists(const char *key)
 /* Sparse files stand for what fills the directory; number 0 was used last, 5 longest ago. */
 static void test_bound(int fd)
 {
-        char keys[6][ARTIFACT_KEY_SIZE], last[ARTIFACT_KEY_SIZE], number[8];
+        char keys[6][ARTIFACT_KEY_SIZE], last[ARTIFACT_KEY_SIZE], number[16];
 
         for (int i = 0; i < 6; i++) {
                 const struct timespec times[2] = {{1000000 - i, 0}, {1000000 - i, 0}};

@@ -41,7 +41,7 @@ static void test_queries(void)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 CHECK(queried(rows[i].query, rows[i].expected), "query \"%s\"", rows[i].query);
         for (int i = 0; i < 70; i++)
-                snprintf(many + 4 * i, 6, "x%02d&", i);
+                snprintf(many + 4 * i, sizeof(many) - 4 * (size_t)i, "x%02d&", i);
         CHECK(queried(many, NULL), "no more than %d parameters", QUERY_FIELDS_MAX);
 }
 
