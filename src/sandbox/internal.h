@@ -180,6 +180,7 @@ void sandbox_end(struct sandbox *s);
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
 /* spare.c: one that runs already, or NULL. */
 struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char *name);
+unsigned spares_running(const struct sandboxes *all);
 void spares_fill(struct sandboxes *all);
 void spares_tidy(struct sandboxes *all, uint64_t now_ns);
 void spare_runs(struct sandbox *s);

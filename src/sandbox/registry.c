@@ -192,7 +192,7 @@ void sandboxes_free(struct sandboxes *all)
 
 struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 {
-        struct sandboxes_count count = {.running = all->running - all->spare_count, .asks = all->ask_count};
+        struct sandboxes_count count = {.running = all->running - spares_running(all), .asks = all->ask_count};
         const struct sandbox *s;
         const struct session *session;
 

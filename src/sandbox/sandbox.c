@@ -432,7 +432,7 @@ void sandbox_start(struct sandbox *s)
                 return;
         s->state = SANDBOX_STARTING;
         s->all->running++;
-        r = s->all->running - s->all->spare_count > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
+        r = s->all->running - spares_running(s->all) > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
         if (r < 0) { /* told in the next turn: whoever asks is not to hear of it from within */
                 s->start_error = e;
                 sandboxes_turn_soon(s->all);

@@ -46,6 +46,17 @@ struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char 
         return s;
 }
 
+/* Of those that count as running. */
+unsigned spares_running(const struct sandboxes *all)
+{
+        const struct sandbox *s;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(s, &all->spares, link)
+                count += s->state != SANDBOX_STOPPED;
+        return count;
+}
+
 /* One after the other: what is asked has the processors in between. */
 void spares_fill(struct sandboxes *all)
 {
