@@ -203,7 +203,7 @@ def test_a_damaged_archive_is_an_error_and_nothing_of_it_is_run():
                         assert error.name in ("resource", "bad_archive") and "files of the sandbox a" in error.message, (why, error.name, error.message)
                 assert frames.call("exec", sandbox="b", command="echo other")["stdout"] == "other\n"
                 frames.call("sandbox.delete", sandbox="b")
-                assert frames.call("stats")["sandboxes"]["running"] <= 1
+                wait_for(lambda: frames.call("stats")["sandboxes"]["running"] <= 1)
                 daemon.process.kill()  # so that it is not saved over
                 daemon.process.wait()
         with open(archive_of(state), "wb") as file:
