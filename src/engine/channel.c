@@ -101,18 +101,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
 {
-        int r;
+        int r = handle_poll(loop, c->fd, c, &c->poll);
 
-        c->poll = malloc(sizeof(*c->poll));
-        if (!c->poll)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch a channel");
-        r = uv_poll_init(loop, c->poll, c->fd);
-        if (r < 0) {
-                free(c->poll);
-                c->poll = NULL;
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
-        }
-        c->poll->data = c;
         uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
         return 0;
 }

@@ -375,11 +375,9 @@ static void on_impatient(uv_timer_t *timer)
 
 static void start_timer(struct mounts *mounts)
 {
-        mounts->timer = malloc(sizeof(*mounts->timer));
+        mounts->timer = handle_timer(&mounts->engine->loop, mounts);
         if (!mounts->timer)
                 return;
-        uv_timer_init(&mounts->engine->loop, mounts->timer);
-        mounts->timer->data = mounts;
         uv_timer_start(mounts->timer, on_impatient, COLLECT_PATIENCE_MS, COLLECT_PATIENCE_MS);
 }
 

@@ -136,16 +136,11 @@ static int ask_init(struct seat *seat, enum seat_state state, struct cloche_err 
 {
         int r;
 
-        seat->init_poll = malloc(sizeof(*seat->init_poll));
-        r = seat->init_poll ? uv_poll_init(&seat->of->engine->loop, seat->init_poll, seat->box.control_fd) : -ENOMEM;
-        if (r < 0) {
-                free(seat->init_poll);
-                seat->init_poll = NULL;
+        r = handle_poll(&seat->of->engine->loop, seat->box.control_fd, seat, &seat->init_poll);
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
-        }
         /* libuv made it nonblocking; other questions to init wait for their answers. */
         fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
-        seat->init_poll->data = seat;
         seat->state = state;
         uv_poll_start(seat->init_poll, UV_READABLE, on_init_answer);
         return state == SEAT_ENTERING ? ask_whether_arrived(&seat->box, e) : box_tell(&seat->box, question(state), e);

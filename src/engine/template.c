@@ -367,11 +367,9 @@ static int start_timer(struct template *t, struct cloche_err *e)
 {
         if (!t->setup || t->setup->limits.wall_ms == CLOCHE_UNLIMITED)
                 return 0;
-        t->timer = malloc(sizeof(*t->timer));
+        t->timer = handle_timer(&t->engine->loop, t);
         if (!t->timer)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch the set-up");
-        uv_timer_init(&t->engine->loop, t->timer);
-        t->timer->data = t;
         uv_timer_start(t->timer, on_slow, t->setup->limits.wall_ms, 0);
         return 0;
 }
