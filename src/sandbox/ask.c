@@ -62,6 +62,8 @@ static void ask_free(struct sandbox_ask *ask)
                 TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
                 ask->sandbox->ask_count--;
                 sandbox_touch(ask->sandbox);
+                if (ask->sandbox->is_deleted) /* which waits for the last of them */
+                        sandbox_turn_soon(ask->sandbox);
         } else {
                 TAILQ_REMOVE(&ask->all->asks, ask, link);
         }

@@ -153,15 +153,11 @@ int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *
         c->fd = fd;
         STAILQ_INIT(&c->unsent);
         STAILQ_INIT(&c->asked);
-        c->poll = malloc(sizeof(*c->poll));
-        r = c->poll ? uv_poll_init(loop, c->poll, fd) : -ENOMEM;
+        r = handle_poll(loop, fd, c, &c->poll);
         if (r < 0) {
-                free(c->poll);
-                c->poll = NULL;
                 fd_close(&c->fd);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a sandbox's init");
         }
-        c->poll->data = c;
         uv_poll_start(c->poll, UV_READABLE, on_poll);
         return 0;
 }

@@ -94,16 +94,12 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
                 connected(dial);
                 return;
         }
-        dial->poll = malloc(sizeof(*dial->poll)); /* its queue is full: it may still take us */
-        r = dial->poll ? uv_poll_init(&dial->sandbox->all->engine->loop, dial->poll, fd) : -ENOMEM;
+        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial, &dial->poll); /* its queue is full: it may still take us */
         if (r < 0) {
-                free(dial->poll);
-                dial->poll = NULL;
                 err_os(&failure, CLOCHE_E_RESOURCE, -r, "connect to port %u", dial->port);
                 refuse(dial, &failure);
                 return;
         }
-        dial->poll->data = dial;
         uv_poll_start(dial->poll, UV_WRITABLE, on_writable);
 }
 

@@ -56,21 +56,11 @@ static uint64_t cut_character(const char *data, uint64_t size)
 /* The beginning of a stream, cut between characters when it is text. */
 static int put_stream(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_put)
 {
-        uint64_t end = spool_end(spool), size = offset < end ? end - offset : 0;
-        char *data;
+        uint64_t end = spool_end(spool), left = offset < end ? end - offset : 0;
+        size_t size;
+        char *data = spool_copy(spool, offset, left < most ? left : most, &size);
         int r = 0;
 
-        size = size < most ? size : most;
-        data = malloc(size + 1);
-        for (uint64_t at = 0; data && at < size;) {
-                long n = spool_read(spool, offset + at, data + at, size - at);
-
-                if (n <= 0) {
-                        size = at;
-                        break;
-                }
-                at += (uint64_t)n;
-        }
         if (!data)
                 return -ENOMEM;
         if (offset + size < end)
@@ -113,7 +103,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         json_object_set_new(answer, "truncated", json_boolean(next_out < out->total || next_err < err->total));
         json_object_set_new(answer, "output", json_string(p->id));
         if (p->signal)
-                json_object_set_new(answer, "signal", json_sprintf("SIG%s", sigabbrev_np(p->signal) ? sigabbrev_np(p->signal) : "KILL"));
+                json_object_set_new(answer, "signal", signal_json(p->signal));
         return answer;
 }
 

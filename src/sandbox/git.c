@@ -140,22 +140,12 @@ static const struct {
 
 static char *text_of(const struct spool *spool)
 {
-        size_t size = (size_t)(spool_end(spool) - spool_begin(spool)), at = 0;
-        char *text = malloc(size + 1);
+        size_t size;
+        char *text = spool_copy(spool, spool_begin(spool), spool_bytes(spool), &size);
 
-        while (text && at < size) {
-                long n = spool_read(spool, spool_begin(spool) + at, text + at, size - at);
-
-                if (n <= 0)
-                        break;
-                at += (size_t)n;
-        }
-        if (text) {
-                text[at] = '\0';
-                for (size_t i = 0; i < at; i++)
-                        if (!text[i])
-                                text[i] = ' ';
-        }
+        for (size_t i = 0; text && i < size; i++)
+                if (!text[i])
+                        text[i] = ' ';
         return text;
 }
 

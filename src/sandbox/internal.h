@@ -116,7 +116,7 @@ struct sandboxes {
         TAILQ_HEAD(ask_releases, sandbox_ask) released;
         uv_timer_t *turn_timer, *tidy_timer;
         uv_check_t *turn_check;
-        int wants_turn;
+        int wants_turn, has_put_off; /* of sandboxes: sandbox_turn */
         unsigned running, ask_count;
         int is_stopping;
         void (*on_stopped)(void *data);
@@ -161,7 +161,6 @@ struct sandbox {
         char save_error[256]; /* why it could not be saved last, or "" */
         unsigned ask_count, process_count, output_count;
         uint64_t next_process, next_session, next_output;
-        uint64_t spool_bytes;
 };
 
 /* Takes what is in asked, 0: as a sandbox has it by default. */
@@ -187,6 +186,8 @@ void spare_runs(struct sandbox *s);
 void spare_failed(struct sandbox *s);
 /* What was put off; it may be freed by it. */
 void sandbox_turn(struct sandbox *s);
+void sandbox_turn_soon(struct sandbox *s);
+extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
 struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name);
@@ -276,7 +277,7 @@ struct session {
         int32_t jobs[SHELL_JOBS_MAX];
         uint32_t job_count, next_serial;
         TAILQ_HEAD(shell_commands, shell_command) commands; /* the first is under way when busy */
-        int is_closing, is_making_box, is_ready;
+        int is_closing, is_ready;
         struct shell_command stand_in; /* for one that was forgotten while it was under way */
         unsigned users; /* processes that point here */
 };
@@ -400,6 +401,7 @@ void process_forget(struct process *p); /* an ended one; freed when nobody reads
 void process_pin(struct process *p);
 void process_unpin(struct process *p);
 void process_abandon(struct process *p); /* whoever started it hears nothing more; it is killed and forgotten */
+json_t *signal_json(int signal);
 json_t *process_json(const struct process *p);
 int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code), void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);

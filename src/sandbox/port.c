@@ -324,14 +324,12 @@ void port_watch_need(struct sandbox *s)
                 return;
         w = calloc(1, sizeof(*w));
         if (w)
-                w->timer = malloc(sizeof(*w->timer));
+                w->timer = handle_timer(&s->all->engine->loop, w);
         if (!w || !w->timer) {
                 free(w);
                 return;
         }
         w->sandbox = s;
-        uv_timer_init(&s->all->engine->loop, w->timer);
-        w->timer->data = w;
         s->port_watch = w;
         uv_timer_start(w->timer, on_look, 0, LOOK_EVERY_MS);
 }

@@ -26,7 +26,7 @@ struct probe {
         size_t sent;
         int first, last;
         uint64_t pause_ms, deadline_ns; /* 0: none */
-        int fd, is_asking;
+        int fd;
         char head[HEAD_BYTES];
         size_t head_size;
         uv_poll_t *poll;
@@ -159,21 +159,16 @@ static void on_connected(void *data, const struct init_answer *answer, int fd, c
         struct probe *probe = data;
 
         (void)answer;
-        probe->is_asking = 0;
         if (e || fd < 0) {
                 again(probe);
                 return;
         }
         probe->fd = fd;
         probe->sent = probe->head_size = 0;
-        probe->poll = malloc(sizeof(*probe->poll));
-        if (!probe->poll || uv_poll_init(&probe->sandbox->all->engine->loop, probe->poll, fd) < 0) {
-                free(probe->poll);
-                probe->poll = NULL;
+        if (handle_poll(&probe->sandbox->all->engine->loop, fd, probe, &probe->poll) < 0) {
                 again(probe);
                 return;
         }
-        probe->poll->data = probe;
         uv_poll_start(probe->poll, UV_WRITABLE, on_event);
         uv_timer_start(probe->timer, on_answer_late, ANSWER_MS, 0);
 }
@@ -185,8 +180,6 @@ static void try(struct probe *probe)
 
         if (control_ask(&probe->sandbox->control, &request, NULL, 0, on_connected, probe, &e) < 0)
                 finish(probe, 0, &e);
-        else
-                probe->is_asking = 1;
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -196,17 +189,6 @@ static void on_deadline(uv_timer_t *timer)
 
         err_set(&e, CLOCHE_E_TIMEOUT, probe->request ? "nothing answered at port %u in time as was asked" : "nothing accepted connections at port %u in time", probe->port);
         finish(probe, 0, &e);
-}
-
-static uv_timer_t *new_timer(struct probe *probe)
-{
-        uv_timer_t *timer = malloc(sizeof(*timer));
-
-        if (timer) {
-                uv_timer_init(&probe->sandbox->all->engine->loop, timer);
-                timer->data = probe;
-        }
-        return timer;
 }
 
 static int check_path(const char *path, struct cloche_err *e)
@@ -233,8 +215,8 @@ int probe_start(struct sandbox *s, unsigned port, const char *path, int first, i
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait for a port");
         *probe = (struct probe){.sandbox = s, .port = port, .first = first, .last = last, .pause_ms = FIRST_PAUSE_MS, .fd = -EBADF, .done = done, .data = data};
         TAILQ_INSERT_TAIL(&s->probes, probe, link);
-        probe->timer = new_timer(probe);
-        probe->deadline_timer = new_timer(probe);
+        probe->timer = handle_timer(&s->all->engine->loop, probe);
+        probe->deadline_timer = handle_timer(&s->all->engine->loop, probe);
         if (path && asprintf(&probe->request, "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n\r\n", path, port) < 0)
                 probe->request = NULL;
         if (!probe->timer || !probe->deadline_timer || (path && !probe->request)) {

@@ -89,14 +89,9 @@ static int watch(struct process *p, struct cloche_err *e)
 
         if (p->input_poll)
                 return 0;
-        p->input_poll = malloc(sizeof(*p->input_poll));
-        r = p->input_poll ? uv_poll_init(&p->sandbox->all->engine->loop, p->input_poll, p->input_fd) : -ENOMEM;
-        if (r < 0) {
-                free(p->input_poll);
-                p->input_poll = NULL;
+        r = handle_poll(&p->sandbox->all->engine->loop, p->input_fd, p, &p->input_poll);
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command reads");
-        }
-        p->input_poll->data = p;
         return 0;
 }
 

@@ -152,14 +152,9 @@ static int watch_status(struct process *p, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        p->status_poll = malloc(sizeof(*p->status_poll));
-        r = p->status_poll ? uv_poll_init(&p->sandbox->all->engine->loop, p->status_poll, p->status_fd) : -ENOMEM;
-        if (r < 0) {
-                free(p->status_poll);
-                p->status_poll = NULL;
+        r = handle_poll(&p->sandbox->all->engine->loop, p->status_fd, p, &p->status_poll);
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a command");
-        }
-        p->status_poll->data = p;
         return 0;
 }
 

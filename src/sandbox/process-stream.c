@@ -193,15 +193,11 @@ int stream_open(struct process *p, enum stream_index index, int fd, struct cloch
         int r;
 
         s->fd = fd;
-        s->poll = malloc(sizeof(*s->poll));
-        r = s->poll ? uv_poll_init(&p->sandbox->all->engine->loop, s->poll, fd) : -ENOMEM;
+        r = handle_poll(&p->sandbox->all->engine->loop, fd, s, &s->poll);
         if (r < 0) {
-                free(s->poll);
-                s->poll = NULL;
                 fd_close(&s->fd);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch what a command prints");
         }
-        s->poll->data = s;
         uv_poll_start(s->poll, UV_READABLE, on_output);
         return 0;
 }

@@ -170,12 +170,8 @@ static void on_sweep(uv_timer_t *timer)
 
 static int sweep(struct process *p)
 {
-        p->sweep_timer = malloc(sizeof(*p->sweep_timer));
-        if (!p->sweep_timer)
-                return -1;
-        uv_timer_init(&p->sandbox->all->engine->loop, p->sweep_timer);
-        p->sweep_timer->data = p;
-        if (ask_sweep(p) < 0)
+        p->sweep_timer = handle_timer(&p->sandbox->all->engine->loop, p);
+        if (!p->sweep_timer || ask_sweep(p) < 0)
                 return -1;
         process_pin(p);
         return 0;
@@ -267,13 +263,10 @@ static void on_grace_over(uv_timer_t *timer)
 
 static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
 {
-        if (!*timer) {
-                *timer = malloc(sizeof(**timer));
-                if (!*timer)
-                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
-                uv_timer_init(&p->sandbox->all->engine->loop, *timer);
-                (*timer)->data = p;
-        }
+        if (!*timer)
+                *timer = handle_timer(&p->sandbox->all->engine->loop, p);
+        if (!*timer)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
         uv_timer_start(*timer, cb, ms, 0);
         return 0;
 }
@@ -328,6 +321,11 @@ int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloch
         return 0;
 }
 
+json_t *signal_json(int signal)
+{
+        return json_sprintf("SIG%s", sigabbrev_np(signal) ? sigabbrev_np(signal) : "KILL");
+}
+
 json_t *process_json(const struct process *p)
 {
         static const char *const statuses[] = {"running", "completed", "failed", "killed"};
@@ -345,7 +343,7 @@ json_t *process_json(const struct process *p)
                 json_object_set_new(object, "exitCode", json_integer(p->exit_code));
         }
         if (p->signal)
-                json_object_set_new(object, "signal", json_sprintf("SIG%s", sigabbrev_np(p->signal) ? sigabbrev_np(p->signal) : "KILL"));
+                json_object_set_new(object, "signal", signal_json(p->signal));
         if (p->is_terminal)
                 json_object_set_new(object, "terminal", json_pack("{s:i, s:i}", "cols", (int)p->cols, "rows", (int)p->rows));
         return object;

@@ -83,6 +83,9 @@ void registry_turn(struct sandboxes *all)
 {
         struct sandbox *s, *next;
 
+        if (!all->has_put_off) /* as a rule: each answer is a turn */
+                return;
+        all->has_put_off = 0;
         for (s = TAILQ_FIRST(&all->list); s; s = next) {
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
@@ -91,17 +94,6 @@ void registry_turn(struct sandboxes *all)
                 next = TAILQ_NEXT(s, link);
                 sandbox_turn(s);
         }
-}
-
-static uv_timer_t *new_timer(struct sandboxes *all)
-{
-        uv_timer_t *timer = malloc(sizeof(*timer));
-
-        if (timer) {
-                uv_timer_init(&all->engine->loop, timer);
-                timer->data = all;
-        }
-        return timer;
 }
 
 static int open_state(struct sandboxes *all, struct cloche_err *e)
@@ -132,9 +124,9 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->state_fd = all->shell_fd = all->files_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
-        all->turn_timer = new_timer(all);
-        all->tidy_timer = new_timer(all);
-        all->refill_timer = new_timer(all);
+        all->turn_timer = handle_timer(&all->engine->loop, all);
+        all->tidy_timer = handle_timer(&all->engine->loop, all);
+        all->refill_timer = handle_timer(&all->engine->loop, all);
         if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && asks_watch(all) < 0)
@@ -209,11 +201,9 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 static int check_limits(const json_t *limits, struct cloche_err *e)
 {
-        static const char *const of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes"};
-
-        for (size_t i = 0; i < sizeof(of_runs) / sizeof(of_runs[0]); i++)
-                if (json_object_get(limits, of_runs[i]))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", of_runs[i]);
+        for (const char *const *name = limits_of_runs; *name; name++)
+                if (json_object_get(limits, *name))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", *name);
         return 0;
 }
 

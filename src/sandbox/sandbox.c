@@ -58,6 +58,14 @@ static void use_defaults(struct cloche_limits *limits)
                         to[i] = from[i];
 }
 
+const char *const limits_of_runs[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes", NULL};
+
+void sandbox_turn_soon(struct sandbox *s)
+{
+        s->all->has_put_off = 1;
+        sandboxes_turn_soon(s->all);
+}
+
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e)
 {
         struct cloche_limits limits = *asked;
@@ -194,12 +202,12 @@ static void is_stopped(struct sandbox *s)
                 else
                         err_set(&e, CLOCHE_E_STOPPING, "sandboxes are being stopped");
                 asks_refuse(s, &e);
-                sandboxes_turn_soon(s->all);
+                sandbox_turn_soon(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
                 sandbox_start(s);
         }
         if (s->is_deleted)
-                sandboxes_turn_soon(s->all); /* the registry frees it */
+                sandbox_turn_soon(s); /* the registry frees it */
 }
 
 static void on_dropped(void *data, struct keeper_reply *reply)
@@ -303,7 +311,7 @@ void sandbox_stop(struct sandbox *s, int save)
                 return;
         s->wants_stop = 1;
         s->wants_save |= save && s->state == SANDBOX_RUNNING; /* one that starts is as it was saved */
-        sandboxes_turn_soon(s->all);
+        sandbox_turn_soon(s);
 }
 
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
@@ -435,7 +443,7 @@ void sandbox_start(struct sandbox *s)
         r = s->all->running - spares_running(s->all) > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
         if (r < 0) { /* told in the next turn: whoever asks is not to hear of it from within */
                 s->start_error = e;
-                sandboxes_turn_soon(s->all);
+                sandbox_turn_soon(s);
         }
 }
 
@@ -448,7 +456,7 @@ void sandbox_delete(struct sandbox *s)
 
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 asks_end(s, &e);
-                sandboxes_turn_soon(s->all);
+                sandbox_turn_soon(s);
         } else {
                 sandbox_stop(s, 0);
         }
@@ -483,14 +491,6 @@ void sandbox_turn(struct sandbox *s)
 
 /* -- what is said of it --------------------------------------------------------------------------------------- */
 
-static void leave_out_limits_of_runs(json_t *limits)
-{
-        static const char *const names[] = {"wallMs", "outputBytes", "resultBytes", "bridgeCalls", "bridgeBytes"};
-
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                json_object_del(limits, names[i]);
-}
-
 json_t *sandbox_json(struct sandbox *s)
 {
         struct session *session;
@@ -503,8 +503,9 @@ json_t *sandbox_json(struct sandbox *s)
                            s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running", "createdAt", time_json(s->created_ms),
                            "lastUsedAt", time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy,
                            "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes", (int)processes_running(s));
-        if (object)
-                leave_out_limits_of_runs(json_object_get(object, "limits"));
+        if (object) /* NULL: no memory */
+                for (const char *const *name = limits_of_runs; *name; name++)
+                        json_object_del(json_object_get(object, "limits"), *name);
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)

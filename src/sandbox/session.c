@@ -35,7 +35,7 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
                 return NULL;
         }
         if (session && (session->start_cwd = strdup(cwd ? cwd : WORKSPACE)))
-                session->stuck_timer = malloc(sizeof(*session->stuck_timer));
+                session->stuck_timer = handle_timer(&s->all->engine->loop, session);
         if (!session || !session->stuck_timer) {
                 if (session)
                         free(session->start_cwd);
@@ -43,8 +43,6 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a session");
                 return NULL;
         }
-        uv_timer_init(&s->all->engine->loop, session->stuck_timer);
-        session->stuck_timer->data = session;
         session->sandbox = s;
         strcpy(session->name, name);
         session->env = env ? json_incref(env) : NULL;

@@ -264,14 +264,9 @@ static int open_shell(struct session *session, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
         session->shell_fd = pair[0];
         their_fd = pair[1];
-        session->poll = malloc(sizeof(*session->poll));
-        r = session->poll ? uv_poll_init(&session->sandbox->all->engine->loop, session->poll, session->shell_fd) : -ENOMEM;
-        if (r < 0) {
-                free(session->poll);
-                session->poll = NULL;
+        r = handle_poll(&session->sandbox->all->engine->loop, session->shell_fd, session, &session->poll);
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
-        }
-        session->poll->data = session;
         uv_poll_start(session->poll, UV_READABLE, on_shell);
         session->state = SHELL_STARTING;
         return spawn_shell(session, their_fd, e);
@@ -306,7 +301,6 @@ static void on_box(void *data, struct keeper_reply *reply)
         struct keeper_box made;
         int r = reply->error ? -1 : keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, &e);
 
-        session->is_making_box = 0;
         if (r == 0) {
                 fd_close(&made.pidfd);
                 fd_close(&made.fork_fd);
@@ -348,7 +342,6 @@ static int make_box(struct session *session, struct cloche_err *e)
         free(spec);
         if (r == 0) {
                 session->state = SHELL_STARTING;
-                session->is_making_box = 1;
                 session->users++;
         }
         return r;

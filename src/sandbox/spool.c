@@ -155,3 +155,21 @@ long spool_read(const struct spool *s, uint64_t offset, void *data, size_t size)
         n = pread(s->fd, data, size, (off_t)at);
         return n < 0 ? -errno : n;
 }
+
+char *spool_copy(const struct spool *s, uint64_t offset, size_t size, size_t *ret_size)
+{
+        char *data = malloc(size + 1);
+        size_t at = 0;
+
+        while (data && at < size) {
+                long n = spool_read(s, offset + at, data + at, size - at);
+
+                if (n <= 0)
+                        break;
+                at += (size_t)n;
+        }
+        if (data)
+                data[at] = '\0';
+        *ret_size = at;
+        return data;
+}

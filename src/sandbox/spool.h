@@ -26,6 +26,8 @@ uint64_t spool_begin(const struct spool *s);
 uint64_t spool_end(const struct spool *s);
 /* Up to size bytes from offset on, which lies between both; how many, or -errno. */
 long spool_read(const struct spool *s, uint64_t offset, void *data, size_t size);
+/* A copy of that, whole, terminated besides, owned by the caller, free(); *ret_size: less than size when the disk lost some. NULL without memory. */
+char *spool_copy(const struct spool *s, uint64_t offset, size_t size, size_t *ret_size);
 uint64_t spool_bytes(const struct spool *s); /* that it holds */
 
 #endif

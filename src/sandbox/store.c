@@ -497,14 +497,9 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
         job->pipe_fd = pair[0];
         their_fd = pair[1];
-        job->poll = malloc(sizeof(*job->poll));
-        r = job->poll ? uv_poll_init(&s->all->engine->loop, job->poll, job->pipe_fd) : -ENOMEM;
-        if (r < 0) {
-                free(job->poll);
-                job->poll = NULL;
+        r = handle_poll(&s->all->engine->loop, job->pipe_fd, job, &job->poll);
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
-        }
-        job->poll->data = job;
         uv_poll_start(job->poll, UV_READABLE, on_packed);
         return spawn_job(job, argv, -1, their_fd, e);
 }

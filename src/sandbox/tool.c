@@ -108,23 +108,14 @@ static struct tool_job *find_job(struct tool *tool, const json_t *id)
         return NULL;
 }
 
-static const struct {
-        const char *name;
-        enum cloche_code code;
-} codes[] = {
-#define CLOCHE_ERROR(symbol, name, fault, http, text) {name, CLOCHE_E_##symbol},
-#include <cloche/errors.def>
-#undef CLOCHE_ERROR
-};
-
 static void read_error(const struct rpc_message *m, struct cloche_err *ret)
 {
         const char *name = json_string_value(json_object_get(json_object_get(m->error, "data"), "name"));
         enum cloche_code code = CLOCHE_E_PROTOCOL;
 
-        for (size_t i = 0; name && i < sizeof(codes) / sizeof(codes[0]); i++)
-                if (strcmp(codes[i].name, name) == 0)
-                        code = codes[i].code;
+        for (unsigned i = 1; name && i < CLOCHE_CODE_COUNT; i++)
+                if (strcmp(cloche_code_name(i), name) == 0)
+                        code = (enum cloche_code)i;
         err_set(ret, code, "%s", m->error_message);
 }
 
@@ -226,22 +217,18 @@ static struct tool *tool_new(struct sandbox *s, struct cloche_err *e)
         int their_fd = -EBADF, r = 0;
 
         if (tool) {
-                tool->idle_timer = malloc(sizeof(*tool->idle_timer));
-                tool->wake_timer = malloc(sizeof(*tool->wake_timer));
+                tool->idle_timer = handle_timer(&s->all->engine->loop, tool);
+                tool->wake_timer = handle_timer(&s->all->engine->loop, tool);
         }
         if (!tool || !tool->idle_timer || !tool->wake_timer) {
                 if (tool) {
-                        free(tool->idle_timer);
-                        free(tool->wake_timer);
+                        handle_close(tool->idle_timer);
+                        handle_close(tool->wake_timer);
                 }
                 free(tool);
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the file program");
                 return NULL;
         }
-        uv_timer_init(&s->all->engine->loop, tool->idle_timer);
-        tool->idle_timer->data = tool;
-        uv_timer_init(&s->all->engine->loop, tool->wake_timer);
-        tool->wake_timer->data = tool;
         tool->sandbox = s;
         tool->channel.fd = -EBADF;
         TAILQ_INIT(&tool->jobs);

@@ -281,11 +281,9 @@ static int start_timer(struct process_wait *w, uint64_t ms, struct cloche_err *e
 {
         if (!ms || w->probe)
                 return 0;
-        w->timer = malloc(sizeof(*w->timer));
+        w->timer = handle_timer(&w->ask->all->engine->loop, w);
         if (!w->timer)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "wait");
-        uv_timer_init(&w->ask->all->engine->loop, w->timer);
-        w->timer->data = w;
         uv_timer_start(w->timer, on_timeout, ms, 0);
         return 0;
 }
