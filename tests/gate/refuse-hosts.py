@@ -116,7 +116,7 @@ def test_deny_and_ports():
     world = World(NAMES)
     box = world.box({"allow": ["allowed.test:80", "*.test:443", "93.184.216.0/24"], "deny": ["other.test", "*:25", "93.184.216.35"]})
     assert box.run("get('http://allowed.test/')") == "allowed.test / 0"
-    assert box.run("get('http://allowed.test:8080/')") not in ("", "allowed.test / 0")
+    assert box.run("get('http://allowed.test:8080/')") in ("RemoteDisconnected", "ConnectionResetError", "BrokenPipeError", "URLError")
     assert box.run("talk('allowed.test', 25, b'x')") in ENDED and box.run("talk('93.184.216.34', 25, b'x')") in ENDED
     assert box.run("name('other.test')") == "gaierror", "deny wins"
     assert box.run("talk('93.184.216.35', 7, b'x')") in ENDED and box.run("talk('93.184.216.34', 7, b'x')") == "b'x'"
