@@ -99,14 +99,31 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 channel_drain(c);
 }
 
+static void watch_poll(struct channel *c)
+{
+        int events = (c->is_paused ? 0 : UV_READABLE) | (c->out.size > 0 ? UV_WRITABLE : 0);
+
+        if (events)
+                uv_poll_start(c->poll, events, on_poll);
+        else
+                uv_poll_stop(c->poll);
+}
+
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e)
 {
         int r = handle_poll(loop, c->fd, c, &c->poll);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a channel");
-        uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
+        watch_poll(c);
         return 0;
+}
+
+void channel_pause(struct channel *c, int is_paused)
+{
+        c->is_paused = is_paused;
+        if (c->poll && !c->is_ended)
+                watch_poll(c);
 }
 
 void channel_flush(struct channel *c)
@@ -122,7 +139,7 @@ void channel_flush(struct channel *c)
                         buf_consume(&c->out, c->out.size); /* the agent is gone; the end of the stream will tell */
         }
         if (c->poll && !c->is_ended)
-                uv_poll_start(c->poll, UV_READABLE | (c->out.size > 0 ? UV_WRITABLE : 0), on_poll);
+                watch_poll(c);
 }
 
 void channel_drain(struct channel *c)

@@ -8,7 +8,7 @@
 
 struct channel {
         int fd; /* -EBADF: none */
-        int is_ended;
+        int is_ended, is_paused;
         int takes_fds;   /* descriptors that come along are taken: the last one is kept, until the next */
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;
@@ -27,6 +27,8 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 /* What was appended to c->out goes as far as it goes at once; the rest follows. */
 void channel_flush(struct channel *c);
+/* Read nothing until it is let go: whoever speaks waits. */
+void channel_pause(struct channel *c, int is_paused);
 /* Take what is there now. */
 void channel_drain(struct channel *c);
 void channel_close(struct channel *c);

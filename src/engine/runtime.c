@@ -37,6 +37,7 @@ static int read_manifest(const char *path, struct runtime *ret, struct cloche_er
                 .manifest = manifest,
                 .name = json_string_value(json_object_get(manifest, "name")),
                 .extension = json_string_value(json_object_get(manifest, "extension")),
+                .notebook = json_string_value(json_object_get(manifest, "notebook")),
                 .agent = json_object_get(manifest, "agent"),
                 .script = json_object_get(manifest, "script"),
                 .env = json_object_get(manifest, "env"),
@@ -143,7 +144,7 @@ const char *runtime_argument_error(const struct runtime *runtime, int is_value)
         return name ? name : is_value ? "ValueError" : "TypeError";
 }
 
-static int answers_to(const struct runtime *runtime, const char *language)
+int runtime_is(const struct runtime *runtime, const char *language)
 {
         const json_t *aliases = json_object_get(runtime->manifest, "aliases");
 
@@ -164,7 +165,7 @@ int runtimes_find(const struct runtimes *runtimes, const char *language, const s
         size_t size = 0;
 
         for (size_t i = 0; language && i < runtimes->count; i++)
-                if (answers_to(&runtimes->rows[i], language)) {
+                if (runtime_is(&runtimes->rows[i], language)) {
                         *ret = &runtimes->rows[i];
                         return 0;
                 }

@@ -15,6 +15,7 @@ struct runtime {
         char *directory;
         /* Borrowed from the manifest. */
         const char *name, *extension;
+        const char *notebook; /* set-up of contexts, in its directory; NULL: has none */
         const json_t *agent, *script, *env; /* arrays of strings; object of strings */
         const json_t *template; /* how the agent is started when it is to be forked */
 };
@@ -31,6 +32,8 @@ void runtimes_done(struct runtimes *runtimes);
 json_t *runtimes_describe(const struct runtimes *runtimes);
 /* The language's own class of error for arguments that do not fit: of their type, or of their value. */
 const char *runtime_argument_error(const struct runtime *runtime, int is_value);
+/* Whether that is its name or an alias. */
+int runtime_is(const struct runtime *runtime, const char *language);
 /* By name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists those there are. */
 int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
 

@@ -54,6 +54,8 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, stru
         TAILQ_INIT(&t->seats);
         TAILQ_INIT(&t->waiting);
         TAILQ_INIT(&t->active);
+        TAILQ_INIT(&t->waits);
+        TAILQ_INIT(&t->children);
         TAILQ_INSERT_TAIL(&engine->templates, t, link);
         *ret = t;
         return 0;
@@ -108,6 +110,16 @@ void template_free(struct template *t)
 
 /* -- failure -------------------------------------------------------------------------------------------------- */
 
+static void tell_waits(struct template *t, const struct cloche_err *e)
+{
+        struct template_wait *wait;
+
+        while ((wait = TAILQ_FIRST(&t->waits))) {
+                template_await_no_more(wait);
+                wait->told(wait, e);
+        }
+}
+
 /* No longer alive, whatever it was doing. Runs that were forked go on: the trunk stays with them. */
 static void take_down(struct template *t)
 {
@@ -120,6 +132,8 @@ static void take_down(struct template *t)
                 t->trunk->is_dead = 1;
         trunk_unref(t->trunk);
         t->trunk = NULL;
+        while (!TAILQ_EMPTY(&t->children))
+                template_unfollow(TAILQ_FIRST(&t->children));
 }
 
 void template_tell_waiting(struct template *t, const struct cloche_err *e)
@@ -161,6 +175,7 @@ static void break_down(struct template *t, const struct cloche_err *e)
         t->state = TEMPLATE_BROKEN;
         t->error = *e;
         template_tell_waiting(t, e);
+        tell_waits(t, e);
         tell_beneath(t);
 }
 
@@ -177,7 +192,7 @@ static void crash(struct template *t, const struct cloche_err *e)
         TAILQ_FOREACH(run, &t->active, link)
                 run_template_died(run);
         t->state = TEMPLATE_IDLE;
-        if (t->waiting_count > 0 || is_waited_for(t))
+        if (t->waiting_count > 0 || is_waited_for(t) || !TAILQ_EMPTY(&t->waits))
                 template_start(t);
 }
 
@@ -236,6 +251,7 @@ static void on_ready(struct template *t)
         t->users--;
         tell_beneath(t);
         templates_dispatch(t->engine);
+        tell_waits(t, NULL);
 }
 
 static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -288,6 +304,16 @@ static uint64_t number(const json_t *params, const char *name)
         return value < 0 ? 0 : (uint64_t)value;
 }
 
+static struct template_child *find_child(struct template *t, uint64_t fork)
+{
+        struct template_child *child;
+
+        TAILQ_FOREACH(child, &t->children, link)
+                if (child->fork == fork)
+                        return child;
+        return NULL;
+}
+
 static void on_exited(struct template *t, const json_t *params)
 {
         struct cloche_run *run = find_run(t, (json_int_t)number(params, "fork"));
@@ -299,8 +325,12 @@ static void on_exited(struct template *t, const json_t *params)
                 .max_rss_bytes = number(params, "maxRssBytes"),
         };
 
+        struct template_child *child = run ? NULL : find_child(t, number(params, "fork"));
+
         if (run)
                 run_exited(run, &exit);
+        else if (child)
+                child->exited(child, &exit);
         else
                 lose_seat(t, (json_int_t)number(params, "fork"));
 }
@@ -513,6 +543,37 @@ void template_start(struct template *t)
         if (t->parent)
                 template_forget_failure(t->parent);
         advance(t);
+}
+
+/* -- others who need it --------------------------------------------------------------------------------------- */
+
+void template_await(struct template *t, struct template_wait *wait)
+{
+        wait->of = t;
+        TAILQ_INSERT_TAIL(&t->waits, wait, link);
+        template_forget_failure(t);
+        template_start(t);
+}
+
+void template_await_no_more(struct template_wait *wait)
+{
+        if (wait->of)
+                TAILQ_REMOVE(&wait->of->waits, wait, link);
+        wait->of = NULL;
+}
+
+void template_follow(struct template *t, struct template_child *child, uint32_t fork)
+{
+        child->of = t;
+        child->fork = fork;
+        TAILQ_INSERT_TAIL(&t->children, child, link);
+}
+
+void template_unfollow(struct template_child *child)
+{
+        if (child->of)
+                TAILQ_REMOVE(&child->of->children, child, link);
+        child->of = NULL;
 }
 
 /* -- seats ---------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,21 @@ struct setup {
         struct cloche_limits limits; /* of the set-up */
 };
 
+/* One who waits for a template: told once, from the loop, e NULL or why it could not be brought up. */
+struct template_wait {
+        TAILQ_ENTRY(template_wait) link;
+        struct template *of; /* NULL: does not wait */
+        void (*told)(struct template_wait *wait, const struct cloche_err *e);
+};
+
+/* A child that is no run: whoever has it hears of its end. */
+struct template_child {
+        TAILQ_ENTRY(template_child) link;
+        struct template *of; /* NULL: nothing will be told */
+        uint32_t fork;
+        void (*exited)(struct template_child *child, const struct init_answer *exit);
+};
+
 enum template_state { TEMPLATE_IDLE, TEMPLATE_STARTING, TEMPLATE_READY, TEMPLATE_BROKEN };
 
 struct template {
@@ -54,6 +69,8 @@ struct template {
         unsigned waiting_count;
         TAILQ_HEAD(active_runs, cloche_run) active;
         unsigned active_count;
+        TAILQ_HEAD(template_waits, template_wait) waits;
+        TAILQ_HEAD(template_children, template_child) children;
 };
 
 /* The base of a runtime, and the prefix with that setup (whose reference is taken over, also on failure). Found or made, not
@@ -68,6 +85,12 @@ void template_start(struct template *t);
 /* Give up a broken state, so that the next start tries again. */
 void template_forget_failure(struct template *t);
 void template_free(struct template *t);
+
+/* Bring it up and be told; the caller is one of its users. */
+void template_await(struct template *t, struct template_wait *wait);
+void template_await_no_more(struct template_wait *wait);
+void template_follow(struct template *t, struct template_child *child, uint32_t fork);
+void template_unfollow(struct template_child *child);
 
 /* A run wants a seat; run_seated or run_failed follows, perhaps at once. */
 void template_seat_run(struct template *t, struct cloche_run *run);
