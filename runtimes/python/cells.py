@@ -323,7 +323,7 @@ def answer_open(channel, number, request):
             message = "the context cannot be in %s: %s" % (request["cwd"], error.strerror)
             return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
     attach(channel, shell)
-    return {}
+    return {"pid": os.getpid()}
 
 
 def attach(channel, shell):

@@ -191,6 +191,18 @@ void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const 
         json_decref(about);
 }
 
+void ask_output(struct sandbox_ask *ask, const char *stream, const char *data, size_t size)
+{
+        struct buf attachments = BUF_INIT(SIZE_MAX / 2);
+        json_t *about = json_pack("{s:s}", "stream", stream);
+
+        if (about && put_raw(about, "data", data, size, &attachments) == 0)
+                ask_event(ask, "output", about, &attachments);
+        else
+                json_decref(about);
+        buf_done(&attachments);
+}
+
 void sandbox_ask_cancel(struct sandbox_ask *ask)
 {
         if (!ask->is_over && ask->cancel)

@@ -199,17 +199,16 @@ int begin_EXEC(struct sandbox_ask *ask, struct cloche_err *e)
 int begin_OUTPUT_READ(struct sandbox_ask *ask, struct cloche_err *e)
 {
         const char *id = ask_text(ask, "output"), *stream = ask_text(ask, "stream");
-        struct process *p = id ? process_find_output(ask->sandbox, id) : NULL;
+        enum stream_index index = stream && strcmp(stream, "stderr") == 0 ? STREAM_ERR : STREAM_OUT;
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        const struct spool *spool;
+        const struct spool *spool = id ? output_find(ask->sandbox, id, index) : NULL;
         uint64_t offset = ask_count(ask, "offset", 0), next;
         json_t *answer;
 
-        if (!p)
+        if (!spool)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no output \"%.64s\" in this sandbox, or it is too old: the last %d are kept", id ? id : "", SANDBOX_OUTPUTS_MAX);
         if (!stream || (strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "stream must be stdout or stderr");
-        spool = &p->streams[strcmp(stream, "stderr") == 0].spool;
         answer = json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "total", (json_int_t)spool->total);
         if (answer && put_page(answer, "data", spool, offset, ask_count(ask, "limit", OUTPUT_BYTES), &attachments, &next) == 0) {
                 json_object_set_new(answer, "next", json_integer((json_int_t)next));

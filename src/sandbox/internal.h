@@ -27,6 +27,7 @@ struct sandbox;
 struct session;
 struct process;
 struct method;
+struct context;
 
 /* -- asks (ask.c) --------------------------------------------------------------------------------------------- */
 
@@ -73,6 +74,9 @@ void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about
 /* about is stolen. */
 void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments);
 
+/* The event output of exec and its like. */
+void ask_output(struct sandbox_ask *ask, const char *stream, const char *data, size_t size);
+
 /* Its release is called in the next turn. */
 void ask_release_soon(struct sandbox_ask *ask);
 
@@ -109,6 +113,7 @@ struct sandboxes {
         struct sandbox_list spares; /* nobody's yet */
         unsigned spare_count;
         int wants_spares;
+        SLIST_HEAD(notebook_list, notebook) notebooks;
         uint64_t made_ns; /* when one was wanted last */
         uv_timer_t *refill_timer;
         TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* of no sandbox */
@@ -155,12 +160,15 @@ struct sandbox {
         TAILQ_HEAD(port_list, port) ports;
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
+        TAILQ_HEAD(context_list, context) contexts;
+        TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
         struct port_watch *port_watch;
         struct store_job *store_job;
         struct cloche_err start_error;
         char save_error[256]; /* why it could not be saved last, or "" */
         unsigned ask_count, process_count, output_count;
-        uint64_t next_process, next_session, next_output;
+        unsigned context_count, cell_output_count;
+        uint64_t next_process, next_session, next_output, next_context, next_question;
 };
 
 /* Takes what is in asked, 0: as a sandbox has it by default. */
@@ -394,7 +402,7 @@ struct process_options {
 
 int process_start(struct sandbox *s, const struct process_options *opt, struct process **ret, struct cloche_err *e);
 struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e);
-struct process *process_find_output(struct sandbox *s, const char *id);
+const struct process *process_find_output(const struct sandbox *s, const char *id);
 /* signal 0: TERM, then KILL after grace_ms. */
 int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e);
 void process_forget(struct process *p); /* an ended one; freed when nobody reads it */
@@ -428,6 +436,12 @@ unsigned processes_running(const struct sandbox *s);
 void killings_ended(struct process *p); /* process-ask.c */
 /* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
+/* cell-output.c: what was printed, for output.read; NULL: there is no such, or not any more. */
+const struct spool *output_find(struct sandbox *s, const char *id, enum stream_index index);
+/* What a cell has printed is taken over (both spools); its id, or NULL without memory. */
+const char *output_keep(struct sandbox *s, struct spool *out, struct spool *err);
+uint64_t outputs_bytes(const struct sandbox *s);
+void outputs_free(struct sandbox *s);
 /* wait.c: bytes came, it ended. */
 void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size);
 void waits_ended(struct process *p);
@@ -444,6 +458,11 @@ int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct
 void tool_cancel(struct tool_job *job);
 void tools_exited(struct sandbox *s, const struct init_answer *exit);
 void tools_gone(struct sandbox *s);
+
+/* -- contexts (context.c) ------------------------------------------------------------------------------------- */
+
+void contexts_gone(struct sandbox *s);
+void contexts_turn(struct sandbox *s); /* those that are to be freed */
 
 /* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
 

@@ -21,15 +21,7 @@ static void on_output(uv_poll_t *poll, int status, int events);
 
 static void tell(struct follower *f, enum stream_index index, const char *data, size_t size)
 {
-        const char *name = f->process->is_terminal ? "terminal" : stream_names[index];
-        struct buf attachments = BUF_INIT(SIZE_MAX / 2);
-        json_t *about = json_pack("{s:s}", "stream", name);
-
-        if (about && put_raw(about, "data", data, size, &attachments) == 0)
-                ask_event(f->ask, "output", about, &attachments);
-        else
-                json_decref(about);
-        buf_done(&attachments);
+        ask_output(f->ask, f->process->is_terminal ? "terminal" : stream_names[index], data, size);
 }
 
 static int has_all(const struct follower *f)

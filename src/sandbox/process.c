@@ -77,7 +77,7 @@ static uint64_t spooled(const struct sandbox *s)
         TAILQ_FOREACH(p, &s->processes, link)
                 for (int i = 0; i < STREAMS; i++)
                         bytes += spool_bytes(&p->streams[i].spool);
-        return bytes;
+        return bytes + outputs_bytes(s);
 }
 
 void outputs_forget_old(struct sandbox *s)
@@ -99,9 +99,9 @@ struct process *process_find(struct sandbox *s, const char *id, struct cloche_er
         return NULL;
 }
 
-struct process *process_find_output(struct sandbox *s, const char *id)
+const struct process *process_find_output(const struct sandbox *s, const char *id)
 {
-        struct process *p;
+        const struct process *p;
 
         TAILQ_FOREACH(p, &s->processes, link)
                 if (p->is_hidden && p->is_ended && !p->is_forgotten && strcmp(p->id, id) == 0)

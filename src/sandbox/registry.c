@@ -1,5 +1,6 @@
 /* All sandboxes of an engine: made, listed, changed, put to rest when nobody uses them. */
 #include "internal.h"
+#include "notebook.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -170,6 +171,7 @@ void sandboxes_free(struct sandboxes *all)
                 sandbox_end(s);
         while ((s = TAILQ_FIRST(&all->spares)))
                 sandbox_end(s);
+        notebooks_free(all);
         handle_close(all->turn_check);
         handle_close(all->refill_timer);
         handle_close(all->turn_timer);

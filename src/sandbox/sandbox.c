@@ -102,6 +102,8 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->ports);
         TAILQ_INIT(&s->dials);
         TAILQ_INIT(&s->probes);
+        TAILQ_INIT(&s->contexts);
+        TAILQ_INIT(&s->outputs);
         return s;
 }
 
@@ -124,6 +126,7 @@ void sandbox_free(struct sandbox *s)
         while ((session = TAILQ_FIRST(&s->sessions)))
                 session_close(session);
         ports_free(s);
+        outputs_free(s);
         json_decref(s->decisions);
         TAILQ_REMOVE(s->is_spare ? &s->all->spares : &s->all->list, s, link);
         s->all->spare_count -= (unsigned)s->is_spare;
@@ -235,6 +238,7 @@ static void end_work(struct sandbox *s)
         ports_gone(s);
         probes_gone(s);
         tools_gone(s);
+        contexts_gone(s);
         processes_gone(s);
         sessions_gone(s);
 }
@@ -479,6 +483,7 @@ void sandbox_turn(struct sandbox *s)
 {
         struct cloche_err e = s->start_error;
 
+        contexts_turn(s);
         if (e.code) {
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);

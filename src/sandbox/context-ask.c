@@ -1,0 +1,312 @@
+/* What contexts are asked besides cells. */
+#include "context.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT_END INT32_MAX
+
+/* -- questions that wait for their turn ----------------------------------------------------------------------- */
+
+struct question_task {
+        struct context_task task;
+        struct sandbox_ask *ask;
+        int is_new; /* of context.create */
+};
+
+static struct question_task *from(struct context_task *task)
+{
+        return (struct question_task *)task;
+}
+
+static void on_release(struct context_task *task)
+{
+        free(task);
+}
+
+static void on_failed(struct context_task *task, const struct cloche_err *e)
+{
+        ask_fail(from(task)->ask, e, NULL);
+        free(task);
+}
+
+static void on_cancel(struct sandbox_ask *ask)
+{
+        struct question_task *q = ask->state;
+
+        q->ask = NULL;
+        context_task_abandon(&q->task);
+}
+
+static int ask_in_turn(struct sandbox_ask *ask, struct context *c, const struct context_task_kind *kind, int is_new, struct cloche_err *e)
+{
+        struct question_task *q = calloc(1, sizeof(*q));
+        int r;
+
+        if (!q)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
+        q->ask = ask;
+        q->is_new = is_new;
+        ask->state = q;
+        ask->cancel = on_cancel;
+        r = context_ask(c, &q->task, kind, e);
+        if (r < 0) {
+                ask->cancel = NULL;
+                free(q);
+        }
+        return r;
+}
+
+static struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const char *name = ask_text(ask, "context");
+
+        if (name)
+                return context_find(ask->sandbox, name, e);
+        err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"context\": its name", ask->method->name);
+        return NULL;
+}
+
+/* -- create, restart ------------------------------------------------------------------------------------------ */
+
+static void on_ready(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        struct sandbox_ask *ask = from(task)->ask;
+        int is_new = from(task)->is_new;
+        json_t *answer = context_json(task->context);
+
+        (void)m;
+        (void)f;
+        free(task);
+        if (answer && ask->method->begin == begin_CONTEXT_CREATE)
+                json_object_set_new(answer, "created", json_boolean(is_new));
+        ask_result(ask, answer, NULL);
+}
+
+static const struct context_task_kind ready_kind = {NULL, NULL, on_ready, on_failed, on_release};
+
+/* One that could not be made does not stay. */
+static void on_not_made(struct context_task *task, const struct cloche_err *e)
+{
+        struct context *c = task->context;
+
+        on_failed(task, e);
+        context_free_soon(c);
+}
+
+static const struct context_task_kind making_kind = {NULL, NULL, on_ready, on_not_made, on_release};
+
+static int check_cwd(const char *cwd, struct cloche_err *e)
+{
+        return cwd && (cwd[0] != '/' || strlen(cwd) >= SHELL_CWD_MAX)
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes", SHELL_CWD_MAX - 1) : 0;
+}
+
+int begin_CONTEXT_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const char *name = ask_text(ask, "context"), *language = ask_text(ask, "language"), *cwd = ask_text(ask, "cwd");
+        json_t *env = json_object_get(ask->params, "env");
+        struct sandbox *s = ask->sandbox;
+        char made_up[32];
+        struct context *c;
+
+        if (check_cwd(cwd, e) < 0 || (env && env_check(env, e) < 0))
+                return -(int)e->code;
+        do
+                snprintf(made_up, sizeof(made_up), "context-%llu", (unsigned long long)++s->next_context);
+        while (!name && context_look_up(s, made_up));
+        name = name ? name : made_up;
+        c = context_look_up(s, name);
+        if (c && language && runtime_is(c->runtime, language) == 0)
+                return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is there already, of %s", name, c->runtime->name);
+        if (c && c->state == CONTEXT_LIVE) {
+                json_t *answer = context_json(c);
+
+                json_object_set_new(answer, "created", json_false());
+                ask_result(ask, answer, NULL);
+                return 0;
+        }
+        if (c) {
+                context_start(c);
+                return ask_in_turn(ask, c, &ready_kind, 0, e);
+        }
+        c = context_new(s, name, language ? language : "python", cwd, env, e);
+        if (!c)
+                return -(int)e->code;
+        c->timeout_ms = ask_count(ask, "timeoutMs", 0);
+        c->is_forkable = ask_flag(ask, "forkable", 0);
+        context_start(c);
+        if (ask_in_turn(ask, c, &making_kind, 1, e) == 0)
+                return 0;
+        context_free(c);
+        return -(int)e->code;
+}
+
+int begin_CONTEXT_RESTART(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct context *c = context_of(ask, e);
+        struct cloche_err why;
+
+        if (!c)
+                return -(int)e->code;
+        err_set(&why, CLOCHE_E_CONTEXT_ENDED, "the context was restarted");
+        context_end(c, &why);
+        context_start(c);
+        return ask_in_turn(ask, c, &ready_kind, 0, e);
+}
+
+/* -- at once -------------------------------------------------------------------------------------------------- */
+
+int begin_CONTEXT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        json_t *list = json_array();
+        const struct context *c;
+
+        (void)e;
+        TAILQ_FOREACH(c, &ask->sandbox->contexts, link)
+                if (!c->is_doomed)
+                        json_array_append_new(list, context_json(c));
+        ask_result(ask, json_pack("{s:o}", "contexts", list), NULL);
+        return 0;
+}
+
+int begin_CONTEXT_GET(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const struct context *c = context_of(ask, e);
+
+        if (!c)
+                return -(int)e->code;
+        ask_result(ask, context_json(c), NULL);
+        return 0;
+}
+
+int begin_CONTEXT_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct context *c = context_of(ask, e);
+        json_t *answer;
+
+        if (!c)
+                return -(int)e->code;
+        answer = json_pack("{s:s}", "context", c->name);
+        context_free(c);
+        ask_result(ask, answer, NULL);
+        return 0;
+}
+
+int begin_CONTEXT_INTERRUPT(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const struct context *c = context_of(ask, e);
+        struct cell *cell = c ? cell_of(c) : NULL;
+
+        if (!c)
+                return -(int)e->code;
+        ask_result(ask, json_pack("{s:s, s:b}", "context", c->name, "interrupted", cell ? cell_interrupt(cell) : 0), NULL);
+        return 0;
+}
+
+int begin_CONTEXT_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const struct context *c = context_of(ask, e);
+        struct cell *cell = c ? cell_of(c) : NULL;
+        int r;
+
+        if (!c)
+                return -(int)e->code;
+        r = cell ? cell_input(cell, ask_count(ask, "input", 0), ask_text(ask, "value"), e)
+                 : err_set(e, CLOCHE_E_NOT_FOUND, "no cell runs in the context \"%s\"", c->name);
+        if (r == 0)
+                ask_result(ask, json_object(), NULL);
+        return r;
+}
+
+/* -- of the agent --------------------------------------------------------------------------------------------- */
+
+static json_t *complete_params(struct context_task *task)
+{
+        const struct sandbox_ask *ask = from(task)->ask;
+
+        return json_pack("{s:s, s:I}", "code", ask_text(ask, "code"), "at", (json_int_t)ask_count(ask, "at", AT_END));
+}
+
+static json_t *no_params(struct context_task *task)
+{
+        (void)task;
+        return json_object();
+}
+
+/* Only text goes on, under the names that belong there. */
+static json_t *texts(const json_t *list)
+{
+        json_t *clean = json_array(), *item;
+        size_t i;
+
+        json_array_foreach((json_t *)list, i, item)
+                if (json_is_string(item))
+                        json_array_append(clean, item);
+        return clean;
+}
+
+static json_t *variables(const json_t *list)
+{
+        json_t *clean = json_array(), *row;
+        size_t i;
+
+        json_array_foreach((json_t *)list, i, row) {
+                json_t *name = json_object_get(row, "name"), *type = json_object_get(row, "type"), *summary = json_object_get(row, "summary");
+
+                if (json_is_string(name) && json_is_string(type) && json_is_string(summary))
+                        json_array_append_new(clean, json_pack("{s:O, s:O, s:O}", "name", name, "type", type, "summary", summary));
+        }
+        return clean;
+}
+
+static void tell(struct context_task *task, const struct rpc_message *m, json_t *answer)
+{
+        struct sandbox_ask *ask = from(task)->ask;
+        struct cloche_err e;
+
+        free(task);
+        if (m->kind == RPC_RESULT) {
+                ask_result(ask, answer, NULL);
+                return;
+        }
+        context_read_error(m, &e);
+        ask_fail(ask, &e, NULL);
+}
+
+static void on_completed(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        json_t *answer = NULL;
+
+        (void)f;
+        if (m->kind == RPC_RESULT)
+                answer = json_pack("{s:o, s:I, s:I}", "matches", texts(json_object_get(m->result, "matches")), "from",
+                                   json_integer_value(json_object_get(m->result, "from")), "to", json_integer_value(json_object_get(m->result, "to")));
+        tell(task, m, answer);
+}
+
+static void on_described(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        (void)f;
+        tell(task, m, m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables"))) : NULL);
+}
+
+static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed, on_failed, on_release};
+static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release};
+
+int begin_CONTEXT_COMPLETE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct context *c = context_of(ask, e);
+
+        return c ? ask_in_turn(ask, c, &complete_kind, 0, e) : -(int)e->code;
+}
+
+int begin_CONTEXT_DESCRIBE(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        struct context *c = context_of(ask, e);
+
+        return c ? ask_in_turn(ask, c, &describe_kind, 0, e) : -(int)e->code;
+}

@@ -1,0 +1,166 @@
+/* What a context is asked, one thing at a time, and what its agent says. */
+#include "context.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "wire/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- the queue ------------------------------------------------------------------------------------------------ */
+
+static void leave(struct context_task *task)
+{
+        struct context *c = task->context;
+
+        if (c->current == task)
+                c->current = NULL;
+        TAILQ_REMOVE(&c->tasks, task, link);
+        c->task_count--;
+}
+
+static void fail(struct context_task *task, const struct cloche_err *e)
+{
+        leave(task);
+        if (task->is_abandoned)
+                task->kind->release(task);
+        else
+                task->kind->failed(task, e);
+}
+
+static int ask_agent(struct context *c, struct context_task *task, struct cloche_err *e)
+{
+        json_t *params = task->kind->params(task);
+        int r;
+
+        if (!params)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
+        task->id = ++c->next_id;
+        r = rpc_request(json_integer(task->id), task->kind->method, params, NULL, 0, &c->channel.out, e);
+        if (r == 0)
+                channel_flush(&c->channel);
+        return r;
+}
+
+/* The first in the queue, as soon as the agent is free; of one that is not live only what makes it so. */
+void context_tasks_begin(struct context *c)
+{
+        struct context_task *task;
+
+        while (!c->current && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
+                struct cloche_err e;
+
+                if (!task->kind->method) { /* it only waits for its turn, of a context that lives */
+                        if (c->state != CONTEXT_LIVE)
+                                return;
+                        leave(task);
+                        task->kind->answered(task, NULL, NULL);
+                        continue;
+                }
+                c->current = task;
+                if (ask_agent(c, task, &e) == 0)
+                        return;
+                fail(task, &e);
+        }
+}
+
+int context_ask(struct context *c, struct context_task *task, const struct context_task_kind *kind, struct cloche_err *e)
+{
+        if (c->state == CONTEXT_ENDED)
+                return err_set(e, CLOCHE_E_CONTEXT_ENDED, "the context \"%s\" has ended: %s", c->name, c->why);
+        if (c->task_count >= CONTEXT_TASKS_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u cells wait in this context", c->task_count);
+        task->context = c;
+        task->kind = kind;
+        TAILQ_INSERT_TAIL(&c->tasks, task, link);
+        c->task_count++;
+        c->used_ms = now_real_ms();
+        if (c->state == CONTEXT_LIVE)
+                context_tasks_begin(c);
+        return 0;
+}
+
+void context_task_abandon(struct context_task *task)
+{
+        if (task->context->current == task) {
+                task->is_abandoned = 1;
+                return;
+        }
+        leave(task);
+        task->kind->release(task);
+}
+
+void context_tasks_fail(struct context *c, const struct cloche_err *e)
+{
+        struct context_tasks tasks = TAILQ_HEAD_INITIALIZER(tasks);
+        struct context_task *task;
+
+        /* What is told may ask anew: that waits for the next life. */
+        TAILQ_CONCAT(&tasks, &c->tasks, link);
+        c->task_count = 0;
+        c->current = NULL;
+        while ((task = TAILQ_FIRST(&tasks))) {
+                TAILQ_REMOVE(&tasks, task, link);
+                if (task->is_abandoned)
+                        task->kind->release(task);
+                else
+                        task->kind->failed(task, e);
+        }
+}
+
+/* -- what the agent says -------------------------------------------------------------------------------------- */
+
+void context_read_error(const struct rpc_message *m, struct cloche_err *ret)
+{
+        const json_t *data = json_object_get(m->error, "data");
+        const char *type = json_string_value(json_object_get(data, "type"));
+        int is_missing = type && strcmp(type, "missing_runtime") == 0;
+
+        err_set(ret, is_missing ? CLOCHE_E_MISSING_RUNTIME : CLOCHE_E_STATE, "%s", m->error_message);
+}
+
+static int on_answer(struct context *c, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct context_task *task = c->current;
+
+        if (!task || !json_is_integer(m->id) || json_integer_value(m->id) != task->id)
+                return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        context_streams_take(c); /* what was printed before */
+        if (cell_of(c))
+                channel_pause(&c->channel, 0);
+        leave(task);
+        if (task->is_abandoned)
+                task->kind->release(task);
+        else
+                task->kind->answered(task, m, f);
+        return 0;
+}
+
+static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
+{
+        struct context *c = data;
+        struct cell *cell = cell_of(c);
+        int r = 0;
+
+        if (m->kind != RPC_ERROR)
+                r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
+        if (r < 0)
+                return r;
+        if (m->kind == RPC_RESULT || m->kind == RPC_ERROR) {
+                r = on_answer(c, m, f, e);
+                if (r == 0 && c->state == CONTEXT_LIVE) /* what was told may have ended it */
+                        context_tasks_begin(c);
+                return r;
+        }
+        if (cell)
+                return cell_hear(cell, m, f, e);
+        return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
+}
+
+int context_watch(struct context *c, struct cloche_err *e)
+{
+        c->channel.on_message = on_message;
+        c->channel.data = c;
+        return channel_watch(&c->channel, &c->sandbox->all->engine->loop, e);
+}

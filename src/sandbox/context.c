@@ -1,0 +1,411 @@
+/* The life of contexts: forked from a notebook's prefix, ended, made again. */
+#include "context.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/handle.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define END_PATIENCE_MS 200 /* between the end of its channel and the word how it ended */
+
+/* -- finding, making ------------------------------------------------------------------------------------------ */
+
+struct context *context_look_up(struct sandbox *s, const char *name)
+{
+        struct context *c;
+
+        TAILQ_FOREACH(c, &s->contexts, link)
+                if (!c->is_doomed && strcmp(c->name, name) == 0)
+                        return c;
+        return NULL;
+}
+
+struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e)
+{
+        struct context *c = context_look_up(s, name);
+
+        if (!c)
+                err_set(e, CLOCHE_E_NOT_FOUND, "there is no context \"%.64s\" in this sandbox", name);
+        return c;
+}
+
+static int check_name(const char *name, struct cloche_err *e)
+{
+        size_t size = strlen(name);
+
+        if (size == 0 || size >= SANDBOX_NAME_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "context: the name has %zu bytes, expected 1 to %d", size, SANDBOX_NAME_MAX - 1);
+        return 0;
+}
+
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *template;
+        struct context *c;
+
+        if (check_name(name, e) < 0 || notebook_find(s->all, language, &runtime, &template, e) < 0)
+                return NULL;
+        if (s->context_count >= CONTEXTS_MAX) {
+                err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already", s->context_count);
+                return NULL;
+        }
+        c = calloc(1, sizeof(*c));
+        if (c && (c->cwd = strdup(cwd ? cwd : WORKSPACE)))
+                c->end_timer = handle_timer(&s->all->engine->loop, c);
+        if (!c || !c->end_timer) {
+                if (c)
+                        free(c->cwd);
+                free(c);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a context");
+                return NULL;
+        }
+        c->sandbox = s;
+        strcpy(c->name, name);
+        c->runtime = runtime;
+        c->env = env ? json_incref(env) : json_object();
+        c->created_ms = c->used_ms = now_real_ms();
+        c->control.fd = c->channel.fd = -EBADF;
+        for (int i = 0; i < STREAMS; i++)
+                c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
+        TAILQ_INIT(&c->tasks);
+        TAILQ_INIT(&c->checkpoints);
+        TAILQ_INSERT_TAIL(&s->contexts, c, link);
+        s->context_count++;
+        return c;
+}
+
+/* -- its end -------------------------------------------------------------------------------------------------- */
+
+/* What it holds of its box, which ends with it. */
+static void release(struct context *c)
+{
+        template_await_no_more(&c->wait);
+        template_unfollow(&c->child);
+        uv_timer_stop(c->end_timer);
+        context_streams_close(c);
+        channel_close(&c->channel);
+        control_close(&c->control);
+        seat_free(c->seat);
+        c->seat = NULL;
+        c->pid = 0;
+        c->has_status = 0;
+}
+
+void context_end(struct context *c, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        if (c->state == CONTEXT_LIVE)
+                context_streams_take(c);
+        c->state = CONTEXT_ENDED;
+        snprintf(c->why, sizeof(c->why), "%s", copy.msg);
+        release(c);
+        context_tasks_fail(c, &copy);
+}
+
+void context_free(struct context *c)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the context was deleted");
+        context_end(c, &e);
+        checkpoints_free(c);
+        TAILQ_REMOVE(&c->sandbox->contexts, c, link);
+        c->sandbox->context_count--;
+        for (int i = 0; i < STREAMS; i++)
+                spool_done(&c->streams[i].spool);
+        handle_close(c->end_timer);
+        json_decref(c->env);
+        free(c->cwd);
+        free(c);
+}
+
+void context_free_soon(struct context *c)
+{
+        c->is_doomed = 1;
+        sandbox_turn_soon(c->sandbox);
+}
+
+void contexts_turn(struct sandbox *s)
+{
+        struct context *c, *next;
+
+        for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
+                next = TAILQ_NEXT(c, link);
+                if (c->is_doomed)
+                        context_free(c);
+        }
+}
+
+void contexts_gone(struct sandbox *s)
+{
+        while (!TAILQ_EMPTY(&s->contexts))
+                context_free(TAILQ_FIRST(&s->contexts));
+}
+
+static void say_status(int wait_status, char *to, size_t size)
+{
+        if (WIFSIGNALED(wait_status))
+                snprintf(to, size, "was killed by signal %d (%s%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)),
+                         WTERMSIG(wait_status) == SIGKILL ? ": out of memory, or from within" : "");
+        else
+                snprintf(to, size, "left with exit code %d", WEXITSTATUS(wait_status));
+}
+
+static void end_by_itself(struct context *c)
+{
+        char how[128] = "has ended";
+        struct cloche_err e;
+
+        if (c->has_status)
+                say_status(c->wait_status, how, sizeof(how));
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
+        context_end(c, &e);
+}
+
+static void on_no_status(uv_timer_t *timer)
+{
+        end_by_itself(timer->data);
+}
+
+static void on_exited(struct template_child *child, const struct init_answer *exit)
+{
+        struct context *c = (struct context *)((char *)child - offsetof(struct context, child));
+
+        c->has_status = 1;
+        c->wait_status = exit->wait_status;
+        template_unfollow(child);
+        if (c->state != CONTEXT_ENDED)
+                end_by_itself(c);
+}
+
+/* Its channel or its box is at an end, and the word how is on its way. */
+static void await_status(struct context *c)
+{
+        if (!c->child.of)
+                end_by_itself(c);
+        else
+                uv_timer_start(c->end_timer, on_no_status, END_PATIENCE_MS, 0);
+}
+
+/* -- its beginning -------------------------------------------------------------------------------------------- */
+
+static void on_control_end(void *data, const struct cloche_err *e)
+{
+        (void)e;
+        await_status(data);
+}
+
+static void on_stranger_exit(void *data, const struct init_answer *exit)
+{
+        (void)data;
+        (void)exit;
+}
+
+static void on_channel_end(void *data, const struct cloche_err *e)
+{
+        struct context *c = data;
+        struct cloche_err copy;
+
+        if (!e) {
+                await_status(c);
+                return;
+        }
+        err_set(&copy, CLOCHE_E_CONTEXT_ENDED, "the interpreter was ended, for its agent's channel brought what may not come: %s", e->msg);
+        context_end(c, &copy);
+}
+
+struct opening {
+        struct context_task task;
+        const char *method;
+};
+
+static json_t *open_params(struct context_task *task)
+{
+        const struct opening *opening = (struct opening *)task;
+        const struct context *c = task->context;
+        json_t *env = json_copy(c->sandbox->env);
+
+        if (strcmp(opening->method, "enter") == 0) {
+                json_decref(env);
+                return json_object();
+        }
+        if (env)
+                json_object_update(env, c->env);
+        return json_pack("{s:s, s:o*, s:s}", "cwd", c->cwd, "env", env, "language", c->runtime->name);
+}
+
+static void opened(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        struct context *c = task->context;
+        json_int_t pid = json_integer_value(json_object_get(m->result, "pid"));
+        struct cloche_err e;
+
+        (void)f;
+        if (m->kind == RPC_ERROR) {
+                context_read_error(m, &e);
+        } else if (pid <= 1 || pid > INT32_MAX) {
+                err_set(&e, CLOCHE_E_PROTOCOL, "the agent said no process id");
+        } else {
+                free(task);
+                c->pid = (int32_t)pid;
+                c->state = CONTEXT_LIVE;
+                return;
+        }
+        free(task);
+        context_end(c, &e);
+}
+
+static void not_opened(struct context_task *task, const struct cloche_err *e)
+{
+        (void)e;
+        free(task);
+}
+
+static const struct context_task_kind opening_kinds[] = {
+        {"open", open_params, opened, not_opened, NULL},
+        {"enter", open_params, opened, not_opened, NULL},
+};
+
+/* Before those that wait. */
+static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
+{
+        struct opening *opening = calloc(1, sizeof(*opening));
+
+        if (!opening)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a context");
+        opening->method = method;
+        opening->task.context = c;
+        opening->task.kind = &opening_kinds[strcmp(method, "enter") == 0];
+        TAILQ_INSERT_HEAD(&c->tasks, &opening->task, link);
+        c->task_count++;
+        context_tasks_begin(c);
+        return 0;
+}
+
+int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e)
+{
+        int r;
+
+        c->state = CONTEXT_STARTING;
+        c->seat = seat;
+        c->channel = seat->channel;
+        seat->channel = (struct channel){.fd = -EBADF};
+        c->channel.reader.max_bytes = CONTEXT_FRAME_BYTES;
+        c->channel.on_end = on_channel_end;
+        c->control.on_exit = on_stranger_exit;
+        c->control.on_end = on_control_end;
+        c->control.data = c;
+        r = control_open(&c->control, fd_take(&seat->box.control_fd), &c->sandbox->all->engine->loop, e);
+        if (r == 0)
+                r = context_streams_open(c, &seat->stdio, e);
+        if (r == 0)
+                r = context_watch(c, e);
+        if (r == 0)
+                r = ask_to_open(c, method, e);
+        return r;
+}
+
+static void on_seat(struct seat *seat, const struct cloche_err *e)
+{
+        struct context *c = seat->owner;
+        struct cloche_err error;
+        int r = 0;
+
+        if (e) {
+                error = *e;
+                r = -1;
+        } else {
+                template_follow(seat->of, &c->child, seat->fork);
+                c->child.exited = on_exited;
+                r = context_adopt(c, seat, "open", &error);
+        }
+        if (r < 0)
+                context_end(c, &error);
+}
+
+static void make_seat(struct context *c, struct template *template)
+{
+        struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
+        struct cloche_err e;
+
+        if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {
+                context_end(c, &e);
+                return;
+        }
+        c->seat->told = on_seat;
+        c->seat->owner = c;
+}
+
+static void on_template(struct template_wait *wait, const struct cloche_err *e)
+{
+        struct context *c = (struct context *)((char *)wait - offsetof(struct context, wait));
+        const struct runtime *runtime;
+        struct template *template;
+        struct cloche_err error;
+
+        if (e)
+                err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
+        if (e || notebook_find(c->sandbox->all, c->runtime->name, &runtime, &template, &error) < 0)
+                context_end(c, &error);
+        else
+                make_seat(c, template);
+}
+
+void context_start(struct context *c)
+{
+        const struct runtime *runtime;
+        struct template *template;
+        struct cloche_err e;
+
+        if (c->state != CONTEXT_ENDED)
+                return;
+        c->state = CONTEXT_STARTING;
+        c->count = 0;
+        c->wait.told = on_template;
+        if (notebook_find(c->sandbox->all, c->runtime->name, &runtime, &template, &e) < 0)
+                context_end(c, &e);
+        else if (template->state == TEMPLATE_READY)
+                make_seat(c, template);
+        else
+                template_await(template, &c->wait);
+}
+
+/* -- what is said of it --------------------------------------------------------------------------------------- */
+
+void context_signal(struct context *c)
+{
+        if (c->pid && c->control.fd >= 0)
+                (void)kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
+}
+
+static const char *state_of(const struct context *c)
+{
+        if (c->state != CONTEXT_LIVE)
+                return c->state == CONTEXT_ENDED ? "ended" : "starting";
+        return TAILQ_EMPTY(&c->tasks) ? "idle" : "busy";
+}
+
+json_t *context_json(const struct context *c)
+{
+        json_t *object = json_pack("{s:s, s:s, s:s, s:O, s:s, s:I, s:b, s:I, s:o, s:o, s:i}", "context", c->name, "language", c->runtime->name, "cwd", c->cwd, "env",
+                                   c->env, "state", state_of(c), "executionCount", (json_int_t)c->count, "forkable", c->is_forkable, "timeoutMs",
+                                   (json_int_t)c->timeout_ms, "createdAt", time_json(c->created_ms), "lastUsedAt", time_json(c->used_ms), "checkpoints",
+                                   (int)checkpoints_count(c));
+
+        if (object && c->pid)
+                json_object_set_new(object, "pid", json_integer(c->pid));
+        if (object && c->forked_from[0])
+                json_object_set_new(object, "forkedFrom", json_string(c->forked_from));
+        if (object && c->state == CONTEXT_ENDED && c->why[0])
+                json_object_set_new(object, "endedWhy", json_string(c->why));
+        return object;
+}
