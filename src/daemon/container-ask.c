@@ -204,6 +204,17 @@ const char *container_session(const struct container_ask *a)
         return session && *session && strcmp(session, CONTAINER_SESSIONLESS) != 0 ? session : NULL;
 }
 
+json_t *container_env(const struct container_ask *a, const char *name)
+{
+        json_t *env = json_object_get(a->body, name), *set = env ? json_object() : NULL, *value;
+        const char *variable;
+
+        json_object_foreach(env, variable, value)
+                if (json_is_string(value))
+                        json_object_set(set, variable, value);
+        return set;
+}
+
 json_t *container_put(json_t *object, const char *name, json_t *value)
 {
         if (value)
@@ -368,8 +379,9 @@ void container_line(struct container_ask *a, json_t *event)
 {
         char *text;
 
-        json_object_set_new(event, "timestamp", container_now());
-        text = json_dumps(event, JSON_COMPACT);
+        if (!json_object_get(event, "timestamp"))
+                json_object_set_new(event, "timestamp", container_now());
+        text = json_dumps(event, a->is_ascii ? JSON_COMPACT | JSON_ENSURE_ASCII : JSON_COMPACT);
         json_decref(event);
         if (text)
                 a->carrier->line(a, text, strlen(text));
@@ -412,6 +424,7 @@ static const struct {
 static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_INVALID_ARGUMENT] = CONTAINER_VALIDATION_FAILED,
         [CLOCHE_E_INVALID_JSON] = CONTAINER_VALIDATION_FAILED,
+        [CLOCHE_E_UNKNOWN_LANGUAGE] = CONTAINER_VALIDATION_FAILED,
         [CLOCHE_E_TOO_LARGE] = CONTAINER_FILE_TOO_LARGE,
         [CLOCHE_E_STATE] = CONTAINER_RESOURCE_BUSY,
         [CLOCHE_E_QUEUE_FULL] = CONTAINER_RESOURCE_BUSY,
@@ -427,6 +440,7 @@ static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_BAD_ARCHIVE] = CONTAINER_BACKUP_RESTORE_FAILED,
         [CLOCHE_E_SANDBOX_ENDED] = CONTAINER_OPERATION_INTERRUPTED,
         [CLOCHE_E_SESSION_ENDED] = CONTAINER_SESSION_TERMINATED,
+        [CLOCHE_E_CONTEXT_ENDED] = CONTAINER_CODE_EXECUTION_ERROR,
         [CLOCHE_E_PROCESS_ENDED] = CONTAINER_PROCESS_EXITED_BEFORE_READY,
         [CLOCHE_E_PORT_CLOSED] = CONTAINER_SERVICE_NOT_RESPONDING,
         [CLOCHE_E_GIT] = CONTAINER_GIT_CLONE_FAILED,
@@ -454,6 +468,9 @@ static json_t *context_of(const struct container_ask *a)
                 container_put(context, names[i], container_copy(a, names[i]));
         if (a->body && json_object_get(a->body, "id"))
                 container_put(context, "sessionId", container_copy(a, "id"));
+        container_put(context, "contextId", container_copy(a, "context_id"));
+        if (a->part && a->route && strcmp(a->route->path, "/api/contexts/{id}") == 0)
+                container_put(context, "contextId", json_string(a->part));
         if (a->part && a->route && strncmp(a->route->path, "/api/process/", 13) == 0)
                 container_put(context, "processId", json_string(a->part));
         return context;

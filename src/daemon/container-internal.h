@@ -36,8 +36,9 @@ struct container_field {
         ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED, 405) ROW(PROCESS_READY_TIMEOUT, 408) ROW(FILE_EXISTS, 409) ROW(RESOURCE_BUSY, 409) \
         ROW(SESSION_ALREADY_EXISTS, 409) ROW(OPERATION_INTERRUPTED, 409) ROW(SESSION_TERMINATED, 410) ROW(FILE_TOO_LARGE, 413) \
         ROW(INTERNAL_ERROR, 500) ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR, 500) ROW(PROCESS_ERROR, 500) \
-        ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(GIT_CLONE_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
-        ROW(WATCH_START_ERROR, 500) ROW(PORT_OPERATION_ERROR, 500) ROW(NOT_IMPLEMENTED, 501) ROW(SERVICE_NOT_RESPONDING, 502) ROW(GIT_NETWORK_ERROR, 502) \
+        ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_CLONE_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
+        ROW(WATCH_START_ERROR, 500) ROW(PORT_OPERATION_ERROR, 500) ROW(NOT_IMPLEMENTED, 501) ROW(PYTHON_NOT_AVAILABLE, 501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501) \
+        ROW(SERVICE_NOT_RESPONDING, 502) ROW(GIT_NETWORK_ERROR, 502) \
         ROW(CONTAINER_UNAVAILABLE, 503)
 
 enum container_code {
@@ -101,6 +102,8 @@ struct container_ask {
         int is_new;      /* certainly of a client of 0.4 or later: a WebSocket, or it has the header X-Sandbox-Id */
         int has_type;    /* Content-Type: 0.3 sends it without a body too */
         int takes_events; /* Accept: text/event-stream */
+        int is_ascii;     /* its stream: clients decode what the network brings piece by piece, and lines may be long */
+        int is_bare;      /* its stream: lines of JSON without "data:" */
         /* What the core is asked now, and who hears. */
         struct sandbox_ask *ask;
         container_then then, fail;
@@ -144,6 +147,8 @@ char *container_decode(const char *text, size_t size);
 /* Whether all of the query can be decoded. */
 int container_query_is_good(const struct container_ask *a);
 const char *container_session(const struct container_ask *a); /* whom the core is to be asked for; NULL: its default one */
+/* Of a field with variables, a new reference: those that are to be set. There is nothing yet to unset. NULL: absent. */
+json_t *container_env(const struct container_ask *a, const char *name);
 json_t *container_now(void);
 void container_random(char *to, size_t digits); /* hexadecimal */
 
@@ -178,7 +183,7 @@ json_t *container_copy(const struct container_ask *a, const char *name); /* of a
 /* body is stolen; "timestamp" is added. */
 void container_answer(struct container_ask *a, json_t *body);
 void container_answer_status(struct container_ask *a, unsigned status, json_t *body);
-/* A stream of events instead; each is stolen and gets "timestamp". */
+/* A stream of events instead; each is stolen and gets "timestamp" unless it has one. */
 void container_begin(struct container_ask *a);
 void container_line(struct container_ask *a, json_t *event);
 void container_end(struct container_ask *a);
@@ -191,14 +196,25 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
 
+/* -- the code interpreter -------------------------------------------------------------------------------------- */
+
+/* The variables of the environment a request brings, by either name; NULL: none. */
+json_t *container_code_env(const struct container_ask *a);
+/* The time it may take, by any of its names; NULL: not said. */
+json_t *container_code_timeout(const struct container_ask *a);
+/* language: of what failed; NULL: not known. */
+void container_code_fail(struct container_ask *a, const char *id, const char *language, const struct container_reply *reply);
+/* A display of the core as the event "result", with all its forms. NULL: no memory. */
+json_t *container_code_result(const json_t *display, const struct buf *attachments);
+
 /* -- handlers -------------------------------------------------------------------------------------------------- */
 
 #define HANDLERS(ROW) \
         ROW(execute) ROW(execute_stream) ROW(process_start) ROW(process_list) ROW(process_get) ROW(process_kill) ROW(process_kill_all) ROW(process_logs) \
         ROW(process_stream) ROW(mkdir) ROW(write) ROW(read) ROW(read_stream) ROW(delete) ROW(rename) ROW(move) ROW(list) ROW(exists) ROW(git) ROW(port_expose) \
         ROW(port_unexpose) ROW(port_list) ROW(port_watch) ROW(proxy) ROW(session_create) ROW(session_list) ROW(session_delete) ROW(ping) ROW(greet) ROW(health) \
-        ROW(version) ROW(commands) ROW(watch) ROW(watch_check) ROW(backup_create) ROW(backup_restore) ROW(backup_upload) ROW(interpreter) ROW(rpc) ROW(terminal) \
-        ROW(socket)
+        ROW(version) ROW(commands) ROW(watch) ROW(watch_check) ROW(backup_create) ROW(backup_restore) ROW(backup_upload) ROW(context_create) ROW(context_list) \
+        ROW(context_delete) ROW(execute_code) ROW(interpreter_health) ROW(rpc) ROW(terminal) ROW(socket)
 #define ROW(name) void container_##name(struct container_ask *a);
 HANDLERS(ROW)
 #undef ROW

@@ -73,18 +73,6 @@ static void created(struct container_ask *a, const struct container_reply *reply
                                       json_object_get(reply->result, "cwd"), "containerPlacementId"));
 }
 
-/* Without those that are to be unset: there is nothing yet to unset. */
-static json_t *set_of(const json_t *env)
-{
-        json_t *set = json_object(), *value;
-        const char *name;
-
-        json_object_foreach((json_t *)env, name, value)
-                if (json_is_string(value))
-                        json_object_set(set, name, value);
-        return set;
-}
-
 void container_session_create(struct container_ask *a)
 {
         const char *id = container_text(a, "id");
@@ -96,7 +84,7 @@ void container_session_create(struct container_ask *a)
                 return;
         }
         container_put(params, "cwd", container_copy(a, "cwd"));
-        container_put(params, "env", container_field(a, "env") ? set_of(container_field(a, "env")) : NULL);
+        container_put(params, "env", container_env(a, "env"));
         container_put(params, "isolation", container_copy(a, "isolation"));
         container_put(params, "timeoutMs", container_copy(a, "commandTimeoutMs"));
         container_call(a, "session.create", params, NULL, created);
@@ -212,11 +200,6 @@ void container_git(struct container_ask *a)
 }
 
 /* -- what is not here ------------------------------------------------------------------------------------------ */
-
-void container_interpreter(struct container_ask *a)
-{
-        container_refuse(a, CONTAINER_NOT_IMPLEMENTED, NULL, NULL, "The code interpreter is not served by this API");
-}
 
 void container_rpc(struct container_ask *a)
 {

@@ -42,6 +42,15 @@ static const struct container_field packing[] = {
 };
 static const struct container_field unpacking[] = {NEEDS_TEXT("dir"), NEEDS_TEXT("archivePath"), TEXT("sessionId"), END};
 
+static const struct container_field context[] = {
+        TEXT("language"), TEXT("cwd"), {"env_vars", TYPE_ENV, 0}, {"envVars", TYPE_ENV, 0}, {"timeout_ms", TYPE_COUNT, 0}, {"timeoutMs", TYPE_COUNT, 0},
+        {"timeout", TYPE_COUNT, 0}, END,
+};
+static const struct container_field code[] = {
+        NEEDS_TEXT("code"), TEXT("context_id"), TEXT("language"), {"env_vars", TYPE_ENV, 0}, {"envVars", TYPE_ENV, 0}, {"timeout_ms", TYPE_COUNT, 0},
+        {"timeoutMs", TYPE_COUNT, 0}, {"timeout", TYPE_COUNT, 0}, END,
+};
+
 static const struct container_exception of_processes[] = {
         {CLOCHE_E_NOT_FOUND, CONTAINER_PROCESS_NOT_FOUND}, {CLOCHE_E_STATE, CONTAINER_PROCESS_ERROR}, {CLOCHE_E_FILE_EXISTS, CONTAINER_PROCESS_ERROR}, {0, 0},
 };
@@ -101,11 +110,11 @@ static const struct container_route routes[] = {
         {"POST", "/api/backup/create", container_backup_create, "Failed to create backup", "dir and archivePath are required", packing, of_packing},
         {"POST", "/api/backup/restore", container_backup_restore, "Failed to restore backup", "dir and archivePath are required", unpacking, of_unpacking},
         {"POST", "/api/backup/upload-parts", container_backup_upload, NULL, NULL, nothing, NULL},
-        {"GET", "/api/contexts", container_interpreter, NULL, NULL, NULL, NULL},
-        {"POST", "/api/contexts", container_interpreter, NULL, NULL, nothing, NULL},
-        {"DELETE", "/api/contexts/{id}", container_interpreter, NULL, NULL, NULL, NULL},
-        {"POST", "/api/execute/code", container_interpreter, NULL, NULL, nothing, NULL},
-        {"GET", "/api/interpreter/health", container_interpreter, NULL, NULL, NULL, NULL},
+        {"GET", "/api/contexts", container_context_list, "Failed to list contexts", NULL, NULL, NULL},
+        {"POST", "/api/contexts", container_context_create, "Failed to create context", NULL, context, NULL},
+        {"DELETE", "/api/contexts/{id}", container_context_delete, "Failed to delete context", NULL, NULL, NULL},
+        {"POST", "/api/execute/code", container_execute_code, "Failed to execute code", "Code is required and must be a string", code, NULL},
+        {"GET", "/api/interpreter/health", container_interpreter_health, "The interpreter is not available", NULL, NULL, NULL},
         {"GET", "/rpc", container_rpc, NULL, NULL, NULL, NULL},
         {"POST", "/rpc", container_rpc, NULL, NULL, nothing, NULL},
         {"GET", "/ws", container_socket, NULL, NULL, NULL, NULL},

@@ -24,12 +24,13 @@ static void web_begin(struct container_ask *a)
 static void web_line(struct container_ask *a, const char *json, size_t size)
 {
         _cleanup_buf_ struct buf line = BUF_INIT(SIZE_MAX / 2);
+        const char *before = a->is_bare ? "" : "data: ", *behind = a->is_bare ? "\n" : "\n\n";
 
         if (a->is_broken)
                 return;
         /* One write: clients of both ages decode each piece of the network by itself. One that is lost ends the stream, without the event that would
          * say it is complete. */
-        if (buf_append(&line, "data: ", 6) < 0 || buf_append(&line, json, size) < 0 || buf_append(&line, "\n\n", 2) < 0 ||
+        if (buf_append(&line, before, strlen(before)) < 0 || buf_append(&line, json, size) < 0 || buf_append(&line, behind, strlen(behind)) < 0 ||
             http_stream_write(a->request, line.data, line.size) < 0) {
                 a->is_broken = 1;
                 http_stream_end(a->request);
@@ -39,7 +40,7 @@ static void web_line(struct container_ask *a, const char *json, size_t size)
 static void web_alive(struct container_ask *a)
 {
         if (!a->is_broken)
-                (void)http_stream_write(a->request, ":\n\n", 3);
+                (void)http_stream_write(a->request, a->is_bare ? "\n" : ":\n\n", a->is_bare ? 1 : 3);
 }
 
 static void web_end(struct container_ask *a)

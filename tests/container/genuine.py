@@ -47,7 +47,7 @@ def run(*names, **env):
     for name in names:
         port = free_port()
         with Daemon("--container-listen", f"127.0.0.1:{port}={name}") as daemon:
-            command = ["node", "--no-warnings", "--test-reporter=spec", "--test", os.path.join(HERE, name + ".test.mjs")]
+            command = ["node", "--no-warnings", "--test-reporter=spec", "--test-timeout=90000", "--test", os.path.join(HERE, name + ".test.mjs")]
             done = subprocess.run(command, env={**os.environ, "CONTAINER_URL": f"http://127.0.0.1:{port}", "CONTAINER_CLIENTS": place, **env},
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT - 100)
             assert done.returncode == 0, done.stdout
@@ -76,3 +76,7 @@ def test_0_12_sandbox():
 
 def test_0_12_sandbox_over_a_websocket():
     run("new-sandbox", TRANSPORT="websocket")
+
+
+def test_the_interpreter():
+    run("interpreter")

@@ -8,7 +8,7 @@ const overSocket = process.env.TRANSPORT === "websocket";
 const settings = overSocket ? { transportMode: "websocket", wsUrl: `${baseUrl.replace(/^http/, "ws")}/ws` } : {};
 // The class of a whole Sandbox sends this header; it says for sure which age a client is of.
 const client = new SandboxClient({ baseUrl, ...settings, defaultHeaders: { "X-Sandbox-Id": "tests" } });
-const { commands, files, processes, ports, git, utils, watch, backup, interpreter } = client;
+const { commands, files, processes, ports, git, utils, watch, backup } = client;
 const id = overSocket ? "new-socket" : "new-client";
 const home = `/workspace/${id}`;
 
@@ -223,5 +223,4 @@ test("the server", async () => {
 
 test("what is not served says so", async () => {
         await rejects(backup.uploadParts({ archivePath: "/tmp/x", parts: [] }, id), /read\/stream/);
-        await rejects(interpreter.listCodeContexts(), /interpreter/);
 });

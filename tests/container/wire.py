@@ -51,7 +51,7 @@ def test_paths_and_verbs():
         assert http.get(BASE + "/api/ping")[1]["message"] == "pong"
         assert http.headers["access-control-allow-origin"] == "*"
         assert http.get(BASE + "/health")[1]["status"] == "healthy"
-        for verb, path in (("GET", "/api/contexts"), ("POST", "/api/execute/code"), ("GET", "/rpc"), ("POST", "/api/backup/upload-parts")):
+        for verb, path in (("GET", "/rpc"), ("POST", "/api/backup/upload-parts")):
             status, error = http.request(verb, BASE + path, {} if verb == "POST" else None)
             assert status == 501 and error["code"] == "NOT_IMPLEMENTED", (path, error)
 
@@ -78,6 +78,21 @@ def test_bad_requests():
             status, error = http.post(BASE + path, **body)
             assert status == 400 and error["error"].startswith(expected), (path, body, error)
         assert http.post("/v1/sandboxes/-bad-/container/api/execute", command="true")[0] in (400, 404)
+
+
+def test_bad_requests_of_the_interpreter():
+    with served() as (_, http):
+        for path, body, status, expected in (("execute/code", {}, 400, "Code is required"), ("execute/code", {"code": 1}, 400, "Code is required"),
+                                             ("execute/code", {"code": "1", "env_vars": {"A": "1"}}, 400, "'env_vars' are given when"),
+                                             ("execute/code", {"code": "1", "timeout_ms": -1}, 400, "'timeout_ms' must be"),
+                                             ("execute/code", {"code": "1", "context_id": "none"}, 404, "Context none not found"),
+                                             ("execute/code", {"code": "1", "language": "cobol"}, 400, "Failed to execute code"),
+                                             ("contexts", {"env_vars": []}, 400, "'env_vars' must be"), ("contexts", {"cwd": 7}, 400, "'cwd' must be")):
+            found, error = http.post(BASE + "/api/" + path, **body)
+            assert found == status and error["error"].startswith(expected), (path, body, error)
+        status, error = http.request("DELETE", BASE + "/api/contexts/none")
+        assert status == 404 and error["code"] == "CONTEXT_NOT_FOUND" and error["context"] == {"contextId": "none"}, error
+        assert http.get(BASE + "/api/contexts")[1]["contexts"] == []
 
 
 def test_texts_of_odd_characters():
