@@ -260,7 +260,10 @@ export class Cloche implements AsyncDisposable {
   private asking<T, E> (method: Method, params: object, waiting: OperationOptions): Asking<T, E> {
     const line: Line = {
       request: async (id, make) => await this.revocable(id, method, make, waiting),
-      listen: (id, hear) => { this.hearers.set(id, hear) },
+      listen: (id, hear) => {
+        const { tap } = waiting
+        this.hearers.set(id, tap === undefined ? hear : (event, about, received) => { tap(event, about); hear(event, about, received) })
+      },
       forget: (id) => { this.hearers.delete(id) },
       cancel: (id) => { this.cancel(id) },
       hold: (id, hold) => { this.ask('hold', () => ({ id, hold })).catch(() => {}) }

@@ -62,7 +62,20 @@ describe('examples', real, () => {
     assert.match(said, /2 files came back, 0 did not; changed: true/)
   })
 
-  test('a thousand runs against one prefix', async () => assert.match(await run('typescript-thousand-runs'), /^1000 runs, all clean/))
+  test('an agent with a code interpreter', async () => {
+    const data = path.join(folder, 'interpreted')
+    mkdirSync(data)
+    copyFileSync(path.join(examples, 'rivers.csv'), path.join(data, 'rivers.csv'))
+    const said = await run('typescript-code-interpreter', data)
+    assert.match(said, /19 rows\n\[1\] a table\n\[2\] KeyError: 'length' \(line 1\)/)
+    assert.match(said, /\[4\] Timeout: .*\n\[5\] a figure: bar "the longest"\n\[6\] \{"rows":19,"counted":true\}/)
+    assert.equal(readFileSync(path.join(data, 'figure.png')).subarray(1, 4).toString(), 'PNG')
+  })
+
+  test('many runs against one prefix; a thousand with CLOCHE_TEST_ALL=1', async () => {
+    const runs = process.env.CLOCHE_TEST_ALL === '1' ? 1000 : 100
+    assert.match(await run('typescript-thousand-runs', runs), new RegExp(`^${runs} runs, all clean`))
+  })
 })
 
 test('the demos of README.md run', real, async () => {

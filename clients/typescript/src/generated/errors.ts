@@ -201,6 +201,16 @@ export class SessionEndedError extends ClocheError {
 }
 export const isSessionEndedError = (value: unknown): value is SessionEndedError => value instanceof SessionEndedError
 
+/** The context's interpreter has ended; it can be restarted. */
+export class ContextEndedError extends ClocheError {
+  static readonly code = 'context_ended'
+  override readonly name = 'ContextEndedError'
+  override readonly code = 'context_ended'
+  override readonly fault = 'guest'
+  override readonly status = 410
+}
+export const isContextEndedError = (value: unknown): value is ContextEndedError => value instanceof ContextEndedError
+
 /** The process ended before it did what was waited for. */
 export class ProcessEndedError extends ClocheError {
   static readonly code = 'process_ended'
@@ -421,7 +431,7 @@ export class InternalError extends ClocheError {
 }
 export const isInternalError = (value: unknown): value is InternalError => value instanceof InternalError
 
-export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'timeout' | 'cancelled' | 'file_not_found' | 'file_exists' | 'file_kind' | 'file_denied' | 'disk_full' | 'bad_archive' | 'sandbox_ended' | 'session_ended' | 'process_ended' | 'port_closed' | 'git' | 'git_not_found' | 'git_auth' | 'git_network' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
+export type ErrorCode = 'invalid_argument' | 'unknown_language' | 'invalid_json' | 'unreadable_file' | 'too_large' | 'invalid_state' | 'queue_full' | 'unauthorized' | 'forbidden' | 'not_found' | 'timeout' | 'cancelled' | 'file_not_found' | 'file_exists' | 'file_kind' | 'file_denied' | 'disk_full' | 'bad_archive' | 'sandbox_ended' | 'session_ended' | 'context_ended' | 'process_ended' | 'port_closed' | 'git' | 'git_not_found' | 'git_auth' | 'git_network' | 'stopping' | 'prefix' | 'bridge_limit' | 'template' | 'missing_runtime' | 'guard_missing' | 'namespace' | 'mount' | 'cgroup' | 'seccomp' | 'privilege' | 'resource' | 'spawn' | 'keeper' | 'protocol' | 'internal'
 export const errorClasses: Record<ErrorCode, new (message: string, options?: ErrorOptions) => ClocheError> = {
   invalid_argument: InvalidArgumentError,
   unknown_language: UnknownLanguageError,
@@ -443,6 +453,7 @@ export const errorClasses: Record<ErrorCode, new (message: string, options?: Err
   bad_archive: BadArchiveError,
   sandbox_ended: SandboxEndedError,
   session_ended: SessionEndedError,
+  context_ended: ContextEndedError,
   process_ended: ProcessEndedError,
   port_closed: PortClosedError,
   git: GitError,

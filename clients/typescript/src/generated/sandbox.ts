@@ -389,6 +389,136 @@ export interface GitCheckoutParams {
   timeoutMs?: number | undefined
 }
 
+/** Of context.create. */
+export interface ContextCreateParams {
+  /** Its name; absent: one is made up. */
+  context?: string | undefined
+  /** python, javascript, typescript, bash, ruby or php; absent: python. */
+  language?: string | undefined
+  /** Where it begins; made when it is not there. Absent: /workspace. */
+  cwd?: string | undefined
+  /** Added to the sandbox's. */
+  env?: Record<string, string> | undefined
+  /** Of its cells that name none; 0 or absent: none. */
+  timeoutMs?: number | undefined
+  /** It can be forked, and has checkpoints; its interpreter then has a template's rights. */
+  forkable?: boolean | undefined
+}
+
+/** Of context.get. */
+export interface ContextGetParams {
+  /** Its name. */
+  context: string
+}
+
+/** Of context.delete. */
+export interface ContextDeleteParams {
+  /** Its name. */
+  context: string
+}
+
+/** Of context.restart. */
+export interface ContextRestartParams {
+  /** Its name. */
+  context: string
+}
+
+/** Of context.interrupt. */
+export interface ContextInterruptParams {
+  /** Its name. */
+  context: string
+}
+
+/** Of context.run. */
+export interface ContextRunParams {
+  /** Absent: the language's default one, made on first use. */
+  context?: string | undefined
+  /** Without context: of the default one; absent: python. */
+  language?: string | undefined
+  /** The cell. */
+  code: string
+  /** From when it begins; then it is interrupted, and killed when that does not end it. 0: none. */
+  timeoutMs?: number | undefined
+  /** Of each stream in the answer, its beginning; the rest is read with output.read. Absent: 1048576. */
+  outputBytes?: number | undefined
+  /** Tell output and displays as they come. */
+  stream?: boolean | undefined
+  /** The code may ask for input; absent: what asks is told that there is none. */
+  input?: boolean | undefined
+  /** Without a result, and not counted. */
+  silent?: boolean | undefined
+  /** Begin anew when the interpreter has ended; absent: only of a default context. */
+  restart?: boolean | undefined
+}
+
+/** Of context.input. */
+export interface ContextInputParams {
+  /** Its name. */
+  context: string
+  /** The number of the question. */
+  input: number
+  /** The line, without its end; absent: there is none. */
+  value?: string | undefined
+}
+
+/** Of context.complete. */
+export interface ContextCompleteParams {
+  /** Its name. */
+  context: string
+  /** The code. */
+  code: string
+  /** Where, in code points; absent: at its end. */
+  at?: number | undefined
+}
+
+/** Of context.describe. */
+export interface ContextDescribeParams {
+  /** Its name. */
+  context: string
+}
+
+/** Of context.fork. */
+export interface ContextForkParams {
+  /** Which; made forkable. */
+  context: string
+  /** How many, at most 100; absent: 1. */
+  count?: number | undefined
+  /** The copies too. */
+  forkable?: boolean | undefined
+}
+
+/** Of context.checkpoint. */
+export interface ContextCheckpointParams {
+  /** Which; made forkable. */
+  context: string
+  /** Its name; absent: one is made up. One of that name gives way. */
+  checkpoint?: string | undefined
+  /** false: without the workspace. */
+  files?: boolean | undefined
+}
+
+/** Of context.rollback. */
+export interface ContextRollbackParams {
+  /** Which. */
+  context: string
+  /** Absent: the newest. */
+  checkpoint?: string | undefined
+}
+
+/** Of context.checkpoints. */
+export interface ContextCheckpointsParams {
+  /** Which. */
+  context: string
+}
+
+/** Of context.forget. */
+export interface ContextForgetParams {
+  /** Which. */
+  context: string
+  /** Its name. */
+  checkpoint: string
+}
+
 /** Of port.expose. */
 export interface PortExposeParams {
   /** 1024 to 65535. */
@@ -464,13 +594,28 @@ export type Method =
   | 'archive.create'
   | 'archive.extract'
   | 'git.checkout'
+  | 'context.create'
+  | 'context.list'
+  | 'context.get'
+  | 'context.delete'
+  | 'context.restart'
+  | 'context.interrupt'
+  | 'context.run'
+  | 'context.input'
+  | 'context.complete'
+  | 'context.describe'
+  | 'context.fork'
+  | 'context.checkpoint'
+  | 'context.rollback'
+  | 'context.checkpoints'
+  | 'context.forget'
   | 'port.expose'
   | 'port.unexpose'
   | 'port.list'
   | 'port.wait'
   | 'network.log'
 /** Those that tell events before they are answered. */
-export type StreamMethod = 'sandbox.events' | 'exec' | 'process.follow' | 'file.watch' | 'git.checkout'
+export type StreamMethod = 'sandbox.events' | 'exec' | 'process.follow' | 'file.watch' | 'git.checkout' | 'context.run'
 export type EventsOf<M> = M extends keyof StreamEvents ? StreamEvents[M] : never
 export type Ask = <M extends Method>(method: M, params: object, options: OperationOptions) => Asking<Answers[M], EventsOf<M>>
 
@@ -694,6 +839,85 @@ export class GitOperations {
   /** Clone a repository, in the sandbox and through its network. */
   checkout (params: GitCheckoutParams, options: OperationOptions = {}): Asking<Answers['git.checkout'], EventsOf<'git.checkout'>> {
     return this.ask('git.checkout', params, options)
+  }
+}
+
+export class ContextOperations {
+  constructor (protected readonly ask: Ask) {}
+
+  /** Make a context: an interpreter that stays. */
+  async create (params: ContextCreateParams = {}, options: OperationOptions = {}): Promise<Answers['context.create']> {
+    return await this.ask('context.create', params, options)
+  }
+
+  /** The contexts there are. */
+  async list (options: OperationOptions = {}): Promise<Answers['context.list']> {
+    return await this.ask('context.list', {}, options)
+  }
+
+  /** One of them. */
+  async get (params: ContextGetParams, options: OperationOptions = {}): Promise<Answers['context.get']> {
+    return await this.ask('context.get', params, options)
+  }
+
+  /** End a context; its cells under way fail. */
+  async delete (params: ContextDeleteParams, options: OperationOptions = {}): Promise<Answers['context.delete']> {
+    return await this.ask('context.delete', params, options)
+  }
+
+  /** Its interpreter anew, as it was made; cells under way fail. */
+  async restart (params: ContextRestartParams, options: OperationOptions = {}): Promise<Answers['context.restart']> {
+    return await this.ask('context.restart', params, options)
+  }
+
+  /** Interrupt the cell that runs; what the context holds stays. */
+  async interrupt (params: ContextInterruptParams, options: OperationOptions = {}): Promise<Answers['context.interrupt']> {
+    return await this.ask('context.interrupt', params, options)
+  }
+
+  /** Run a cell, after those that came before. */
+  run (params: ContextRunParams, options: OperationOptions = {}): Asking<Answers['context.run'], EventsOf<'context.run'>> {
+    return this.ask('context.run', params, options)
+  }
+
+  /** Answer what a cell asked for. */
+  async input (params: ContextInputParams, options: OperationOptions = {}): Promise<Answers['context.input']> {
+    return await this.ask('context.input', params, options)
+  }
+
+  /** How a piece of code could go on. */
+  async complete (params: ContextCompleteParams, options: OperationOptions = {}): Promise<Answers['context.complete']> {
+    return await this.ask('context.complete', params, options)
+  }
+
+  /** The variables it holds. */
+  async describe (params: ContextDescribeParams, options: OperationOptions = {}): Promise<Answers['context.describe']> {
+    return await this.ask('context.describe', params, options)
+  }
+
+  /** Copies of a live context, each in a box of its own with a copy of the workspace. */
+  async fork (params: ContextForkParams, options: OperationOptions = {}): Promise<Answers['context.fork']> {
+    return await this.ask('context.fork', params, options)
+  }
+
+  /** Keep a context as it is now, with the workspace. */
+  async checkpoint (params: ContextCheckpointParams, options: OperationOptions = {}): Promise<Answers['context.checkpoint']> {
+    return await this.ask('context.checkpoint', params, options)
+  }
+
+  /** The context as it was then, and the workspace where it was kept; the checkpoint stays. */
+  async rollback (params: ContextRollbackParams, options: OperationOptions = {}): Promise<Answers['context.rollback']> {
+    return await this.ask('context.rollback', params, options)
+  }
+
+  /** What was kept of it, oldest first. */
+  async checkpoints (params: ContextCheckpointsParams, options: OperationOptions = {}): Promise<Answers['context.checkpoints']> {
+    return await this.ask('context.checkpoints', params, options)
+  }
+
+  /** Give up a checkpoint. */
+  async forget (params: ContextForgetParams, options: OperationOptions = {}): Promise<Answers['context.forget']> {
+    return await this.ask('context.forget', params, options)
   }
 }
 

@@ -10,7 +10,10 @@ const LOW_BYTES = 2 ** 18
 const EVENT_BYTES = 200
 
 /** `signal` and `timeoutMs` end what was asked, in the sandbox too. */
-export interface OperationOptions extends Waiting {}
+export interface OperationOptions extends Waiting {
+  /** Hears every event as it comes, whoever reads them. @internal */
+  tap?: ((event: string, about: unknown) => void) | undefined
+}
 
 export interface SandboxEvent<N extends string = string, A = unknown> {
   event: N

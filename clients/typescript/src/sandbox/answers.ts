@@ -87,6 +87,74 @@ export interface FileEntry {
   target?: TextOrBytes
 }
 
+export type ContextState = 'idle' | 'busy' | 'starting' | 'ended'
+export interface ContextInfo {
+  context: string
+  language: string
+  cwd: string
+  env: Record<string, string>
+  state: ContextState
+  executionCount: number
+  forkable: boolean
+  /** Of its cells that name none; 0: none. */
+  timeoutMs: number
+  createdAt: string
+  lastUsedAt: string
+  pid?: number
+  forkedFrom?: string
+  /** How many there are. */
+  checkpoints: number
+  /** What became of the interpreter of an ended one. */
+  endedWhy?: string
+}
+
+export interface CheckpointInfo {
+  checkpoint: string
+  createdAt: string
+  executionCount: number
+  /** Whether the workspace was kept. */
+  files: boolean
+}
+
+/** One thing in all its forms, by their MIME types: text, bytes, or what JSON holds. */
+export interface Display {
+  data: Record<string, unknown>
+  metadata: Record<string, unknown>
+  /** The value of the cell's last expression. */
+  isResult: boolean
+  displayId?: string
+  /** In place of what was displayed under that `displayId`. */
+  isUpdate?: boolean
+}
+
+export interface CellError { name: string, message: string, traceback: string[] }
+export interface CellResult {
+  context: string
+  executionCount: number
+  status: 'ok' | 'error'
+  error?: CellError
+  stdout: TextOrBytes
+  stderr: TextOrBytes
+  stdoutBytes: number
+  stderrBytes: number
+  truncated: boolean
+  /** For output.read, when there is more than the answer holds. */
+  output?: string
+  /** Of the whole cell; none when they were told as events. */
+  displays: Display[]
+  displaysDropped: number
+  timedOut: boolean
+  interrupted: boolean
+  /** The interpreter has ended with it. */
+  ended: boolean
+  durationMs: number
+}
+
+/** What a cell asks for, for `context.input` with that number. */
+export interface Question { context: string, input: number, prompt: string, password: boolean }
+
+export interface Variable { name: string, type: string, summary: string }
+
 export interface ExposedPort { port: number, token: string, name?: string, url?: string, exposedAt: string, open: boolean }
 
 export interface NetworkDecision {
@@ -146,10 +214,31 @@ export interface Answers {
   'port.unexpose': { port: number, exposed: boolean }
   'port.list': { exposed: ExposedPort[], open: Array<{ port: number, address: string }> }
   'port.wait': { port: number, status?: number }
+  'context.create': ContextInfo & { created: boolean }
+  'context.list': { contexts: ContextInfo[] }
+  'context.get': ContextInfo
+  'context.delete': { context: string }
+  'context.restart': ContextInfo
+  'context.interrupt': { context: string, interrupted: boolean }
+  'context.run': CellResult
+  'context.input': Record<string, never>
+  'context.complete': { matches: string[], from: number, to: number }
+  'context.describe': { variables: Variable[] }
+  'context.fork': { contexts: ContextInfo[] }
+  'context.checkpoint': CheckpointInfo
+  'context.rollback': ContextInfo
+  'context.checkpoints': { checkpoints: CheckpointInfo[] }
+  'context.forget': { checkpoint: string }
   'network.log': { decisions: NetworkDecision[], next: number }
 }
 
 export type OutputEvent = SandboxEvent<'output', { stream: 'stdout' | 'stderr' | 'terminal', data: Uint8Array }>
+export type CellEvent =
+  | SandboxEvent<'begin', { context: string, executionCount: number }>
+  | SandboxEvent<'output', { stream: 'stdout' | 'stderr', data: Uint8Array }>
+  | SandboxEvent<'display', Display>
+  | SandboxEvent<'clear', { wait: boolean }>
+  | SandboxEvent<'input', Question>
 export interface FileChange {
   type: 'create' | 'modify' | 'delete' | 'move' | 'attrib'
   path: TextOrBytes
@@ -171,6 +260,7 @@ export interface StreamEvents {
   'exec': OutputEvent
   'process.follow': OutputEvent
   'git.checkout': OutputEvent
+  'context.run': CellEvent
   'file.watch': WatchEvent
   'sandbox.events': LifeEvent
 }

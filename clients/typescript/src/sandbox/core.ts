@@ -4,11 +4,14 @@ import type { SandboxCreateParams } from '../generated/sandbox.js'
 import type { Place } from './namespace.js'
 import type { SandboxHandle } from './native.js'
 import { translate } from './translate.js'
+import type { CodeContext } from './types.js'
 
 /** One sandbox, shared by its sessions. */
 export class Box {
   private client: Cloche | undefined
   private making: Promise<unknown> | undefined
+  /** Of the code interpreter, as far as they were seen from here. */
+  readonly contexts = new Map<string, CodeContext>()
 
   /** wanted: what was asked for when it was named; such a sandbox is brought to it also when it is there already. */
   constructor (readonly place: Place, readonly name: string, private wanted: SandboxCreateParams) {}
@@ -50,6 +53,7 @@ export class Box {
   /** It was deleted: who uses it again makes it anew. */
   forget (): void {
     this.making = undefined
+    this.contexts.clear()
   }
 }
 

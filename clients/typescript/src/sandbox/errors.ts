@@ -55,6 +55,12 @@ export class SessionNotFoundError extends SandboxError { override readonly name 
 export class SessionTerminatedError extends SandboxError { override readonly name = 'SessionTerminatedError' }
 export class SessionDestroyedError extends SandboxError { override readonly name = 'SessionDestroyedError' }
 
+export class ContextNotFoundError extends SandboxError<{ contextId: string }> {
+  override readonly name = 'ContextNotFoundError'
+  get contextId (): string { return this.context.contextId }
+}
+export class CodeExecutionError extends SandboxError { override readonly name: string = 'CodeExecutionError' }
+
 interface Readiness { processId: string, command: string, condition: string }
 
 /** What was waited for did not happen in time. */

@@ -1,5 +1,7 @@
 export * from './errors.js'
 export { collectFile, streamFile } from './file-stream.js'
+export { Execution } from './interpreter.js'
+export { type ChartData, Result, type ResultFields } from './results.js'
 export { createPreviewHandler, type PreviewHandler, proxyTerminal, proxyToSandbox, type Upgrade } from './proxy.js'
 export { getSandbox, Sandbox } from './sandbox.js'
 export { ExecutionSession } from './session.js'

@@ -1,10 +1,11 @@
 // Sandboxes as spec/sandbox.md has them: operations one to one, events as iterables, bytes as Uint8Array.
 import {
-  type Ask, ArchiveOperations, FileOperations, GitOperations, NetworkOperations, OutputOperations, PortOperations, ProcessOperations,
+  type Ask, ArchiveOperations, ContextOperations, FileOperations, GitOperations, NetworkOperations, OutputOperations, PortOperations, ProcessOperations,
   type SandboxCreateParams, SandboxOperations, SessionOperations
 } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { Answers, SandboxInfo } from './answers.js'
+import { Contexts } from './native-context.js'
 
 /** One sandbox, by its name. It is made, or started again, when it is first asked for something. */
 export class SandboxHandle extends SandboxOperations {
@@ -14,6 +15,9 @@ export class SandboxHandle extends SandboxOperations {
   readonly file: FileOperations
   readonly archive: ArchiveOperations
   readonly git: GitOperations
+  readonly context: ContextOperations
+  /** The same as objects. */
+  readonly contexts: Contexts
   readonly port: PortOperations
   readonly network: NetworkOperations
 
@@ -27,6 +31,8 @@ export class SandboxHandle extends SandboxOperations {
     this.file = new FileOperations(own)
     this.archive = new ArchiveOperations(own)
     this.git = new GitOperations(own)
+    this.context = new ContextOperations(own)
+    this.contexts = new Contexts(own)
     this.port = new PortOperations(own)
     this.network = new NetworkOperations(own)
   }

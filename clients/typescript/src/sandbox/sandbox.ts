@@ -67,10 +67,14 @@ export class Sandbox extends ExecutionSession {
 
   // -- sessions
 
-  /** Also those made later have them. */
+  /** Also sessions and contexts made later have them. */
   override async setEnvVars (env: Environment, options: Abortable = {}): Promise<void> {
     await super.setEnvVars(env, options)
     Object.assign(this.env, env)
+  }
+
+  protected override environment (): Environment {
+    return this.env
   }
 
   async createSession ({ id, name, env, cwd, isolation, commandTimeoutMs, signal }: SessionOptions = {}): Promise<ExecutionSession> {

@@ -1,10 +1,15 @@
 import { Files } from './files.js'
+import { type Execution, Interpreter } from './interpreter.js'
 import { Terminal } from './terminal.js'
 import { now, textOf, unsetting } from './text.js'
-import type { Environment, GitCheckoutOptions, GitCheckoutResult, Abortable, TerminalOptions } from './types.js'
+import type {
+  Abortable, CodeContext, CreateContextOptions, Environment, GitCheckoutOptions, GitCheckoutResult, RunCodeOptions, TerminalOptions
+} from './types.js'
 
 /** A session of a sandbox: its shell keeps directory, variables and functions; files and processes are the sandbox's. */
 export class ExecutionSession extends Files {
+  private readonly interpreter = new Interpreter(this.box, () => this.environment())
+
   /** Its name. */
   get id (): string {
     return this.session
@@ -33,6 +38,36 @@ export class ExecutionSession extends Files {
       commit: done.commit,
       timestamp: now()
     }
+  }
+
+  // -- the code interpreter, which is the sandbox's whatever the session
+
+  /** What contexts have that are made from here. */
+  protected environment (): Environment {
+    return {}
+  }
+
+  /** An interpreter that stays: what one piece of code defines, the next one finds. */
+  async createCodeContext (options: CreateContextOptions = {}): Promise<CodeContext> {
+    return await this.interpreter.create(options)
+  }
+
+  /** Runs code in a context, after what came before; an error of the code is in the result. A timeout and the signal interrupt it. */
+  async runCode (code: string, options: RunCodeOptions = {}): Promise<Execution> {
+    return await this.interpreter.run(code, options)
+  }
+
+  /** The same as server-sent events: stdout, stderr, result, then execution_complete or error. */
+  async runCodeStream (code: string, options: RunCodeOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return await this.interpreter.stream(code, options)
+  }
+
+  async listCodeContexts (options: Abortable = {}): Promise<CodeContext[]> {
+    return await this.interpreter.list(options)
+  }
+
+  async deleteCodeContext (contextId: string, options: Abortable = {}): Promise<void> {
+    await this.interpreter.delete(contextId, options)
   }
 
   /** The session's terminal, made when it is not there: bytes both ways. Viewers share it. */

@@ -1,7 +1,7 @@
 // From our errors to those the façade's users know: one row each.
 import { type ClocheError, isClocheError } from '../internal/error.js'
 import {
-  type ErrorResponse, FileExistsError, FileNotFoundError, FileSystemError, FileTooLargeError, GitAuthenticationError,
+  CodeExecutionError, ContextNotFoundError, type ErrorResponse, FileExistsError, FileNotFoundError, FileSystemError, FileTooLargeError, GitAuthenticationError,
   GitBranchNotFoundError, GitCloneError, GitNetworkError, GitNotFoundError, InvalidPortError, PermissionDeniedError, PortNotExposedError,
   ProcessError, ProcessNotFoundError, SandboxError, ServiceNotRespondingError, SessionDestroyedError, SessionNotFoundError,
   SessionTerminatedError, ValidationFailedError
@@ -21,6 +21,9 @@ const rows: Record<string, Row> = {
   'process.* not_found': row('PROCESS_NOT_FOUND', 404, ProcessNotFoundError),
   'session.* not_found': row('SESSION_NOT_FOUND', 404, SessionNotFoundError),
   'exec not_found': row('SESSION_NOT_FOUND', 404, SessionNotFoundError),
+  'context.* not_found': row('CONTEXT_NOT_FOUND', 404, ContextNotFoundError),
+  'context.* unknown_language': row('INVALID_LANGUAGE', 400, ValidationFailedError),
+  'context_ended': row('CODE_EXECUTION_ERROR', 500, CodeExecutionError),
   'port.* not_found': row('PORT_NOT_EXPOSED', 404, PortNotExposedError),
   'timeout': row('OPERATION_TIMEOUT', 408),
   'port.wait timeout': row('SERVICE_NOT_RESPONDING', 408, ServiceNotRespondingError),
@@ -51,6 +54,15 @@ const rows: Record<string, Row> = {
   'stopping': row('CONTAINER_UNAVAILABLE', 503)
 }
 
+// An image without the interpreter, by its language.
+const missing: Record<string, string> = { python: 'PYTHON_NOT_AVAILABLE', javascript: 'JAVASCRIPT_NOT_AVAILABLE', typescript: 'JAVASCRIPT_NOT_AVAILABLE' }
+
+function madeOf (operation: string, thrown: ClocheError, { branch, language }: { branch?: unknown, language?: unknown }): Row {
+  if (thrown.code === 'git_not_found' && branch !== undefined && /branch/i.test(thrown.message)) return row('GIT_BRANCH_NOT_FOUND', 404, GitBranchNotFoundError)
+  if (thrown.code === 'missing_runtime') return row(missing[String(language)] ?? 'NOT_IMPLEMENTED', 501, CodeExecutionError)
+  return rowOf(operation, thrown)
+}
+
 function rowOf (operation: string, { code, status }: ClocheError): Row {
   const group = `${operation.split('.')[0]}.*`
   return rows[`${operation} ${code}`] ?? rows[`${group} ${code}`] ?? rows[code] ?? row('INTERNAL_ERROR', status === 0 ? 500 : status)
@@ -68,8 +80,7 @@ export const invalid = (message: string, context: object = {}): Error =>
 /** What was thrown by an operation, as the façade's users know it; what is not ours stays what it is, a signal's reason above all. */
 export function translate (operation: string, thrown: unknown, context: object = {}): unknown {
   if (!isClocheError(thrown)) return thrown
-  const isBranch = thrown.code === 'git_not_found' && (context as { branch?: unknown }).branch !== undefined && /branch/i.test(thrown.message)
-  const { code, status, made } = isBranch ? row('GIT_BRANCH_NOT_FOUND', 404, GitBranchNotFoundError) : rowOf(operation, thrown)
+  const { code, status, made } = madeOf(operation, thrown, context)
   const response = {
     code, message: thrown.message, context: { ...thrown.data, ...context }, httpStatus: status, operation, timestamp: new Date().toISOString()
   }

@@ -2,7 +2,8 @@
 import type { ClientOptions } from '../internal/shared.js'
 import type { Cloche } from '../client.js'
 import type { Limits } from '../generated/limits.js'
-import type { FileType, NetworkPolicy } from './answers.js'
+import type { ContextState, FileType, NetworkPolicy } from './answers.js'
+import type { Result, ResultFields } from './results.js'
 
 /** Where sandboxes are: a client, the way to a daemon, or nothing, which starts one of our own. */
 export interface NamespaceOptions extends ClientOptions {
@@ -256,6 +257,64 @@ export interface DownloadResult extends TreeResult {
   /** What was not written, and why: links that lead out of the tree, devices, sockets. */
   skipped: Array<{ path: string, reason: string }>
 }
+
+// -- the code interpreter
+
+export type CodeLanguage = 'python' | 'javascript' | 'typescript' | 'bash' | 'ruby' | 'php'
+export interface CreateContextOptions extends Abortable {
+  language?: CodeLanguage
+  cwd?: string
+  /** undefined and null are skipped. */
+  envVars?: Environment
+  /** Of its cells that name none, in ms. */
+  timeout?: number
+  /** It can be forked, and has checkpoints (`native()`). */
+  forkable?: boolean
+}
+export interface CodeContext {
+  readonly id: string
+  readonly language: string
+  readonly cwd: string
+  readonly createdAt: Date
+  readonly lastUsed: Date
+  readonly state: ContextState
+}
+
+export interface OutputMessage { text: string, timestamp: number }
+export interface ExecutionError {
+  name: string
+  message: string
+  /** The same as `message`. */
+  value: string
+  traceback: string[]
+  /** Of the cell, where the traceback names one. */
+  lineNumber?: number
+}
+export interface RunCodeOptions extends Abortable {
+  /** Without it: the first that is known of the language, else the language's default one. */
+  context?: CodeContext
+  language?: CodeLanguage
+  /** Refused: a context's variables are given when it is made. */
+  envVars?: Environment
+  /** In ms; then the cell is interrupted, and its error is `Timeout`. */
+  timeout?: number
+  onStdout?: (output: OutputMessage) => void | Promise<void>
+  onStderr?: (output: OutputMessage) => void | Promise<void>
+  onResult?: (result: Result) => void | Promise<void>
+  onError?: (error: ExecutionError) => void | Promise<void>
+}
+export interface ExecutionResult {
+  code: string
+  logs: { stdout: string[], stderr: string[] }
+  error?: ExecutionError
+  executionCount?: number
+  results: ResultFields[]
+}
+export type CodeEvent =
+  | { type: 'stdout' | 'stderr', text: string, timestamp: number }
+  | ({ type: 'result', timestamp: number } & ResultFields)
+  | { type: 'error', ename: string, evalue: string, traceback: string[], execution_count?: number, timestamp: number }
+  | { type: 'execution_complete', execution_count: number, timestamp: number }
 
 // -- the rest
 

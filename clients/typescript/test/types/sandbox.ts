@@ -1,7 +1,8 @@
 // Compiled, never run: what users of the other package write.
 import { Cloche } from 'cloche'
 import {
-  type ExecEvent, type FileWatchEvent, getSandbox, type LogEvent, parseSSEStream, type Process, proxyToSandbox, type Sandbox, SandboxError, collectFile
+  type CodeContext, type CodeEvent, type ExecEvent, type ExecutionResult, type FileWatchEvent, getSandbox, type LogEvent, parseSSEStream, type Process,
+  proxyToSandbox, type Result, type Sandbox, SandboxError, collectFile
 } from 'cloche/sandbox'
 
 const env = { Sandbox: { socket: '/run/cloche.sock' } }
@@ -47,6 +48,17 @@ try {
   if (error instanceof SandboxError && error.code === 'FILE_NOT_FOUND') console.log(error.httpStatus, error.context)
 }
 
+const context: CodeContext = await sandbox.createCodeContext({ language: 'javascript', cwd: '/workspace', envVars: { A: '1', B: undefined }, timeout: 1000 })
+const execution = await sandbox.runCode('1 + 1', { context, timeout: 1000, onStdout: (output) => { console.log(output.text, output.timestamp) }, onResult: async (one: Result) => { console.log(one.formats()) } })
+const lines: string[] = execution.logs.stdout
+const png: string | undefined = execution.results[0]?.png
+const executed: ExecutionResult = execution.toJSON()
+console.log(lines, png, execution.error?.traceback.length, execution.results[0]?.chart?.type, executed.results[0]?.html, context.createdAt.getTime())
+for await (const event of parseSSEStream<CodeEvent>(await session.runCodeStream('1'))) if (event.type === 'error') console.log(event.ename)
+for (const one of await sandbox.listCodeContexts()) await sandbox.deleteCodeContext(one.id)
+// @ts-expect-error no such language
+await sandbox.createCodeContext({ language: 'cobol' })
+
 // The noun of the client itself.
 const client = await Cloche.connect()
 const box = client.sandbox('mine')
@@ -56,3 +68,11 @@ const { entries } = await box.file.list({ path: '.', recursive: true })
 console.log(code, entries[0]?.size)
 // @ts-expect-error a path is missing
 await box.file.read({})
+const { context: notebook } = await box.contexts.create({ language: 'python', forkable: true })
+for await (const { event, about } of notebook.run('print(1)', { stream: true, input: ({ prompt }) => prompt })) if (event === 'display') console.log(about.data, about.isResult)
+const cell: number = (await box.context.run({ code: '1', language: 'ruby' })).executionCount
+const [branch] = await notebook.fork({ count: 2 })
+const { checkpoint } = await notebook.checkpoint({ files: false })
+console.log(cell, branch?.name, (await notebook.rollback(checkpoint)).state)
+// @ts-expect-error code is missing
+await notebook.run()

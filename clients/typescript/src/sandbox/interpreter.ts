@@ -1,0 +1,192 @@
+// The code interpreter: contexts that stay, and cells run in them.
+import type { ContextRunParams } from '../generated/sandbox.js'
+import type { Asking } from '../internal/asking.js'
+import type { CellError, CellEvent, CellResult, ContextInfo } from './answers.js'
+import { type Asker, asker, type Box } from './core.js'
+import { CodeExecutionError } from './errors.js'
+import { fieldsOf, Result, type ResultFields } from './results.js'
+import { sseStream } from './sse.js'
+import { StreamText } from './text.js'
+import { fail, invalid, translate } from './translate.js'
+import type {
+  Abortable, CodeContext, CodeEvent, CreateContextOptions, Environment, ExecutionError, ExecutionResult, RunCodeOptions
+} from './types.js'
+
+/** What became of a piece of code. */
+export class Execution {
+  readonly results: Result[] = []
+  readonly logs: { stdout: string[], stderr: string[] } = { stdout: [], stderr: [] }
+  error?: ExecutionError
+  executionCount?: number
+
+  constructor (readonly code: string, readonly context: CodeContext) {}
+
+  toJSON (): ExecutionResult {
+    const { code, logs, error, executionCount, results } = this
+    return {
+      code,
+      logs,
+      ...error === undefined ? {} : { error },
+      ...executionCount === undefined ? {} : { executionCount },
+      results: results.map((result) => result.toJSON())
+    }
+  }
+}
+
+const ALIASES: Record<string, string> = { python3: 'python', py: 'python', js: 'javascript', node: 'javascript', ts: 'typescript' }
+const canonical = (language: string): string => ALIASES[language.toLowerCase()] ?? language.toLowerCase()
+const isGone = (thrown: unknown): boolean => (thrown as { code?: unknown } | null)?.code === 'CONTEXT_NOT_FOUND'
+
+const contextOf = ({ context, language, cwd, createdAt, lastUsedAt, state }: ContextInfo): CodeContext =>
+  ({ id: context, language, cwd, createdAt: new Date(createdAt), lastUsed: new Date(lastUsedAt), state })
+
+function setOf (env: Environment): Record<string, string> | undefined {
+  const all = Object.entries(env).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
+  return all.length === 0 ? undefined : Object.fromEntries(all)
+}
+
+/** The line of the cell in which it happened, as far as the traceback names one. */
+const lineOf = (traceback: string[]): number | undefined => {
+  const found = [...traceback.join('\n').matchAll(/Cell In\[\d+\](?:, line |:)(\d+)/g)].at(-1)
+  return found === undefined ? undefined : Number(found[1])
+}
+
+function errorOf ({ name, message, traceback }: CellError): ExecutionError {
+  const lineNumber = lineOf(traceback)
+  return { name, message, value: message, traceback, ...lineNumber === undefined ? {} : { lineNumber } }
+}
+
+function checkLanguage ({ id, language }: CodeContext, wanted: string | undefined): void {
+  if (wanted === undefined || canonical(wanted) === language) return
+  const message = `the context ${id} is of ${language}, and the code of ${wanted}: make a context of that language`
+  throw fail(CodeExecutionError, 'CODE_EXECUTION_ERROR', 500, message, { contextId: id })
+}
+
+export class Interpreter {
+  private readonly ask: Asker
+
+  /** environment: what contexts have that are made from now on. */
+  constructor (private readonly box: Box, private readonly environment: () => Environment) {
+    this.ask = asker(box)
+  }
+
+  // -- contexts
+
+  async create (
+    { language = 'python', cwd, envVars, timeout, forkable, signal }: Omit<CreateContextOptions, 'language'> & { language?: string }, name?: string
+  ): Promise<CodeContext> {
+    const params = { context: name, language: canonical(language), cwd, env: setOf({ ...this.environment(), ...envVars }), timeoutMs: timeout, forkable }
+    const made = await this.ask('context.create', { language: params.language }, async (box) => await box.context.create(params, { signal }))
+    return this.remember(contextOf(made))
+  }
+
+  private remember (context: CodeContext): CodeContext {
+    this.box.contexts.set(context.id, context)
+    return context
+  }
+
+  async list (options: Abortable): Promise<CodeContext[]> {
+    const { contexts } = await this.ask('context.list', {}, async (box) => await box.context.list(options))
+    return contexts.map((info) => this.remember(contextOf(info)))
+  }
+
+  async delete (id: string, options: Abortable): Promise<void> {
+    this.box.contexts.delete(id)
+    await this.ask('context.delete', { contextId: id }, async (box) => await box.context.delete({ context: id }, options))
+  }
+
+  private async within<R> ({ context, language, envVars }: RunCodeOptions, act: (context: CodeContext) => Promise<R>): Promise<R> {
+    if (setOf(envVars ?? {}) !== undefined) throw invalid('envVars are given when a context is made, not with its code')
+    if (context === undefined) return await this.withinKnown(canonical(language ?? 'python'), act)
+    checkLanguage(context, language)
+    return await act(context)
+  }
+
+  /** In the first that is known of the language, else its default one. Some may be gone: all are when the sandbox was stopped. */
+  private async withinKnown<R> (language: string, act: (context: CodeContext) => Promise<R>): Promise<R> {
+    for (const context of [...this.box.contexts.values()].filter((known) => known.language === language)) {
+      try {
+        return await act(context)
+      } catch (thrown) {
+        if (!isGone(thrown)) throw thrown
+        this.box.contexts.delete(context.id)
+      }
+    }
+    return await act(await this.create({ language }, `default-${language}`))
+  }
+
+  // -- cells
+
+  async run (code: string, options: RunCodeOptions): Promise<Execution> {
+    return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
+      const execution = new Execution(code, context)
+      const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
+      for await (const event of codeEvents(asking)) await gather(execution, event, options)
+      return execution
+    }))
+  }
+
+  /** What is in the way before the cell begins is thrown; later it is an event. */
+  async stream (code: string, options: RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
+    return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
+      const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
+      const events = asking[Symbol.asyncIterator]()
+      await events.next()
+      return sseStream(toldErrors(codeEvents(asking, events), options.signal), () => { asking.cancel() })
+    }))
+  }
+}
+
+function paramsOf (code: string, { id }: CodeContext, { timeout }: RunCodeOptions): ContextRunParams {
+  return { context: id, code, timeoutMs: timeout, stream: true, restart: true, outputBytes: 0 }
+}
+
+/** What the code prints and shows, as it comes, then how it ended. */
+async function * codeEvents (
+  asking: Asking<CellResult, CellEvent>, told: AsyncIterable<CellEvent> = asking
+): AsyncGenerator<CodeEvent, void, undefined> {
+  const text = new StreamText()
+  for await (const { event, about } of told) {
+    if (event === 'display') yield { type: 'result', ...fieldsOf(about), timestamp: Date.now() }
+    if (event !== 'output') continue
+    const said = text.push(about.stream, about.data)
+    if (said !== '') yield { type: about.stream, text: said, timestamp: Date.now() }
+  }
+  for (const [stream, said] of text.rest()) yield { type: stream as 'stdout' | 'stderr', text: said, timestamp: Date.now() }
+  const { error, executionCount: count } = await asking
+  if (error === undefined) yield { type: 'execution_complete', execution_count: count, timestamp: Date.now() }
+  else yield { type: 'error', ename: error.name, evalue: error.message, traceback: error.traceback, execution_count: count, timestamp: Date.now() }
+}
+
+async function * toldErrors (events: AsyncIterable<CodeEvent>, signal: AbortSignal | undefined): AsyncGenerator<CodeEvent, void, undefined> {
+  try {
+    yield * events
+  } catch (thrown) {
+    if (signal?.aborted && thrown === signal.reason) throw thrown
+    const { message, code } = translate('context.run', thrown) as { message: string, code?: string }
+    yield { type: 'error', ename: code ?? 'Error', evalue: message, traceback: [], timestamp: Date.now() }
+  }
+}
+
+async function gather (execution: Execution, event: CodeEvent, options: RunCodeOptions): Promise<void> {
+  const { logs, results } = execution
+  switch (event.type) {
+    case 'stdout':
+    case 'stderr': {
+      const { type, text, timestamp } = event
+      logs[type].push(text)
+      return await (type === 'stdout' ? options.onStdout : options.onStderr)?.({ text, timestamp })
+    }
+    case 'result': {
+      const result = new Result(event as ResultFields)
+      results.push(result)
+      return await options.onResult?.(result)
+    }
+    case 'error':
+      execution.error = errorOf({ name: event.ename, message: event.evalue, traceback: event.traceback })
+      if (event.execution_count !== undefined) execution.executionCount = event.execution_count
+      return await options.onError?.(execution.error)
+    case 'execution_complete':
+      execution.executionCount = event.execution_count
+  }
+}
