@@ -209,7 +209,9 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
         };
 
-        return sandboxes_new(&opt, &d->sandboxes, e);
+        int r = sandboxes_new(&opt, &d->sandboxes, e);
+
+        return r == 0 && d->options.contexts ? sandboxes_warm(d->sandboxes, d->options.contexts, e) : r;
 }
 
 int loop_start(struct daemon *d, struct cloche_err *e)

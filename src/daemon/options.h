@@ -30,6 +30,7 @@ struct daemon_options {
                 size_t size;         /* of HOST:PORT */
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
+        const char *contexts; /* languages, with commas; NULL: none */
         unsigned long save_every_ms, sandboxes_max;
         unsigned long grace_ms, connections_max, body_bytes_max;
         enum level level;

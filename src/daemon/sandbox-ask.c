@@ -200,7 +200,7 @@ int sandbox_jobs_are_busy(const struct daemon *d)
 
         TAILQ_FOREACH(job, &d->sandbox_jobs, link)
                 if (!job->operation->is_stream || job->operation->symbol == OPERATION_SANDBOX_EXEC ||
-                    job->operation->symbol == OPERATION_SANDBOX_GIT_CHECKOUT)
+                    job->operation->symbol == OPERATION_SANDBOX_GIT_CHECKOUT || job->operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN)
                         return 1;
         return d->raw_count > 0;
 }

@@ -221,7 +221,7 @@ static int read_params(const struct web_ask *ask, const json_t *from_path, json_
 static int has_stream(const struct operation *operation)
 {
         return operation->symbol == OPERATION_CALL || operation->symbol == OPERATION_SCRIPT || operation->symbol == OPERATION_EVALUATE ||
-               operation->symbol == OPERATION_SANDBOX_EXEC;
+               operation->symbol == OPERATION_SANDBOX_EXEC || operation->symbol == OPERATION_SANDBOX_CONTEXT_RUN;
 }
 
 static void set_stream(struct web_ask *ask, json_t *params)

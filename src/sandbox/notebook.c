@@ -110,3 +110,20 @@ int notebook_find(struct sandboxes *all, const char *language, const struct runt
         *ret = n->prefix->template;
         return 0;
 }
+
+int sandboxes_warm(struct sandboxes *all, const char *languages, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *template;
+        char language[64];
+        int r = 0;
+
+        while (r == 0 && *languages) {
+                size_t size = strcspn(languages, ",");
+
+                snprintf(language, sizeof(language), "%.*s", (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
+                r = notebook_find(all, language, &runtime, &template, e);
+                languages += size + (languages[size] == ',');
+        }
+        return r;
+}
