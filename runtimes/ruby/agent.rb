@@ -21,7 +21,8 @@ module ClocheAgent
   end
 
   # Each part is read now, and run when first asked for: by then the user may have used up all descriptors.
-  PARTS = %w[pristine channel json_text values rare signature code hooks errors serve bridge template].to_h do |name|
+  PARTS = %w[pristine border channel json_text values rare signature code hooks errors serve bridge template
+             context cells displays looks offered commands names].to_h do |name|
     path = "#{FOLDER}/#{name}.rb"
     [name, [path, File.read(path), File.exist?("#{path}.iseq") ? File.binread("#{path}.iseq") : nil]]
   end
@@ -48,6 +49,6 @@ module ClocheAgent
   end
 
   Object.__send__(:remove_const, :ClocheAgent)
-  %w[pristine channel json_text values signature code hooks serve].each { |name| part(name) }
+  %w[pristine border channel json_text values signature code hooks serve].each { |name| part(name) }
   Serve.main
 end

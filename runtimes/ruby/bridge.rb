@@ -1,12 +1,20 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # The host's functions in the code: calls that wait, several at once from several threads.
+  # The host's functions in the code, and what else is asked of the engine: calls that wait, several at once from several threads.
   class Bridge
     include Own
 
     ARGUMENTS_MAX = 1 << 30
-    Waiter = Struct.new(:is_done, :value, :error)
+    # reader: from the answer's message and attachments to [value, error].
+    Waiter = Struct.new(:reader, :is_done, :value, :error)
+    # How a thread waits: one in the midst of the user's code, and the agent's own between cells.
+    THEIRS = ->(wait) { Border.theirs(&wait) }
+    IDLE = lambda do |wait|
+      Pristine.idle(&wait)
+    rescue Exception
+      nil # what the user made of IO.select
+    end
 
     # What a nested declaration becomes: its members are methods.
     class HostObject
@@ -25,13 +33,15 @@ module ClocheAgent
       @waiting = {}
       @lock = Thread::Mutex.new
       @news = Thread::ConditionVariable.new
+      @requests = []
     end
 
     def connect(channel)
       return if channel.equal?(@channel)
       @channel = channel
       @waiting.clear
-      @is_reading = false
+      @requests.clear
+      @is_reading = @is_closed = false
     end
 
     # ---- what is declared ----
@@ -42,13 +52,27 @@ module ClocheAgent
     end
 
     def call(target, args, kwargs)
-      waiter = Waiter.new
-      number = Pristine.during { ask(target, args, kwargs, waiter) }
-      wait_for(waiter)
+      params, parts = Pristine.during { arguments(target, args, kwargs) }
+      request("bridge", params, parts, ->(message, attachments) { result(message, attachments) })
+    end
+
+    # params: JSON text. The value that the reader makes of the answer.
+    def request(method, params, parts, reader)
+      waiter = Waiter.new(reader)
+      Border.ours { ask_and_wait(method, params, parts, waiter) }
       raise waiter.error if waiter.error
       waiter.value
-    ensure
-      @waiting.delete(number) if number
+    end
+
+    # In a context: what is neither an answer nor read by somebody who waits for one. As Channel#read, with the message if it is one.
+    def next_request
+      advance(IDLE) { !@requests.empty? || @is_closed } while @requests.empty? && !@is_closed
+      @requests.shift
+    end
+
+    # A frame of a context's, whole among those of other threads.
+    def send_frame(text, parts = [])
+      Thread.handle_interrupt(Object => :never) { @lock.synchronize { @channel.send(text, parts) } }
     end
 
     private
@@ -160,38 +184,46 @@ module ClocheAgent
 
     # ---- calls ----
 
-    def ask(target, args, kwargs, waiter)
+    def arguments(target, args, kwargs)
       encoder = Encoder.new(ARGUMENTS_MAX)
-      params = encoder.encode("target" => target, "args" => args, "kwargs" => kwargs)
-      raise IOError, "the host cannot be asked from a forked child" unless @channel.mine?
-      Thread.handle_interrupt(Object => :never) do
-        @lock.synchronize do
-          number = @number += 1
-          @waiting[number] = waiter
-          @channel.send(%({"jsonrpc":"2.0","id":#{number},"method":"bridge","params":) + params + "}", encoder.parts)
-          number
-        end
-      end
+      [encoder.encode("target" => target, "args" => args, "kwargs" => kwargs), encoder.parts]
     rescue Refused, TooLarge => refusal
       raise TypeError, "#{target.drop(1).join(".")}: #{refusal.message}", cause: nil
     end
 
-    # One of those who wait reads for all; when it is interrupted another goes on.
-    def wait_for(waiter)
+    def ask_and_wait(method, params, parts, waiter)
+      number = ask(method, params, parts, waiter)
       until waiter.is_done
-        is_mine = @lock.synchronize do
-          @news.wait(@lock) if @is_reading && !waiter.is_done
-          waiter.is_done || @is_reading ? false : @is_reading = true
-        end
-        read_one if is_mine
+        advance(THEIRS) { waiter.is_done }
+        Border.theirs { sleep } if @is_closed # the main thread ends the process
+      end
+    ensure
+      @waiting.delete(number)
+    end
+
+    def ask(method, params, parts, waiter)
+      raise IOError, "the host cannot be asked from a forked child" unless @channel.mine?
+      @lock.synchronize do
+        number = @number += 1
+        @waiting[number] = waiter
+        @channel.send(%({"jsonrpc":"2.0","id":#{number},"method":"#{method}","params":) + params + "}", parts)
+        number
       end
     end
 
-    def read_one
-      frame = @channel.read
-      # The engine is gone, and the box with it.
-      Process.exit!(1) if frame.nil?
-      Pristine.during { settle(*frame) }
+    # One of those who wait reads for all; when it is interrupted another goes on. The block: whether there is something to wait for.
+    def advance(waiting)
+      is_mine = @lock.synchronize do
+        waiting.call(-> { @news.wait(@lock) }) if @is_reading && !yield
+        yield || @is_reading ? false : @is_reading = true
+      end
+      read_one(waiting) if is_mine
+    end
+
+    def read_one(waiting)
+      watch_forks if waiting.equal?(IDLE) && Serve.forks
+      frame = @channel.read(waiting)
+      frame ? settle(*frame) : closed
     ensure
       @lock.synchronize do
         @is_reading = false
@@ -199,19 +231,43 @@ module ClocheAgent
       end
     end
 
+    # A context's forks that have ended are told of while it is idle: their boxes can end then.
+    def watch_forks
+      forks, number, is_there = Serve.forks, @channel.number, @channel.held? ? 1 : 0
+      until is_there == 1
+        IDLE.call(-> { is_there = forks.idle(number) })
+        @lock.synchronize { forks.reap }
+      end
+    end
+
+    # The engine is gone, and the box with it. A context between cells ends as it should, whoever it is that hears of it.
+    def closed
+      Process.exit!(1) if Border.running? || !Serve.context
+      @is_closed = true
+    end
+
     def settle(text, attachments)
-      message = JsonText.parse(text)
+      message = parse(text)
+      return @requests << [text, attachments, message] unless Hash === message && !message.key?("method")
       waiter = @waiting[message["id"]] or return
       begin
-        if message.key?("error")
-          waiter.error = error_of(message["error"], attachments)
-        else
-          waiter.value = Decoder.new(attachments).decode(message["result"]["value"])
-        end
+        waiter.value, waiter.error = waiter.reader.call(message, attachments)
       rescue Refused => refusal
         waiter.error = TypeError.new(refusal.message)
       end
       waiter.is_done = true
+    end
+
+    # nil: whoever answers the request says what is wrong with it.
+    def parse(text)
+      JsonText.parse(text)
+    rescue JsonText::Invalid
+      nil
+    end
+
+    def result(message, attachments)
+      return nil, error_of(message["error"], attachments) if message.key?("error")
+      [Decoder.new(attachments).decode(message["result"]["value"]), nil]
     end
 
     def error_of(error, attachments)

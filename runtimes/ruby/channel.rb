@@ -48,11 +48,11 @@ module ClocheAgent
     end
 
     # One frame as [JSON text, attachments], or nil at the end of the stream. What was read stays when Thread#raise or a timeout
-    # interrupts the wait: whoever reads next goes on from there.
-    def read
+    # interrupts the wait: whoever reads next goes on from there. waiting: called with what waits, and calls it.
+    def read(waiting = nil)
       size = 8
       while @have.bytesize < size || (size == 8 && @have.bytesize < (size = frame_size))
-        return nil unless fill(size - @have.bytesize)
+        return nil unless fill(size - @have.bytesize, waiting)
       end
       json_size = @have.unpack1("@4V")
       text = @have.byteslice(8, json_size).force_encoding(Encoding::UTF_8)
@@ -61,14 +61,19 @@ module ClocheAgent
       [text, attachments]
     end
 
+    # Whether something was read already that nobody has asked for yet.
+    def held?
+      !@have.empty?
+    end
+
     def input?
-      !@have.empty? || !IO.select([@io], nil, nil, 0).nil?
+      held? || !IO.select([@io], nil, nil, 0).nil?
     end
 
     def send(text, attachments = [])
       size = attachments.sum(&:bytesize)
       head = [4 + text.bytesize + size, text.bytesize].pack("VV")
-      pieces = text.bytesize + size <= SMALL ? [[head, text.b, *attachments].join] : [head, text, *attachments]
+      pieces = text.bytesize + size <= SMALL ? [[head, text.b, *attachments].join("")] : [head, text, *attachments]
       Thread.handle_interrupt(Object => :never) { pieces.each { |piece| write(piece) } }
     end
 
@@ -83,9 +88,9 @@ module ClocheAgent
     end
 
     # Interrupts come while nothing is there to read, and only then.
-    def fill(size)
+    def fill(size, waiting)
       check
-      IO.select([@io])
+      waiting ? waiting.call(-> { IO.select([@io]) }) : IO.select([@io])
       Thread.handle_interrupt(Object => :never) { @have << unbroken { @io.sysread(size > SMALL ? [size, PIECE].min : SMALL) } }
     rescue EOFError, Errno::ECONNRESET
       nil

@@ -43,6 +43,20 @@ module ClocheAgent
         yield -> { evaluate(code, filename, nil, nil) }
       end
 
+      def name_program(code, filename)
+        $PROGRAM_NAME = filename
+        at = code.index(/^__END__\r?\n/) or return
+        require "stringio"
+        Object.__send__(:remove_const, :DATA) if Object.const_defined?(:DATA, false)
+        Object.const_set(:DATA, StringIO.new(code[at..-1].lines[1..-1].join))
+      end
+
+      # The functions of the top level.
+      def own_methods
+        names = PRIVATE_METHODS.bind_call(Object, false) + METHODS.bind_call(Object, false)
+        names.to_h { |name| [name, METHOD_OF.bind_call(Object, name)] }
+      end
+
       private
 
       # What the code gave, the binding it ran in, and the function it defines. Where it defines none the code was the function.
@@ -66,20 +80,7 @@ module ClocheAgent
         end
       end
 
-      def name_program(code, filename)
-        $PROGRAM_NAME = filename
-        at = code.index(/^__END__\r?\n/) or return
-        require "stringio"
-        Object.__send__(:remove_const, :DATA) if Object.const_defined?(:DATA, false)
-        Object.const_set(:DATA, StringIO.new(code[at..-1].lines[1..-1].join))
-      end
-
       # ---- the function ----
-
-      def own_methods
-        names = PRIVATE_METHODS.bind_call(Object, false) + METHODS.bind_call(Object, false)
-        names.to_h { |name| [name, METHOD_OF.bind_call(Object, name)] }
-      end
 
       def only_function(before, filename)
         fresh = own_methods.select do |name, method|

@@ -9,10 +9,12 @@ module ClocheAgent
     STACK_MAX = 256 << 10
     FRAMES_MAX = 400
     CAUSES_MAX = 20
+    LINE_MAX = 2000
     BACKTRACE = Exception.instance_method(:backtrace)
     CAUSE = Exception.instance_method(:cause)
     # Code runs in a lambda of ours: one level less is the user's view.
     BLOCK = /in ([`'])block (?:\(([0-9]+) levels\) )?in <main>/.freeze
+    PLACE = /\A(.*?):([0-9]+)(?=:|\z)(?::in )?/m.freeze
 
     class << self
       def describe(error, filename)
@@ -22,17 +24,40 @@ module ClocheAgent
 
       # With all causes, as a script shows them.
       def stack_of(error, filename)
-        text = +""
-        seen = {}.compare_by_identity
-        while error && !seen.key?(error) && seen.size < CAUSES_MAX
-          seen[error] = true
-          text << one(error, filename)
-          error = CAUSE.bind_call(error)
-        end
-        text
+        causes_of(error).map { |cause| one(cause) { |frame| frame.start_with?("#{filename}:") ? outward(frame) : frame } }.join("")
+      end
+
+      # As the result of a cell; cells: the names of files that are cells.
+      def in_cells(error, cells)
+        lines = causes_of(error).flat_map { |cause| lines_in_cells(one(cause) { |frame| in_cell(frame, cells) }, cells) }
+        message = lines_in_cells(message_of(error), cells).join("\n")
+        {"name" => type_of(error), "message" => shorten(message, MESSAGE_MAX), "traceback" => lines.map { |line| shorten(line, LINE_MAX) }}
+      end
+
+      # When nothing else can be said, as of an exception that fights its own description.
+      def bare(error)
+        name = Agent.class_name(error)
+        {"name" => name, "message" => "", "traceback" => [name]}
+      end
+
+      # What is text of whatever encoding as UTF-8.
+      def clean(text)
+        raise TypeError, "#{Agent.class_name(text)} where text was expected" unless String === text
+        text = String.new(text)
+        return text.force_encoding(Encoding::UTF_8).scrub if [Encoding::BINARY, Encoding::UTF_8].include?(text.encoding)
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace)
       end
 
       private
+
+      def causes_of(error)
+        seen = {}.compare_by_identity
+        while error && !seen.key?(error) && seen.size < CAUSES_MAX
+          seen[error] = true
+          error = CAUSE.bind_call(error)
+        end
+        seen.keys
+      end
 
       def type_of(error)
         defined?(HostErrors) && HostErrors::HostError === error ? error.name : Agent.class_name(error)
@@ -42,14 +67,8 @@ module ClocheAgent
         return "exit #{error.status}" if SystemExit === error && error.message == "exit"
         clean(error.message)
       rescue Exception => inner
+        raise if Interrupt === inner && Border.running?
         "<message cannot be shown: it raised #{Agent.class_name(inner)}>"
-      end
-
-      def clean(text)
-        raise TypeError unless String === text
-        text = String.new(text)
-        return text.force_encoding(Encoding::UTF_8).scrub if [Encoding::BINARY, Encoding::UTF_8].include?(text.encoding)
-        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace)
       end
 
       def shorten(text, limit)
@@ -58,11 +77,16 @@ module ClocheAgent
         "#{text[0, half]}\n... #{text.size - 2 * half} characters left out ...\n#{text[-half, half]}"
       end
 
-      def one(error, filename)
-        frames = frames_of(error, filename)
+      # The block: a frame as it is to be seen.
+      def one(error, &spell)
+        frames = frames_of(error, &spell)
         first, rest = message_of(error).split("\n", 2)
-        head = "#{"#{frames[0]}: " if frames[0]}#{first || "unhandled exception"} (#{type_of(error)})\n"
-        [head, rest && "#{rest.chomp}\n", *from(frames.drop(1))].join
+        head = "#{"#{frames[0]}: " if frames[0]}#{first ? "#{first} (#{type_of(error)})" : nameless(error)}\n"
+        [head, rest && "#{rest.chomp}\n", *from(frames.drop(1))].join("")
+      end
+
+      def nameless(error)
+        RuntimeError == CLASS_OF.bind_call(error) ? "unhandled exception" : type_of(error)
       end
 
       def from(frames)
@@ -73,10 +97,22 @@ module ClocheAgent
       end
 
       # What is below the user's outermost frame is how the agent came there.
-      def frames_of(error, filename)
+      def frames_of(error, &spell)
         frames = (BACKTRACE.bind_call(error) || []).map { |frame| clean(frame) }
         last = frames.rindex { |frame| !own?(frame) && !frame.start_with?("<internal:") } or return []
-        frames[0..last].reject { |frame| own?(frame) }.map { |frame| frame.start_with?("#{filename}:") ? outward(frame) : frame }
+        frames[0..last].reject { |frame| own?(frame) }.map(&spell)
+      end
+
+      def in_cell(frame, cells)
+        place = PLACE.match(frame)
+        return frame unless place && cells.key?(place[1])
+        rest = place.post_match
+        "#{place[1]}, line #{place[2]}#{rest.empty? || rest.start_with?(":") ? rest : ", in #{rest}"}"
+      end
+
+      # The messages of syntax errors say where.
+      def lines_in_cells(text, cells)
+        text.split("\n").map { |line| in_cell(line, cells) }
       end
 
       def own?(frame)

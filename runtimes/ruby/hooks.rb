@@ -9,6 +9,7 @@ module ClocheAgent
     TRAPPED = {}
     IMPORTS = {}
     MUTED = {}
+    NOTHING = ->(_) {}
 
     # A child that the user's code forks has no business on the channel.
     module Fork
@@ -34,7 +35,22 @@ module ClocheAgent
 
       # The user's handlers run on the main thread, at any moment: between two bytes of a frame, say.
       def mute
-        TRAPPED.each_key { |signal| MUTED[signal] ||= TRAP.bind_call(self, signal, "IGNORE") }
+        TRAPPED.each_key { |signal| MUTED[signal] ||= TRAP.bind_call(self, signal, @is_staying ? NOTHING : "IGNORE") }
+      end
+
+      # Threads of a context go on between cells: programs they start would inherit that a signal is ignored.
+      def stay
+        @is_staying = true
+      end
+
+      def trapped?(signal)
+        TRAPPED.key?(signal)
+      end
+
+      # What the user's code has trapped is the agent's again.
+      def forget(signal)
+        TRAPPED.delete(signal)
+        MUTED.delete(signal)
       end
 
       # 10, :USR1 and "SIGUSR1" are one.

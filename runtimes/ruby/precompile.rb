@@ -4,7 +4,7 @@
 # fits). The paths are those of a box, where the parts will stand.
 folder = ARGV.fetch(0)
 Dir.children(folder).grep(/\.rb\z/).sort.each do |name|
-  next if %w[agent.rb precompile.rb].include?(name)
+  next if %w[agent.rb notebook.rb precompile.rb].include?(name)
   text = File.read("#{folder}/#{name}")
   compiled = RubyVM::InstructionSequence.compile(text, "/run/cloche/#{name}", "/run/cloche/#{name}", 1)
   File.binwrite("#{folder}/#{name}.iseq", compiled.to_binary(RUBY_DESCRIPTION.b + text.b))

@@ -13,7 +13,7 @@ module ClocheAgent
       Symbol => %i[name to_s to_proc == === start_with? end_with? =~],
       String => %i[+ * % == === =~ <=> << [] b bytesize byteslice chomp dup eql? hash empty? encode encoding end_with? force_encoding
                    freeze gsub hex include? index inspect length lines match match? rindex scrub size split start_with? sub to_f
-                   to_i to_s to_str to_sym unpack unpack1 upcase valid_encoding?],
+                   to_i to_s to_str to_sym unpack unpack1 upcase valid_encoding? rstrip delete_prefix],
       Array => %i[+ - * & << [] []= all? any? compact concat drop each each_index each_with_index empty? find first flat_map include?
                   inject join last map none? pack pop product push reject reverse rindex select size sort sort_by sum take to_a to_h
                   uniq unshift values_at zip],
@@ -51,33 +51,52 @@ module ClocheAgent
     end
 
     class << self
-      # Everything of ours is done between these two.
+      # Everything of ours on the main thread is done between these two.
       def restore
-        changed = nil
-        known = @is_touched ? KNOWN : nil
-        while known
-          now = current(known.owner, known.name)
-          changed = put_back(known, now, changed) unless now == known.method
-          known = known.rest
-        end
-        @changed = changed
+        @is_ours = true
+        put_all_back
       end
 
       # The user's changes are there again.
       def reapply
-        changed, @changed = @changed, nil
-        while changed
-          changed.method ? define(changed.owner, changed.name, changed.method) : UNDEFINE.bind_call(changed.owner, changed.name)
-          changed = changed.rest
-        end
+        @is_ours = false
+        change_all_again unless @guests
       end
 
-      # For what is ours in the middle of the user's.
+      # For what is ours in the middle of the user's, on any thread. How many are at it is a list: to count takes Integer#+.
       def during
-        restore
+        @guests = [@guests]
+        put_all_back
         yield
       ensure
+        @guests = @guests[0]
+        change_all_again unless @guests || @is_ours
+      end
+
+      # For what is the user's in the middle of `during`.
+      def outside
+        @guests = @guests[0]
+        change_all_again unless @guests || @is_ours
+        yield
+      ensure
+        @guests = [@guests]
+        put_all_back
+      end
+
+      # While the main thread waits for a request and others go on.
+      def idle
         reapply
+        yield
+      ensure
+        restore
+      end
+
+      # What is changed in the block is ours.
+      def trusting
+        was_touched = @is_touched
+        yield
+      ensure
+        @is_touched = was_touched
       end
 
       def touched
@@ -90,6 +109,26 @@ module ClocheAgent
       end
 
       private
+
+      # Nothing is lost where it is done twice.
+      def put_all_back
+        changed = @changed
+        known = @is_touched ? KNOWN : nil
+        while known
+          now = current(known.owner, known.name)
+          changed = put_back(known, now, changed) unless now == known.method
+          known = known.rest
+        end
+        @changed = changed
+      end
+
+      def change_all_again
+        changed, @changed = @changed, nil
+        while changed
+          changed.method ? define(changed.owner, changed.name, changed.method) : UNDEFINE.bind_call(changed.owner, changed.name)
+          changed = changed.rest
+        end
+      end
 
       def current(owner, name)
         METHOD.bind_call(owner, name)

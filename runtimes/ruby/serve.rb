@@ -16,6 +16,7 @@ module ClocheAgent
                 "order" => nil, "argv" => [].freeze, "resultBytes" => 0, "globals" => {}.freeze, "imports" => {}.freeze}.freeze
     TAGGED = %w[args kwargs globals imports].freeze
     METHODS = {"call" => :answer_call, "run" => :answer_run, "prepare" => :answer_prepare, "freeze" => :answer_freeze}.freeze
+    CONTEXT_METHODS = %w[open cell describe complete branch enter].to_h { |name| [name, true] }.freeze
     STREAMS = [$stdout, $stderr].freeze
 
     # Params that are not what spec/agent.md says.
@@ -33,6 +34,8 @@ module ClocheAgent
 
     class << self
       attr_reader :channel
+      # What `open` has made of this process (cells.rb).
+      attr_accessor :context
 
       def main
         @channel = Channel.new(3)
@@ -47,20 +50,21 @@ module ClocheAgent
         exit(status) unless is_good
       end
 
-      # In a child that the user's code forked.
+      # In a child that the user's code forked. One of our own needs the channel until it is in its box.
       def forked
-        @channel&.drop
+        @channel&.drop unless @is_branching
       end
 
       # The frame to send, as [text, attachments], or nil for what needs no answer.
       def respond(frame)
-        request = read_request(frame[0])
+        request = read_request(frame[0], frame[2])
         return request unless Hash === request
         number, method = request["id"], request["method"]
         @number = number
         return nil if method.nil? || number.nil?
         is_id = String === number || Integer === number
         return failure(nil, INVALID_REQUEST, "the id is neither string nor integer") unless is_id
+        return answer_context(method, number, request["params"], frame[1]) if CONTEXT_METHODS.key?(method)
         return failure(number, NO_METHOD, "unknown method #{method[0, 80].inspect}") unless METHODS.key?(method)
         __send__(METHODS[method], number, request["params"], frame[1])
       end
@@ -69,9 +73,78 @@ module ClocheAgent
       def for_user
         Hooks.unmute
         Pristine.reapply
-        Thread.handle_interrupt(Object => :immediate) { yield }
+        Border.open { yield }
       ensure
         settle_down
+      end
+
+      def read_params(params, attachments, shapes)
+        raise Invalid, "params must be an object" unless Hash === params
+        request = DEFAULTS.merge(params)
+        decoder = Decoder.new(attachments)
+        TAGGED.each do |name|
+          request[name] = decoder.decode(request[name])
+        rescue Refused => refusal
+          raise refusal.at(name)
+        end
+        decoder.finish
+        shapes.each do |name, kinds|
+          raise Invalid, "params.#{name} is missing or of the wrong type" unless Array(kinds).any? { |kind| kind === request[name] }
+        end
+        request
+      end
+
+      # What user code may have left armed would otherwise run inside the agent.
+      def settle_down
+        Pristine.restore
+        set_trace_func(nil)
+        Hooks.mute
+      rescue Exception
+        retry
+      end
+
+      # A frame with a result: JSON text.
+      def result(number, text, parts = [])
+        [%({"jsonrpc":"2.0","id":#{id(number)},"result":) + text + "}", parts]
+      end
+
+      def failure(number, code, message, data = nil)
+        error = {"code" => code, "message" => String.new(message, encoding: Encoding::UTF_8).scrub}
+        error["data"] = data if data
+        ['{"jsonrpc":"2.0","id":' + (number ? id(number) : "null") + ',"error":' + Encoder.new(0).encode(error) + "}"]
+      end
+
+      def flush
+        [$stdout, *STREAMS].each do |stream|
+          stream.flush
+        rescue Exception
+          next
+        end
+      end
+
+      def bridge
+        @bridge ||= Bridge.new
+        @bridge.connect(@channel)
+        @bridge
+      end
+
+      # A child that the user's code forked has come to the end of it.
+      def child_ended(error)
+        child_failed(error, "") if error
+        raise Leave, 0
+      end
+
+      # The template that this process is, also as a context; nil when it is none.
+      def forks
+        @is_template ? @template : nil
+      end
+
+      # What stands in the way of forking this context; nil when it will do so until the next request comes.
+      def branch
+        return "this context was not made to be forked" unless @is_template
+        hindrance = @template.hindrance(@channel)
+        @is_branching = hindrance.nil?
+        hindrance
       end
 
       private
@@ -82,9 +155,9 @@ module ClocheAgent
           serve
           break unless @frozen
           @frozen = false
-          is_template = @template.children(@channel)
+          @is_template = @template.children(@channel)
           @channel = Channel.new(3)
-          @template.get_ready unless is_template || @channel.input?
+          get_ready unless @is_template || @channel.input?
         end
         0
       rescue Leave => leave
@@ -102,14 +175,32 @@ module ClocheAgent
         @template.warm_up
       end
 
+      # Nobody waits yet.
+      def get_ready
+        @is_notebook ? Cells.get_ready : @template.get_ready
+      end
+
       def serve
         until @frozen
           @number = nil
-          frame = @channel.read or return
+          frame = (@context ? @bridge.next_request : @channel.read) or return
           answer = respond_in_any_case(frame)
           raise Leave, 0 unless @channel.mine?
-          @channel.send(*answer) if answer
+          # Threads of a context may have something to send too.
+          @context ? @bridge.send_frame(*answer) : @channel.send(*answer) if answer
+          branch_out if @is_branching
         end
+      end
+
+      # Forks until the next request comes; in a child goes on as a context on a channel of its own.
+      def branch_out
+        folder = Dir.pwd
+        is_template = @template.branches(@channel)
+        @is_branching = false
+        return if is_template.nil?
+        @is_template = is_template
+        @channel = Channel.new(3)
+        Cells.entered(@channel, folder)
       end
 
       def respond_in_any_case(frame)
@@ -132,8 +223,9 @@ module ClocheAgent
         failure(@number, THREW, message, { "type" => Agent.class_name(error), "message" => message, "stack" => "" })
       end
 
-      def read_request(text)
-        request = JsonText.parse(text)
+      # parsed: the message, where somebody has read it already.
+      def read_request(text, parsed)
+        request = parsed || JsonText.parse(text)
         return request if Hash === request && request["jsonrpc"] == "2.0" && String === request.fetch("method", "")
         failure(nil, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
       rescue JsonText::Invalid => error
@@ -152,8 +244,23 @@ module ClocheAgent
       def answer_prepare(number, params, attachments)
         answer_code(number, params, attachments, PREPARE) do |request|
           Code.prepare(request["code"], request["filename"]) { |work| for_user(&work) }
+          @is_notebook ||= notebook?
           [nil, ""]
         end
+      end
+
+      # Whether the set-up leaves contexts to be forked from it.
+      def notebook?
+        Object.const_defined?(:ClocheNotebook_, false) && load_cells.notebook?
+      end
+
+      def answer_context(method, number, params, attachments)
+        load_cells.answer(method, number, params, attachments)
+      end
+
+      def load_cells
+        %w[rare bridge context cells].each { |name| Agent.part(name) }
+        Cells
       end
 
       def answer_freeze(number, _params, _attachments)
@@ -205,34 +312,7 @@ module ClocheAgent
         return if @bridge.nil? && request["globals"].empty? && request["imports"].empty?
         Agent.part("rare")
         Agent.part("bridge")
-        @bridge ||= Bridge.new
-        @bridge.connect(@channel)
-        @bridge.declare(request["globals"], request["imports"])
-      end
-
-      def read_params(params, attachments, shapes)
-        raise Invalid, "params must be an object" unless Hash === params
-        request = DEFAULTS.merge(params)
-        decoder = Decoder.new(attachments)
-        TAGGED.each do |name|
-          request[name] = decoder.decode(request[name])
-        rescue Refused => refusal
-          raise refusal.at(name)
-        end
-        decoder.finish
-        shapes.each do |name, kinds|
-          raise Invalid, "params.#{name} is missing or of the wrong type" unless Array(kinds).any? { |kind| kind === request[name] }
-        end
-        request
-      end
-
-      # What user code may have left armed would otherwise run inside the agent.
-      def settle_down
-        Pristine.restore
-        set_trace_func(nil)
-        Hooks.mute
-      rescue Exception
-        retry
+        bridge.declare(request["globals"], request["imports"])
       end
 
       # ---- answers ----
@@ -240,7 +320,7 @@ module ClocheAgent
       def success(number, value, head, limit)
         encoder = Encoder.new(limit)
         text = encoder.encode(value)
-        [%({"jsonrpc":"2.0","id":#{id(number)},"result":{#{head}"value":) + text + "}}", encoder.parts]
+        result(number, "{#{head}\"value\":" + text + "}", encoder.parts)
       rescue Refused => refusal
         raise TypeError, refusal.message, cause: nil
       rescue TooLarge => error
@@ -249,12 +329,6 @@ module ClocheAgent
 
       def id(number)
         String === number ? Encoder.quote(number) : number.to_s
-      end
-
-      def failure(number, code, message, data = nil)
-        error = {"code" => code, "message" => String.new(message, encoding: Encoding::UTF_8).scrub}
-        error["data"] = data if data
-        ['{"jsonrpc":"2.0","id":' + (number ? id(number) : "null") + ',"error":' + Encoder.new(0).encode(error) + "}"]
       end
 
       def threw(number, error, request)
@@ -289,13 +363,6 @@ module ClocheAgent
         nil
       end
 
-      def flush
-        [$stdout, *STREAMS].each do |stream|
-          stream.flush
-        rescue Exception
-          next
-        end
-      end
     end
   end
 end

@@ -31,6 +31,10 @@ module ClocheAgent
     def initialize
       @library = Fiddle.dlopen(Serve::LIBRARY)
       @wait, @child, @start = %w[wait child start].map { |name| function(name, []) }
+      @wait_for = function("wait_for", [Fiddle::TYPE_INT])
+      # Threads go on meanwhile.
+      @idle = function("idle", [Fiddle::TYPE_INT], Fiddle::TYPE_INT, need_gvl: false)
+      @reap = function("reap", [], Fiddle::TYPE_VOID)
       @parent = function("parent", [Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
       @freeze = function("freeze", [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T])
       @collapse = function("collapse", [Fiddle::TYPE_INT], Fiddle::TYPE_LONG)
@@ -54,12 +58,11 @@ module ClocheAgent
     # nil, or what stands in the way of forking.
     def freeze(channel)
       [$stdout, $stderr].each { |stream| stream.flush rescue nil }
-      text = "\0" * TEXT_SIZE
       settle_heap
       await_idle_threads
-      return text.unpack1("Z*") if @freeze.call(channel.number, text, TEXT_SIZE) != 0
-      @collapse.call(0)
-      nil
+      hindrance = refusal(channel)
+      @collapse.call(0) unless hindrance
+      hindrance
     end
 
     # Returns in a child only, with whether it is itself to be a template.
@@ -68,16 +71,43 @@ module ClocheAgent
       forks = 0
       while @wait.call == 1
         pid = fork_child
-        if pid == 0
-          is_template = @child.call == 1
-          renew
-          return is_template
-        end
+        return begin_child if pid == 0
         @parent.call(pid)
         forks += 1
         @collapse.call(1) if forks == FORKS_OF_A_BUSY_ONE
       end
       Process.exit!(0)
+    end
+
+    # What stands in the way of forking a context as it is now, or nil.
+    def hindrance(channel)
+      others = Thread.list.size - 1
+      return "#{others} thread#{"s" if others > 1} of Ruby #{others > 1 ? "are" : "is"} alive" if others > 0
+      await_idle_threads
+      return nil unless refusal(channel)
+      GC.start # a file that nobody refers to any more is no reason
+      refusal(channel)
+    end
+
+    # Returns nil when the next request has come, and in a child as `children` does.
+    def branches(channel)
+      until channel.held? || @wait_for.call(channel.number) != 1
+        pid = fork_child
+        if pid == 0
+          channel.rest # the child has closed it
+          return begin_child
+        end
+        @parent.call(pid)
+      end
+    end
+
+    # 1 when something is to be read on the channel; 0: forks may have ended.
+    def idle(number)
+      @idle.call(number)
+    end
+
+    def reap
+      @reap.call
     end
 
     # Nobody waits yet: what the first call will touch is copied from the template now.
@@ -87,8 +117,8 @@ module ClocheAgent
 
     private
 
-    def function(name, takes, gives = Fiddle::TYPE_INT)
-      Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, need_gvl: true)
+    def function(name, takes, gives = Fiddle::TYPE_INT, need_gvl: true)
+      Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, need_gvl: need_gvl)
     end
 
     def fork_child
@@ -139,11 +169,22 @@ module ClocheAgent
       end
     end
 
+    def refusal(channel)
+      text = "\0" * TEXT_SIZE
+      @freeze.call(channel.number, text, TEXT_SIZE) == 0 ? nil : text.unpack1("Z*")
+    end
+
+    # Whether the child is itself to be a template.
+    def begin_child
+      is_template = @child.call == 1
+      renew
+      is_template
+    end
+
     # What siblings must not share. Ruby itself gives Kernel#rand a new seed after a fork.
     def renew
-      if defined?(Dir::Tmpname::RANDOM) && Random === Dir::Tmpname::RANDOM
-        Dir::Tmpname::RANDOM.__send__(:initialize, Random.new_seed)
-      end
+      names = Dir.const_defined?(:Tmpname, false) && Dir::Tmpname.const_defined?(:RANDOM, false) && Dir::Tmpname.const_get(:RANDOM)
+      names.__send__(:initialize, Random.new_seed) if Random === names
       OpenSSL::Random.seed(Random.urandom(32)) if Object.const_defined?(:OpenSSL, false)
     end
   end

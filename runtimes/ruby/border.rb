@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+module ClocheAgent
+  # The border between the agent's work and the user's code in one process: what may come in between, and where. Threads raise into
+  # each other (Thread#raise, timeouts); SIGINT raises Interrupt on the main thread while a cell of a context runs.
+  module Border
+    extend Own
+
+    class << self
+      # Between cells the signal does nothing; programs started then find it as it should be.
+      def watch
+        trap("INT") { Border.interrupt }
+      end
+
+      def begin_cell
+        end_trap if Hooks.trapped?("INT")
+        @is_pending = false
+        @is_held = @is_running = true
+      end
+
+      # A handler of the user's for SIGINT lasts as long as its cell.
+      def end_cell
+        @is_running = @is_held = @is_pending = false
+        end_trap if Hooks.trapped?("INT")
+      end
+
+      def running?
+        @is_running
+      end
+
+      # The agent's work in the middle of the user's code: whole, and with Ruby's own methods.
+      def ours
+        Thread.handle_interrupt(Object => :never) do
+          was_held = hold
+          Pristine.during { yield }
+        ensure
+          let_go unless was_held
+        end
+      end
+
+      # The user's code, or a wait, in the middle of that.
+      def theirs(&work)
+        Pristine.outside { open(&work) }
+      end
+
+      def open
+        is_main = main?
+        Thread.handle_interrupt(Object => :immediate) do
+          let_go if is_main
+          yield
+        ensure
+          @is_held = true if is_main
+        end
+      end
+
+      def interrupt
+        return unless @is_running
+        return @is_pending = true if @is_held
+        raise Interrupt, ""
+      end
+
+      private
+
+      def main?
+        Thread.current == Thread.main
+      end
+
+      # Whether it was held before; on other threads there is nothing to hold.
+      def hold
+        return true unless main?
+        was_held, @is_held = @is_held, true
+        was_held
+      end
+
+      def let_go
+        @is_held = false
+        return unless @is_pending
+        @is_pending = false
+        raise Interrupt, ""
+      end
+
+      def end_trap
+        Hooks.forget("INT")
+        watch
+      end
+    end
+  end
+end

@@ -1,0 +1,27 @@
+# frozen_string_literal: true
+
+# The set-up of the prefix that Ruby's contexts are forked from: the libraries that notebooks want, each used once. What the image lacks
+# is passed over. No name stays but the constant that has the agent make cells ready (cells.rb).
+ClocheNotebook_ = true
+
+lambda do
+  %w[set json date time csv stringio strscan bigdecimal bigdecimal/util yaml erb ostruct securerandom digest digest/sha2 base64 matrix prime
+     pathname fileutils tempfile tmpdir open3 shellwords timeout benchmark uri net/http open-uri pp prettyprint forwardable zlib erb
+     io/console socket].each do |name|
+    require name
+  rescue LoadError
+    next
+  end
+  JSON.generate(JSON.parse('{"a": [1, 2.5, null, "x"]}'))
+  JSON.pretty_generate("a" => {"b" => 1})
+  Set[1, 2].inspect
+  [Time.at(0).utc.iso8601, Date.new(2000, 1, 1).to_s, DateTime.new(2000).iso8601]
+  CSV.parse("a,b\n1,2\n", headers: true, converters: :numeric).map(&:to_h)
+  StringIO.new("x\ny").each_line.to_a
+  [BigDecimal("1.5").to_s, Rational(1, 3).inspect, Complex(1, 2).inspect]
+  YAML.load({"a" => [1, "b"]}.to_yaml)
+  PP.pp({"a" => [1] * 30}, +"", 40)
+  Struct.new(:a, :b).new(1, 2).inspect
+rescue NameError
+  nil # a library that the image lacks
+end.call
