@@ -27,7 +27,8 @@ struct outcome {
 void enter_file(const char *filename);
 void leave_file(void);
 
-void evaluate_code(const char *code, const char *filename, struct outcome *ret);
+/* status_before: $? as the code finds it. */
+void evaluate_code(const char *code, const char *filename, int status_before, struct outcome *ret);
 /* words: the function's name and its arguments; they are disposed of. */
 void evaluate_function(SHELL_VAR *function, WORD_LIST *words, struct outcome *ret);
 /* The trap on EXIT, once. */
@@ -39,6 +40,8 @@ void messages_start(void);
 void messages_forget(void);
 /* Neither shown nor remembered from here on, until not held. */
 void messages_hold(int is_held);
+/* Not shown, but remembered. */
+void messages_mute(int is_mute);
 /* The last message, "" when there is none. After a syntax error the one that says what it is. */
 const char *messages_last(void);
 
@@ -76,5 +79,50 @@ json_t *json_of(const char *text, size_t size);
 
 /* 0, or -1 after agent_throw. */
 int host_declare(struct agent *a, const struct agent_request *request, struct agent_reply *reply);
+/* A command of this name; what is not the name is static. */
+void add_builtin(const char *name, sh_builtin_func_t *function, char *const *about, const char *usage);
+
+/* -- builtin.c ------------------------------------------------------------------------------------------------- */
+
+/* The shell keeps what IFS, PATH, LC_ALL and others say elsewhere too. names: the keys of an object. */
+void heed_variables(const json_t *names);
+
+/* -- cells.c: contexts ------------------------------------------------------------------------------------------ */
+
+extern const struct agent_method cell_methods[];
+
+/* Cells may come. 0, or -errno. */
+int cells_start(void);
+int cells_are_open(void);
+
+/* Whether the cell runs that this process belongs to: only then it is heard. */
+int cell_may_tell(void);
+size_t cell_store_bytes(void);
+
+/* Codes of errors (spec/agent.md). */
+enum { REFUSED_REQUEST = -32600, REFUSED_PARAMS = -32602, REFUSED_THREW = -32000, REFUSED_BRANCH = -32001 };
+
+/* All return -1. */
+int refuse(struct agent_refusal *refusal, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int refuse_params(struct agent_refusal *refusal, const char *name, const char *what);
+/* 0 where a context is open. */
+int refuse_unopened(const struct agent *a, const char *method, struct agent_refusal *refusal);
+/* A string without NUL. */
+int is_shell_text(const json_t *value);
+
+/* -- opening.c ------------------------------------------------------------------------------------------------- */
+
+int answer_open(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
+
+/* -- shows.c: what cells show and ask for ----------------------------------------------------------------------- */
+
+void shows_start(struct agent *a);
+
+/* -- names.c: variables and completions -------------------------------------------------------------------------- */
+
+/* What there is so far is not the user's. */
+void names_start(void);
+int answer_describe(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
+int answer_complete(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
 
 #endif

@@ -13,6 +13,7 @@
 
 #define MARK_OF_OLD_FUNCTION (1 << 30) /* no flag of a command's */
 #define REHEARSALS 5
+#define NOTEBOOK "__cloche_notebook__" /* the variable by which a set-up asks for cells to be rehearsed */
 
 extern char *dollar_vars[];
 extern volatile int last_command_exit_value;
@@ -23,7 +24,8 @@ extern struct timeval shellstart;
 
 void sbrand(unsigned long seed); /* of RANDOM */
 
-static int is_set_up; /* `prepare` was asked for */
+static int is_set_up;   /* `prepare` was asked for */
+static int is_notebook; /* and that is for contexts */
 
 /* -- which function -------------------------------------------------------------------------------------------- */
 
@@ -146,7 +148,7 @@ static int call_named(struct agent *a, const struct agent_request *request, stru
         struct outcome outcome;
         char names[1024];
 
-        evaluate_code(request->code, request->filename, &outcome);
+        evaluate_code(request->code, request->filename, 0, &outcome);
         if (outcome.ending != ENDED) {
                 end_shell(a);
                 if (outcome.ending == ENDED_BY_EXIT && outcome.status == 0)
@@ -174,7 +176,7 @@ static int call_unnamed(struct agent *a, const struct agent_request *request, st
 
         if (capture_begin(a, request->result_bytes, &text) < 0)
                 return agent_throw(reply, "ResultError", NULL, "%s", text);
-        evaluate_code(request->code, request->filename, &outcome);
+        evaluate_code(request->code, request->filename, 0, &outcome);
         count = find_functions(names, sizeof(names), &function);
         if (outcome.ending != ENDED || count == 0)
                 end_shell(a);
@@ -194,8 +196,7 @@ static int check_code(const struct agent_request *request, struct agent_reply *r
         return 0;
 }
 
-/* The shell keeps what IFS, PATH, LC_ALL and others say elsewhere too. */
-static void heed_variables(const json_t *names)
+void heed_variables(const json_t *names)
 {
         const char *name;
         json_t *value;
@@ -254,8 +255,10 @@ static int prepare(struct agent *a, const struct agent_request *request, struct 
         is_set_up = 1;
         set_name_of_shell(request->filename);
         enter_file(request->filename);
-        evaluate_code(request->code, request->filename, &outcome);
+        evaluate_code(request->code, request->filename, 0, &outcome);
         leave_file();
+        is_notebook = find_variable(NOTEBOOK) != NULL;
+        unbind_variable(NOTEBOOK);
         return outcome.status ? throw_outcome(reply, &outcome, request->filename) : 0;
 }
 
@@ -281,7 +284,7 @@ static int run(struct agent *a, const struct agent_request *request)
         set_name_of_shell(request->filename);
         enter_file(request->filename);
         remember_args(words_of_argv(request->argv), 1);
-        evaluate_code(request->code, request->filename, &outcome);
+        evaluate_code(request->code, request->filename, 0, &outcome);
         return outcome.status;
 }
 
@@ -322,7 +325,9 @@ static void get_ready(struct agent *a)
 {
         int status = last_command_exit_value;
 
-        if (!is_set_up)
+        if (is_notebook)
+                agent_rehearse(a, "cell", json_pack("{s:s, s:i}", "code", "", "count", 0));
+        else if (!is_set_up)
                 rehearse(a, "__cloche", rehearsed[1]);
         else
                 rehearse(a, NULL, "");
@@ -369,7 +374,7 @@ static int serve(WORD_LIST *words)
 {
         static const struct agent_language language = {
                 .prepare = prepare, .call = call, .run = run, .warm_up = warm_up, .renew = renew, .get_ready = get_ready,
-                .refused = "ResultError", .too_large = "ResultError", .forks_ask = 1,
+                .refused = "ResultError", .too_large = "ResultError", .forks_ask = 1, .methods = cell_methods,
         };
         static int is_serving;
 

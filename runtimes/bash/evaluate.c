@@ -130,7 +130,7 @@ static void guard(int (*work)(void *data), void *data, struct outcome *ret)
 
 struct code {
         const char *text, *filename;
-        int is_torn;
+        int status_before, is_torn;
 };
 
 static int evaluate_text(void *data)
@@ -138,7 +138,7 @@ static int evaluate_text(void *data)
         struct code *code = data;
         int status;
 
-        last_command_exit_value = 0;
+        last_command_exit_value = code->status_before;
         status = parse_and_execute(savestring(code->text), code->filename, AS_A_FILE);
         code->is_torn = last_command_exit_value == EX_BADSYNTAX;
         return status;
@@ -177,9 +177,9 @@ static int cannot_be_read(struct code *code)
         return outcome.status != 0;
 }
 
-void evaluate_code(const char *code, const char *filename, struct outcome *ret)
+void evaluate_code(const char *code, const char *filename, int status_before, struct outcome *ret)
 {
-        struct code data = {.text = code, .filename = filename};
+        struct code data = {.text = code, .filename = filename, .status_before = status_before};
 
         messages_forget();
         guard(evaluate_with_return, &data, ret);

@@ -159,18 +159,16 @@ static void make_room(void)
         shell_builtins = grown;
 }
 
-static void add_builtin(const char *name)
+void add_builtin(const char *name, sh_builtin_func_t *function, char *const *about, const char *usage)
 {
-        static char *const help[] = {"Declared by the host.", NULL};
-
         make_room();
         shell_builtins[num_shell_builtins + 1] = shell_builtins[num_shell_builtins]; /* the end of the table */
         shell_builtins[num_shell_builtins++] = (struct builtin){
-                .name = savestring(name), .function = run_command, .flags = BUILTIN_ENABLED, .long_doc = help, .short_doc = help[0]};
+                .name = savestring(name), .function = function, .flags = BUILTIN_ENABLED, .long_doc = about, .short_doc = usage};
         initialize_shell_builtins();
 }
 
-static int refuse(struct agent_reply *reply, const char *name, const char *why)
+static int refuse_name(struct agent_reply *reply, const char *name, const char *why)
 {
         return agent_throw(reply, "NameError", NULL, "the host's '%s': %s", name, why);
 }
@@ -184,6 +182,7 @@ static int is_shells_own(const char *name)
 /* target and value are taken. */
 static int add_command(struct agent_reply *reply, const char *name, json_t *target, char *value)
 {
+        static char *const about[] = {"Declared by the host.", NULL};
         struct host_command *known = (struct host_command *)find_command(name);
         char *other = NULL;
         int r;
@@ -197,13 +196,13 @@ static int add_command(struct agent_reply *reply, const char *name, json_t *targ
         if (!known && (!*name || is_shells_own(name))) {
                 json_decref(target);
                 free(value);
-                return refuse(reply, name, "not a name that a command can have");
+                return refuse_name(reply, name, "not a name that a command can have");
         }
         if (!known) {
                 host.commands = xrealloc(host.commands, (host.count + 1) * sizeof(*host.commands));
                 known = &host.commands[host.count++];
                 *known = (struct host_command){.name = savestring(name)};
-                add_builtin(name);
+                add_builtin(name, run_command, about, about[0]);
         }
         json_decref(known->target);
         free(known->value);
@@ -230,11 +229,11 @@ static int declare_constant(const struct place *place, const json_t *declaration
 
         json_decref(value);
         if (!word)
-                return refuse(place->reply, place->name, reason);
+                return refuse_name(place->reply, place->name, reason);
         if (place->is_nested)
                 return add_command(place->reply, place->name, NULL, word);
         if (!legal_identifier(place->name) || !bind_variable(place->name, word, 0))
-                r = refuse(place->reply, place->name, "not a name of a shell variable");
+                r = refuse_name(place->reply, place->name, "not a name of a shell variable");
         free(word);
         return r;
 }
@@ -251,7 +250,7 @@ static int declare(const struct place *place, const json_t *declaration)
                 return declare_constant(place, declaration);
         if (kind && strcmp(kind, "object") == 0)
                 return declare_members(place, json_object_get(declaration, "members"), ".");
-        return refuse(place->reply, place->name, "a declaration of a kind that the shell does not know");
+        return refuse_name(place->reply, place->name, "a declaration of a kind that the shell does not know");
 }
 
 static int declare_member(const struct place *outer, const char *between, const char *key, const json_t *declaration)
@@ -294,7 +293,7 @@ static int declare_import(const struct agent_request *request, struct agent_repl
         if (json_object_get(import, "members"))
                 r = declare_members(&place, json_object_get(import, "members"), "/");
         else
-                r = refuse(reply, specifier, "modules of source text cannot be imported into the shell");
+                r = refuse_name(reply, specifier, "modules of source text cannot be imported into the shell");
         json_decref(path);
         return r;
 }

@@ -13,7 +13,7 @@ static struct {
         char lines[LINES][LINE_SIZE]; /* the last complete ones, newest first */
         char current[LINE_SIZE];
         size_t size;
-        int is_held;
+        int is_held, is_mute;
 } said;
 
 static void end_line(void)
@@ -34,7 +34,7 @@ static ssize_t write_message(void *unused, const char *data, size_t size)
                         end_line();
                 else if (said.size < LINE_SIZE - 1)
                         said.current[said.size++] = data[i];
-        for (size_t done = 0; done < size;) {
+        for (size_t done = 0; done < size && !said.is_mute;) {
                 ssize_t n = write(STDERR_FILENO, data + done, size - done);
 
                 if (n < 0 && errno != EINTR)
@@ -63,6 +63,11 @@ void messages_forget(void)
 void messages_hold(int is_held)
 {
         said.is_held = is_held;
+}
+
+void messages_mute(int is_mute)
+{
+        said.is_mute = is_mute;
 }
 
 /* A syntax error's second line shows the line of code: "main.sh: line 3: `fi'". */

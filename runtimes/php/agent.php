@@ -12,6 +12,7 @@ require __DIR__ . '/decode.php';
 require __DIR__ . '/call.php';
 require __DIR__ . '/signature.php';
 require __DIR__ . '/errors.php';
+require __DIR__ . '/asking.php';
 require __DIR__ . '/serve.php';
 
 Server::start();

@@ -12,7 +12,6 @@ final class Bridge
     private const ARGUMENTS_MAX = 1 << 30;
     /** @var string[][] what the generated functions call, by number */
     private static array $targets = [];
-    private static int $asked = 0;
 
     /** @param \Closure $include takes the text of a module and its name */
     public static function declare(array $globals, array $imports, \Closure $include): void
@@ -124,7 +123,7 @@ final class Bridge
         } catch (\TypeError $error) {
             throw new \TypeError(self::shown($target) . ": {$error->getMessage()}");
         }
-        [$message, $decoder] = Server::ask(++self::$asked, $params, $encoder->parts);
+        [$message, $decoder] = Server::ask('bridge', $params, $encoder->parts);
         if (isset($message->error)) {
             throw self::error($message->error, $decoder);
         }

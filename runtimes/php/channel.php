@@ -37,9 +37,9 @@ final class Channel
         return getmypid() === $this->pid;
     }
 
-    public function hasInput(): bool
+    public function hasInput(int $timeoutMs = 0): bool
     {
-        return $this->carrier->hasInput();
+        return $this->carrier->hasInput($timeoutMs);
     }
 
     /** One frame as [JSON, attachments], or null at the end of the stream. */
@@ -161,9 +161,9 @@ final class Socket
         }
     }
 
-    public function hasInput(): bool
+    public function hasInput(int $timeoutMs): bool
     {
-        return $this->wait(self::POLLIN, 0);
+        return $this->wait(self::POLLIN, $timeoutMs);
     }
 
     private function mayTryAgain(int $events): bool
@@ -175,12 +175,12 @@ final class Socket
         return $errno === self::EINTR || $errno === self::EAGAIN;
     }
 
-    private function wait(int $events, int $timeout): bool
+    private function wait(int $events, int $timeoutMs): bool
     {
         $polled = self::$libc->new('struct pollfd');
         $polled->fd = $this->fd;
         $polled->events = $events;
-        return self::$libc->poll(\FFI::addr($polled), 1, $timeout) > 0;
+        return self::$libc->poll(\FFI::addr($polled), 1, $timeoutMs) > 0;
     }
 }
 
@@ -212,10 +212,10 @@ final class Stream
         }
     }
 
-    public function hasInput(): bool
+    public function hasInput(int $timeoutMs): bool
     {
         $read = [$this->stream];
         $none = null;
-        return stream_select($read, $none, $none, 0) > 0;
+        return @stream_select($read, $none, $none, 0, $timeoutMs * 1000) > 0;
     }
 }

@@ -67,6 +67,12 @@ final class Errors
         return explode("\0", get_class($value))[0];
     }
 
+    /** The same of a name of a type, as get_debug_type() has it. */
+    public static function shownType(string $type): string
+    {
+        return explode("\0", $type)[0];
+    }
+
     /** Says that an error of ours happened at the user's function. */
     public static function at(\Error $error, string $file, int $line = 0): \Error
     {

@@ -1,9 +1,9 @@
 <?php
 namespace Cloche\Agent;
 
-use function array_is_list, array_map, array_shift, count, error_get_last, extension_loaded, flush, implode, is_array,
+use function array_is_list, array_map, array_shift, class_exists, count, error_get_last, extension_loaded, flush, implode, in_array, is_array,
     is_file, is_int, is_string, json_decode, json_encode, json_last_error, json_last_error_msg, ob_end_flush, ob_get_level,
-    register_shutdown_function, restore_error_handler, set_error_handler, set_time_limit, str_contains, substr;
+    pcntl_signal_dispatch, register_shutdown_function, restore_error_handler, set_error_handler, set_time_limit, str_contains, substr;
 
 /** Params that are not what spec/agent.md says. */
 final class Invalid extends \Exception
@@ -21,6 +21,8 @@ final class LastWord
 /** Reads requests until the engine closes the channel, and answers them. What is to be included waits in `jobs` for agent.php. */
 final class Server
 {
+    use Asking;
+
     private const PARSE_ERROR = -32700;
     private const INVALID_REQUEST = -32600;
     private const NO_METHOD = -32601;
@@ -29,8 +31,10 @@ final class Server
     private const CANNOT_FORK = -32001;
     private const JSON_DEPTH = 4096;
     private const RESULT_BYTES = 1024;
-    private const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
+    public const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
     private const METHODS = ['call' => 'beginCall', 'run' => 'beginRun', 'prepare' => 'beginPrepare', 'freeze' => 'freeze'];
+    private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'branch', 'enter']; // context.php
+    private const NOTEBOOK = '__cloche_notebook__'; // the variable by which a set-up asks for cells to be rehearsed
     private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // there when the process is to be a template
     private const DEFAULTS = ['filename' => 'main.php', 'function' => null, 'args' => [], 'holes' => [], 'kwargs' => [],
         'order' => null, 'resultBytes' => 0, 'globals' => [], 'imports' => [], 'argv' => []];
@@ -90,7 +94,7 @@ final class Server
         }
         [$text, $filename] = self::$jobs[0];
         Source::offer($text, $filename);
-        self::$hasSignals && (self::$setSignals)(true);
+        self::$hasSignals && self::allowSignals();
         return true;
     }
 
@@ -102,6 +106,7 @@ final class Server
         self::$channel = new Channel();
         if (!$isTemplate && !self::$channel->hasInput()) {
             self::$template->rehearse();
+            class_exists(Context::class, false) && Context::getReady();
         }
     }
 
@@ -122,6 +127,10 @@ final class Server
             throw $error; // PHP's own handling, or the user's exception handler
         }
         self::flush();
+        if (self::$request['method'] === 'cell') {
+            Context::threw($error, $filename);
+            return;
+        }
         $data = Errors::describe($error, $filename);
         self::answerError(self::THREW, $data['message'], $data);
     }
@@ -130,6 +139,7 @@ final class Server
      * after a fatal error nothing is sure to run. */
     public static function ended(): void
     {
+        class_exists(Trial::class, false) && Trial::died();
         if (Errors::isFatal(error_get_last())) {
             self::sendEnd();
         } else {
@@ -144,6 +154,10 @@ final class Server
             return;
         }
         self::flush();
+        if (self::$request['method'] === 'cell') {
+            Context::ended();
+            return;
+        }
         $data = Errors::describeEnd(error_get_last(), self::$request['method'] === 'prepare' ? 'set-up' : 'function');
         self::answerError(self::THREW, $data['message'], $data);
     }
@@ -167,7 +181,7 @@ final class Server
         }
         if (!is_string($id) && !is_int($id)) {
             self::fail(null, self::INVALID_REQUEST, 'the id is neither string nor integer');
-        } elseif (!isset(self::METHODS[$message->method])) {
+        } elseif (!isset(self::METHODS[$message->method]) && !in_array($message->method, self::OF_CONTEXTS, true)) {
             self::fail($id, self::NO_METHOD, "unknown method '" . substr($message->method, 0, 80) . "'");
         } else {
             self::begin($id, $message->method, $message->params ?? null, new Decoder($attachments, str_contains($json, '"ref"')));
@@ -178,18 +192,27 @@ final class Server
     {
         self::$request = ['id' => $id, 'method' => $method];
         try {
-            $request = self::params($method, $params, $decoder);
+            $isOfContext = !isset(self::METHODS[$method]);
+            $isOfContext && require_once __DIR__ . '/context.php';
+            $request = $isOfContext ? Context::read($method, $params) : self::params($method, $params, $decoder);
         } catch (Invalid | Refused $error) {
-            $message = $error->getMessage();
-            self::answerError(self::INVALID_PARAMS, $message, ['type' => 'TypeError', 'message' => $message, 'stack' => '']);
+            self::refuse($error);
             return;
         }
         self::$request += $request;
         try {
-            self::{self::METHODS[$method]}(self::$request);
+            $isOfContext ? Context::begin(self::$request) : self::{self::METHODS[$method]}(self::$request);
+        } catch (Invalid $error) {
+            self::refuse($error);
         } catch (\Throwable $error) {
             self::threw($error);
         }
+    }
+
+    private static function refuse(Invalid|Refused $error): void
+    {
+        $message = $error->getMessage();
+        self::answerError(self::INVALID_PARAMS, $message, ['type' => 'TypeError', 'message' => $message, 'stack' => '']);
     }
 
     private static function params(string $method, mixed $params, Decoder $decoder): array
@@ -221,7 +244,7 @@ final class Server
         return $request;
     }
 
-    private static function include(string $text, string $filename, \Closure $done): void
+    public static function include(string $text, string $filename, \Closure $done): void
     {
         self::$jobs[] = [$text, $filename, $done];
     }
@@ -282,6 +305,11 @@ final class Server
         self::introduce($request);
         self::include(Source::tagged($request['code']), $request['filename'], static function () {
             self::flush();
+            if (isset($GLOBALS[self::NOTEBOOK])) {
+                unset($GLOBALS[self::NOTEBOOK]);
+                require_once __DIR__ . '/context.php';
+                Context::warmUp();
+            }
             self::answer(['result' => new \stdClass()]);
         });
     }
@@ -297,22 +325,6 @@ final class Server
         self::answer(['result' => new \stdClass()]);
     }
 
-    // ---- calls of the host ----
-
-    /** @return array{\stdClass, Decoder}: the message that answers */
-    public static function ask(int $id, string $params, array $attachments): array
-    {
-        if ((self::$request['method'] ?? '') === 'prepare') {
-            throw new \Error('the host cannot be called while the set-up runs');
-        }
-        self::$channel->send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"method\":\"bridge\",\"params\":$params}", $attachments);
-        do {
-            [$json, $attached] = self::$channel->read() ?? exit(1);
-            $message = json_decode($json, false, self::JSON_DEPTH);
-        } while (($message->id ?? null) !== $id);
-        return [$message, new Decoder($attached, str_contains($json, '"ref"'))];
-    }
-
     // ---- answers ----
 
     private static function sendResult(mixed $value, string $source): void
@@ -323,21 +335,32 @@ final class Server
             $source = 'schema';
         }
         self::flush();
-        if (!self::$channel->isMine()) {
-            self::$request = null;
-            exit(0);
-        }
+        self::onlyMine();
         $id = json_encode(self::$request['id']);
         $result = "{\"signatureSource\":\"$source\",\"value\":$text}";
         self::send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}", $encoder->parts);
     }
 
-    private static function answerError(int $code, string $message, ?array $data = null): void
+    /** A child of the user's ends where it would answer. */
+    public static function onlyMine(): void
+    {
+        if (!self::$channel->isMine()) {
+            self::$request = null;
+            exit(0);
+        }
+    }
+
+    public static function isMine(): bool
+    {
+        return self::$channel->isMine();
+    }
+
+    public static function answerError(int $code, string $message, ?array $data = null): void
     {
         self::answer(['error' => ['code' => $code, 'message' => $message] + ($data === null ? [] : ['data' => $data])]);
     }
 
-    private static function answer(array $what): void
+    public static function answer(array $what): void
     {
         self::send(json_encode(['jsonrpc' => '2.0', 'id' => self::$request['id'], ...$what], self::JSON_FLAGS));
     }
@@ -373,8 +396,27 @@ final class Server
         })();
     }
 
+    /** One that came meanwhile is due now: PHP would wait for the next. */
+    private static function allowSignals(): void
+    {
+        (self::$setSignals)(true);
+        extension_loaded('pcntl') && pcntl_signal_dispatch();
+    }
+
+    /** While the code of the user's that is included next runs. */
+    public static function heedSignals(): void
+    {
+        self::$hasSignals = true;
+    }
+
+    /** Errors that no line of the code's has thrown are told to be in this file. */
+    public static function nameRequest(string $filename): string
+    {
+        return self::$request['filename'] = $filename;
+    }
+
     /** What is printed is out before the answer is. */
-    private static function flush(): void
+    public static function flush(): void
     {
         set_error_handler(null); // a buffer that cannot be removed is no affair of the user's handler
         try {

@@ -173,6 +173,38 @@ static int find_method(const struct agent_language *language, const char *name)
         return -1;
 }
 
+static const struct agent_method *find_own_method(const struct agent_language *language, const char *name)
+{
+        for (const struct agent_method *m = language->methods; m && m->name; m++)
+                if (strcmp(m->name, name) == 0)
+                        return m;
+        return NULL;
+}
+
+static int answer_own_method(struct agent *a, const struct rpc_message *message, const struct agent_method *own)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
+        struct agent_refusal refusal = {0};
+        json_t *result = NULL, *data = NULL;
+        struct cloche_err e;
+
+        a->id = message->id;
+        if (own->answer(a, message->params, &result, &refusal) == 0)
+                return rpc_result(json_incref(message->id), result, NULL, 0, &out, &e) < 0 || send_frame(a, &out) < 0 ? 1 : CONTINUE;
+        if (refusal.type)
+                data = json_pack("{s:s, s:o, s:s}", "type", refusal.type, "message", agent_text(refusal.message, strlen(refusal.message)),
+                                 "stack", "");
+        return send_error(a, message->id, refusal.code, refusal.message, data) < 0 ? 1 : CONTINUE;
+}
+
+static int refuse_method(struct agent *a, const struct rpc_message *message)
+{
+        char text[128];
+
+        snprintf(text, sizeof(text), "unknown method '%.60s'", message->method);
+        return send_error(a, message->id, ERROR_NO_METHOD, text, NULL) < 0 ? 1 : CONTINUE;
+}
+
 static int handle_request(struct agent *a, enum method method, const struct rpc_message *message, const struct frame *frame)
 {
         struct held_request held;
@@ -196,9 +228,9 @@ static int handle_request(struct agent *a, enum method method, const struct rpc_
 /* CONTINUE, or the exit status of the process. */
 static int handle(struct agent *a, const struct frame *frame)
 {
+        const struct agent_method *own;
         struct rpc_message message;
         struct cloche_err e;
-        char text[128];
         int method, r;
 
         if (rpc_parse(frame, &message, &e) < 0)
@@ -208,14 +240,15 @@ static int handle(struct agent *a, const struct frame *frame)
                 return CONTINUE;
         }
         method = find_method(a->language, message.method);
-        if (method < 0) {
-                snprintf(text, sizeof(text), "unknown method '%.60s'", message.method);
-                r = send_error(a, message.id, ERROR_NO_METHOD, text, NULL) < 0 ? 1 : CONTINUE;
-        } else if (method == METHOD_FREEZE) {
+        own = find_own_method(a->language, message.method);
+        if (own)
+                r = answer_own_method(a, &message, own);
+        else if (method < 0)
+                r = refuse_method(a, &message);
+        else if (method == METHOD_FREEZE)
                 r = answer_freeze(a, message.id);
-        } else {
+        else
                 r = handle_request(a, (enum method)method, &message, frame);
-        }
         rpc_message_done(&message);
         return r;
 }
@@ -326,19 +359,22 @@ int agent_serve(const struct agent_language *language, void *data)
 
 /* -- asking the host --------------------------------------------------------------------------------------------- */
 
-/* Until the answer to this id; those of processes that were killed while they waited are dropped. 1, or 0 at the end. */
-static int await_answer(struct agent *a, uint64_t id, struct rpc_message *ret, struct frame *ret_frame)
+#define GIVEN_UP 2 /* none of channel_read()'s */
+
+/* Until the answer to this id; those of processes that were killed while they waited are dropped. 1, 0 at the end, or GIVEN_UP. */
+static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), struct rpc_message *ret, struct frame *ret_frame)
 {
         struct cloche_err e;
 
-        while (channel_read(&a->channel, ret_frame, &e) == 1) {
-                if (rpc_parse(ret_frame, ret, &e) < 0)
+        for (;;) {
+                if (gives_up && !channel_await_input(&a->channel, gives_up))
+                        return GIVEN_UP;
+                if (channel_read(&a->channel, ret_frame, &e) != 1 || rpc_parse(ret_frame, ret, &e) < 0)
                         return 0;
                 if ((ret->kind == RPC_RESULT || ret->kind == RPC_ERROR) && json_integer_value(ret->id) == (json_int_t)id)
                         return 1;
                 rpc_message_done(ret);
         }
-        return 0;
 }
 
 static int keep_answer(const struct rpc_message *message, const struct frame *frame, struct agent_answer *ret)
@@ -371,22 +407,52 @@ void agent_answer_done(struct agent_answer *answer)
         *answer = (struct agent_answer){0};
 }
 
-static int ask(struct agent *a, json_t *params, const void *attachments, size_t attachments_size, struct agent_answer *ret)
+static int send_question(struct agent *a, const struct agent_question *question, uint64_t id)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_BYTES_MAX);
-        uint64_t id = channel_begin_question(&a->channel);
-        struct rpc_message message;
         struct cloche_err e;
-        struct frame frame;
-        int r = -1;
 
-        if (rpc_request(json_integer((json_int_t)id), BRIDGE_METHOD, params, attachments, attachments_size, &out, &e) == 0 &&
-            channel_write(&a->channel, out.data, out.size) == 0 && await_answer(a, id, &message, &frame)) {
-                r = keep_answer(&message, &frame, ret);
-                rpc_message_done(&message);
+        if (rpc_request(json_integer((json_int_t)id), question->method, question->params, question->attachments, question->attachments_size, &out,
+                        &e) < 0)
+                return -1;
+        return channel_write(&a->channel, out.data, out.size);
+}
+
+static int ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+{
+        uint64_t id = channel_begin_question(&a->channel, question->gives_up);
+        struct rpc_message message;
+        struct frame frame;
+        int r;
+
+        if (id == 0) {
+                json_decref(question->params);
+                return 1;
+        }
+        r = send_question(a, question, id);
+        if (r == 0) {
+                int came = await_answer(a, id, question->gives_up, &message, &frame);
+
+                r = came == GIVEN_UP ? 1 : came == 0 ? -1 : ret ? keep_answer(&message, &frame, ret) : 0;
+                if (came == 1)
+                        rpc_message_done(&message);
         }
         channel_end_question(&a->channel);
         return r;
+}
+
+int agent_ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret)
+{
+        if (!a->is_rehearsing)
+                return ask(a, question, ret);
+        json_decref(question->params);
+        return -1;
+}
+
+void agent_await_askers(struct agent *a)
+{
+        channel_begin_question(&a->channel, NULL);
+        channel_end_question(&a->channel);
 }
 
 int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments, size_t attachments_size,
@@ -403,5 +469,5 @@ int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, 
                 return ret->error ? 0 : -1;
         }
         params = json_pack("{s:o, s:o, s:o}", "target", target, "args", args, "kwargs", kwargs ? kwargs : json_object());
-        return params ? ask(a, params, attachments, attachments_size, ret) : -1;
+        return params ? ask(a, &(struct agent_question){BRIDGE_METHOD, params, attachments, attachments_size, NULL}, ret) : -1;
 }

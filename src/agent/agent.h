@@ -53,6 +53,20 @@ struct agent_reply {
         json_t *error;                /* {type, message, stack} when the code threw */
 };
 
+/* An error of JSON-RPC. */
+struct agent_refusal {
+        int code;         /* spec/agent.md */
+        const char *type; /* of data, for -32000; NULL: no data. Borrowed */
+        char message[512];
+};
+
+/* A method beside those of struct agent_language, such as those of contexts (spec/agent.md). */
+struct agent_method {
+        const char *name;
+        /* params is what came, unchecked and borrowed; NULL: none. Returns 0 with *ret_result, a new reference, or -1 with what to refuse by. */
+        int (*answer)(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *ret_refusal);
+};
+
 struct agent_language {
         /* Return 0, or -1 after agent_throw(). A handler that is NULL makes its method an unknown one. */
         int (*prepare)(struct agent *a, const struct agent_request *request, struct agent_reply *reply);
@@ -71,6 +85,8 @@ struct agent_language {
 
         const char *refused;   /* type of the error for a value that cannot be sent: "TypeError" when NULL */
         const char *too_large; /* type of the error for a result over result_bytes: "ValueError" when NULL */
+
+        const struct agent_method *methods; /* ended by a row without a name */
 
         /* Processes that the code forks may ask the host too (agent_bridge), one after the other. Otherwise they lose the channel
          * at once. */
@@ -148,6 +164,21 @@ struct agent_answer {
 int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments, size_t attachments_size,
                  struct agent_answer *ret);
 void agent_answer_done(struct agent_answer *answer);
+
+/* Another question than for a host function. */
+struct agent_question {
+        const char *method;
+        json_t *params; /* stolen */
+        const void *attachments;
+        size_t attachments_size;
+        int (*gives_up)(void); /* looked at while the answer is awaited, ten times a second and at each signal; NULL: never */
+};
+
+/* ret is for an answer {"value": V}; NULL: what is answered does not matter. 0 or -1 as agent_bridge(), -1 also in a rehearsal; 1 when given up: the
+ * answer is dropped when it comes. */
+int agent_ask(struct agent *a, const struct agent_question *question, struct agent_answer *ret);
+/* Returns when no process of the code's waits for an answer: until then it reads the channel, and nobody else may. */
+void agent_await_askers(struct agent *a);
 
 /* -- rehearsing ----------------------------------------------------------------------------------------------- */
 

@@ -10,9 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <sys/stat.h>
 
 #define HEAD_SIZE 8
+#define LOOK_MS 100
 
 /* In memory that forked processes share: none of them reads an answer that another waits for. */
 struct channel_shared {
@@ -170,6 +172,16 @@ int channel_has_input(const struct channel *c)
         return poll(&polled, 1, 0) == 1;
 }
 
+int channel_await_input(const struct channel *c, int (*gives_up)(void))
+{
+        struct pollfd polled = {.fd = c->fd, .events = POLLIN};
+
+        while (!gives_up())
+                if (poll(&polled, 1, LOOK_MS) > 0)
+                        return 1;
+        return 0;
+}
+
 static int write_all(int fd, const char *at, size_t size)
 {
         while (size > 0) {
@@ -210,13 +222,33 @@ int channel_write(const struct channel *c, const void *data, size_t size)
         return r;
 }
 
-uint64_t channel_begin_question(struct channel *c)
+/* 0, or -1 when it was not had in time. */
+static int lock_for_a_while(pthread_mutex_t *mutex)
+{
+        struct timespec until;
+        int r;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        r = pthread_mutex_timedlock(mutex, &until);
+        if (r == EOWNERDEAD)
+                pthread_mutex_consistent(mutex);
+        return r == 0 || r == EOWNERDEAD ? 0 : -1;
+}
+
+uint64_t channel_begin_question(struct channel *c, int (*gives_up)(void))
 {
         static uint64_t asked;
 
         if (!c->shared)
                 return ++asked;
-        lock(&c->shared->asking);
+        if (!gives_up)
+                lock(&c->shared->asking);
+        while (gives_up && lock_for_a_while(&c->shared->asking) < 0)
+                if (gives_up())
+                        return 0;
         return ++c->shared->asked;
 }
 

@@ -1,8 +1,11 @@
 <?php
 /* Names the functions that the agent's files call without having imported them: in a namespace such a call may be taken by a function
- * of the user's. Usage: unimported.php FILE... */
+ * of the user's. A file without a namespace has nothing to import. Usage: unimported.php FILE... */
 foreach (array_slice($argv, 1) as $file) {
     $text = file_get_contents($file);
+    if (!preg_match('~^namespace ~m', $text)) {
+        continue;
+    }
     preg_match('~^use function ([^;]+);~m', $text, $found);
     $imported = preg_split('~[\s,]+~', $found[1] ?? '');
     $tokens = array_values(array_filter(PhpToken::tokenize($text), fn ($token) => !$token->isIgnorable()));

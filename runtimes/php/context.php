@@ -1,0 +1,340 @@
+<?php
+namespace Cloche\Agent;
+
+use Cloche\{EndOfInput, Interrupt};
+use function ceil, chdir, error_get_last, explode, extension_loaded, get_debug_type, get_object_vars, getmypid, hrtime, is_array, is_bool, is_dir,
+    is_int, is_string, json_encode, max, min, mkdir, pcntl_signal, pcntl_signal_dispatch, preg_match, putenv, str_contains, substr, usleep;
+
+require __DIR__ . '/cell.php';
+require __DIR__ . '/trial.php';
+require __DIR__ . '/printed.php';
+require __DIR__ . '/displays.php';
+require __DIR__ . '/names.php';
+require __DIR__ . '/shown.php';
+require __DIR__ . '/globals.php';
+
+/** exit() in a cell. */
+final class Left extends \Error
+{
+}
+
+/** A process that stays: its cells run one after another in the global scope (spec/agent.md, Contexts). */
+final class Context
+{
+    public const METHODS = ['open' => 'open', 'cell' => 'beginCell', 'describe' => 'describe', 'complete' => 'complete', 'branch' => 'branch',
+        'enter' => 'branch'];
+    private const INVALID_REQUEST = -32600;
+    private const THREW = -32000;
+    private const CANNOT_FORK = -32001;
+    private const STORE_BYTES = 16 << 20;
+    private const REQUIRED = ['open' => [], 'cell' => ['code' => 'is_string', 'count' => 'is_int'], 'complete' => ['code' => 'is_string', 'at' => 'is_int']];
+    private const OPTIONAL = ['open' => ['cwd' => [null, 'is_string'], 'env' => [[], 'is_array'], 'language' => ['php', 'is_string']],
+        'cell' => ['filename' => [null, 'is_string'], 'storeBytes' => [self::STORE_BYTES, 'is_int'], 'silent' => [false, 'is_bool']]];
+    private const LOOK_MS = 100;
+    private const REHEARSALS = 5;
+    private const REHEARSED = ['1 + 1;', '["a" => [1, "two", 3.5], "b" => null]', 'foreach ([1, 2] as $x) { $y = sprintf("%s", $x); } "x"',
+        'new \ArrayObject([1])', 'strlen("a") . 1', 'nosuch();'];
+
+    private static bool $isOpen = false;
+    private static bool $isRunning = false;
+    private static bool $isRehearsing = false;
+    private static bool $isSilent = false;
+    private static int $storeBytes = self::STORE_BYTES;
+
+    // ---- requests ----
+
+    /** What stands in params, or is there by default. */
+    public static function read(string $method, mixed $params): array
+    {
+        if (!$params instanceof \stdClass) {
+            throw new Invalid('params must be an object');
+        }
+        $request = get_object_vars($params);
+        if (isset($request['env']) && $request['env'] instanceof \stdClass) {
+            $request['env'] = get_object_vars($request['env']);
+        }
+        foreach (self::REQUIRED[$method] ?? [] as $name => $isRight) {
+            if (!$isRight($request[$name] ?? null)) {
+                throw new Invalid("params.$name is missing or of the wrong type");
+            }
+        }
+        foreach (self::OPTIONAL[$method] ?? [] as $name => [$default, $isRight]) {
+            $request[$name] ??= $default;
+            if ($request[$name] !== $default && !$isRight($request[$name])) {
+                throw new Invalid("params.$name is of the wrong type: " . get_debug_type($request[$name]));
+            }
+        }
+        foreach (['count', 'at', 'storeBytes'] as $name) {
+            if (($request[$name] ?? 0) < 0) {
+                throw new Invalid("params.$name is $request[$name]: less than 0");
+            }
+        }
+        return $request;
+    }
+
+    public static function begin(array $request): void
+    {
+        $method = $request['method'];
+        if ($method !== 'open' && !self::$isOpen) {
+            Server::answerError(self::INVALID_REQUEST, "no context is open here: `open` comes before `$method`");
+            return;
+        }
+        self::{self::METHODS[$method]}($request);
+    }
+
+    private static function branch(array $request): void
+    {
+        Server::answerError(self::CANNOT_FORK, 'contexts of PHP cannot be forked: this agent has no way to do that');
+    }
+
+    private static function open(array $request): void
+    {
+        $refusal = self::$isOpen ? [self::INVALID_REQUEST, 'a context is open here already', null] : self::place($request);
+        if ($refusal === null && !extension_loaded('tokenizer')) {
+            $refusal = [self::THREW, 'contexts of PHP need its extension tokenizer, which the image does not hold', 'missing_runtime'];
+        }
+        if ($refusal !== null) {
+            [$code, $message, $type] = $refusal;
+            Server::answerError($code, $message, $type === null ? null : ['type' => $type, 'message' => $message, 'stack' => '']);
+            return;
+        }
+        self::$isOpen = true;
+        self::ignoreInterrupts();
+        Server::answer(['result' => ['pid' => getmypid()]]);
+    }
+
+    /** Where the cells run, and with which environment; null, or [code, message, type] of what stands in the way. */
+    private static function place(array $request): ?array
+    {
+        if ($request['language'] !== 'php') {
+            throw new Invalid("params.language is '" . substr($request['language'], 0, 80) . "': this is the agent of php");
+        }
+        foreach ($request['env'] as $name => $text) {
+            if (!is_string($text) || !preg_match('~\A[^=\0]+\z~', (string) $name) || str_contains($text, "\0")) {
+                throw new Invalid("params.env['" . substr((string) $name, 0, 80) . "'] is no variable of an environment: a name without =, and text, neither with NUL");
+            }
+        }
+        foreach ($request['env'] as $name => $text) {
+            putenv("$name=$text");
+            $_SERVER[$name] = $text;
+        }
+        $cwd = $request['cwd'];
+        if ($cwd !== null && !((is_dir($cwd) || @mkdir($cwd, 0777, true)) && @chdir($cwd))) {
+            return [self::THREW, "the context cannot be in $cwd: " . (error_get_last()['message'] ?? ''), 'RuntimeException'];
+        }
+        return null;
+    }
+
+    private static function describe(array $request): void
+    {
+        Server::answer(['result' => ['variables' => Names::variables()]]);
+    }
+
+    private static function complete(array $request): void
+    {
+        Server::answer(['result' => Names::completions($request['code'], $request['at'])]);
+    }
+
+    // ---- a cell ----
+
+    private static function beginCell(array $request): void
+    {
+        $filename = Server::nameRequest($request['filename'] ?? "Cell In[$request[count]]");
+        self::$storeBytes = $request['storeBytes'];
+        self::$isSilent = $request['silent'];
+        [$text, $hasValue] = Cell::prepared($request['code'], $filename);
+        $fatal = Trial::fatal($text, $filename);
+        if ($fatal !== null) {
+            $data = Errors::describeEnd($fatal, 'cell');
+            self::fail($data['type'], $data['message'], explode("\n", $data['stack']));
+            return;
+        }
+        Server::include($text, $filename, static fn (mixed $value) => self::finish($hasValue ? $value : null));
+        self::heedInterrupts();
+    }
+
+    private static function finish(mixed $value): void
+    {
+        if ($value !== null && !self::$isSilent) {
+            $GLOBALS['_'] = $value;
+            Displays::show(Displays::of($value), [], true);
+        }
+        Server::flush();
+        Server::onlyMine();
+        self::answer(['status' => 'ok']);
+    }
+
+    public static function threw(\Throwable $error, string $filename): void
+    {
+        $data = Errors::describe($error, $filename);
+        $error instanceof Left ? self::fail('ExitException', $data['message'], []) : self::fail($data['type'], $data['message'], explode("\n", $data['stack']));
+    }
+
+    /** The process ends: by a fatal error, or by an exit() that no cell's text has. */
+    public static function ended(): void
+    {
+        $data = Errors::describeEnd(error_get_last(), 'cell');
+        $lines = $data['stack'] === '' ? [] : explode("\n", $data['stack']);
+        self::fail($data['type'], $data['message'], [...$lines, 'PHP has ended: what the cells had made is gone']);
+    }
+
+    private static function fail(string $name, string $message, array $lines): void
+    {
+        Server::flush();
+        self::answer(['status' => 'error', 'error' => ['name' => $name, 'message' => $message, 'traceback' => $lines]]);
+    }
+
+    private static function answer(array $result): void
+    {
+        self::$isRunning = false;
+        Server::answer(['result' => $result]);
+        self::ignoreInterrupts();
+    }
+
+    // ---- interrupts ----
+
+    /** SIGINT throws in the code of the cell. One that is still due from before is dropped. */
+    private static function heedInterrupts(): void
+    {
+        if (extension_loaded('pcntl')) {
+            pcntl_signal(SIGINT, self::interrupt(...), false);
+            pcntl_signal_dispatch();
+        }
+        self::$isRunning = true;
+        Server::heedSignals();
+    }
+
+    private static function ignoreInterrupts(): void
+    {
+        extension_loaded('pcntl') && pcntl_signal(SIGINT, SIG_IGN);
+    }
+
+    private static function interrupt(): void
+    {
+        if (self::$isRunning) {
+            throw new Interrupt('the cell was interrupted');
+        }
+    }
+
+    // ---- what a cell may ask and tell ----
+
+    /** A process that the cell forked has nobody to tell, nor has what runs when PHP ends. */
+    public static function mayTell(): bool
+    {
+        return self::$isRunning && Server::isMine();
+    }
+
+    public static function isRehearsing(): bool
+    {
+        return self::$isRehearsing;
+    }
+
+    public static function storeBytes(): int
+    {
+        return self::$storeBytes;
+    }
+
+    public static function input(string $prompt, bool $isPassword): string
+    {
+        if (!self::mayTell()) {
+            throw new EndOfInput('input can only be asked for while a cell runs, by the process of the cell');
+        }
+        $params = json_encode(['prompt' => $prompt, 'password' => $isPassword], Server::JSON_FLAGS);
+        $message = Server::askInterruptibly('input', $params);
+        if (isset($message->error)) {
+            throw new EndOfInput((string) ($message->error->data->message ?? $message->error->message ?? 'there is no input'));
+        }
+        $value = $message->result->value ?? null;
+        return is_string($value) ? $value : throw new EndOfInput('the answer to input is ' . get_debug_type($value) . ', not text');
+    }
+
+    /** In the place of readline(). */
+    public static function readLine(?string $prompt = null): string|false
+    {
+        try {
+            return self::input((string) $prompt, false);
+        } catch (EndOfInput) {
+            return false;
+        }
+    }
+
+    /** In the place of sleep(). */
+    public static function sleep(int $seconds): int
+    {
+        return $seconds < 0 ? throw new \ValueError('sleep(): Argument #1 ($seconds) must be greater than or equal to 0')
+            : (int) ceil(self::rest($seconds * 1e9) / 1e9);
+    }
+
+    /** In the place of usleep(). */
+    public static function microSleep(int $microseconds): void
+    {
+        if ($microseconds < 0) {
+            throw new \ValueError('usleep(): Argument #1 ($microseconds) must be greater than or equal to 0');
+        }
+        self::rest($microseconds * 1e3);
+    }
+
+    /** In pieces, between which signals are heeded. A signal that had a handler ends it; what was left then. */
+    private static function rest(float $nanoseconds): float
+    {
+        for ($until = hrtime(true) + $nanoseconds; ($left = $until - hrtime(true)) > 0;) {
+            self::heed();
+            $piece = min($left, self::LOOK_MS * 1e6);
+            $began = hrtime(true);
+            usleep((int) ceil($piece / 1e3));
+            if (hrtime(true) - $began < $piece - 1e6) {
+                break;
+            }
+        }
+        self::heed();
+        return max(0, $until - hrtime(true));
+    }
+
+    /** PHP looks for signals when a function is entered. */
+    private static function heed(): void
+    {
+    }
+
+    /** In the place of exit(). */
+    public static function leave(string|int $status = 0): never
+    {
+        if (is_string($status)) {
+            echo $status;
+        }
+        throw new Left(is_string($status) ? 'exit() was called' : "exit($status) was called");
+    }
+
+    // ---- in a template ----
+
+    /** What cells need has run before the fork. */
+    public static function warmUp(): void
+    {
+        for ($i = 0; $i < self::REHEARSALS; $i++) {
+            self::rehearse(self::REHEARSED);
+        }
+        Names::variables();
+        Names::completions('str', 3);
+    }
+
+    /** In a child that nobody has asked yet. */
+    public static function getReady(): void
+    {
+        self::rehearse([self::REHEARSED[0]]);
+    }
+
+    /** @param string[] $codes none of them leaves anything behind */
+    private static function rehearse(array $codes): void
+    {
+        self::$isRehearsing = self::$isRunning = true;
+        foreach ($codes as $code) {
+            try {
+                [$text] = Cell::prepared($code, 'Cell In[0]');
+                Source::offer($text, 'Cell In[0]');
+                Displays::show(Displays::of((static fn () => include Source::PATH)()), [], true);
+            } catch (\Throwable $error) {
+                Errors::describe($error, 'Cell In[0]');
+            }
+        }
+        self::$isRehearsing = self::$isRunning = false;
+    }
+}
