@@ -10,6 +10,44 @@
 #include <signal.h>
 #include <stdlib.h>
 
+/* -- trunks --------------------------------------------------------------------------------------------------- */
+
+/* How many boxes that stand on a context are not gone yet: it may be gone itself before them. Counted. */
+struct tally {
+        unsigned refs, boxes;
+};
+
+static void tally_unref(struct tally *tally)
+{
+        if (tally && --tally->refs == 0)
+                free(tally);
+}
+
+static void on_gone(void *data, struct keeper_reply *reply)
+{
+        struct tally *tally = data;
+
+        (void)reply; /* the keeper gone: so is the box */
+        tally->boxes--;
+        tally_unref(tally);
+}
+
+/* The reference to tally is taken over; NULL: the box is counted nowhere. */
+static void drop_box(struct box *box, struct tally *tally)
+{
+        if (tally && box->made) {
+                fd_close(&box->control_fd);
+                fd_close(&box->pidfd);
+                fd_close(&box->fork_fd);
+                box->made = 0;
+                if (keeper_box_drop_later(box->keeper, box->id, on_gone, tally, NULL) == 0)
+                        return;
+        }
+        box_drop_later(box);
+        if (tally)
+                on_gone(tally, NULL);
+}
+
 struct trunk *trunk_ref(struct trunk *trunk)
 {
         trunk->refs++;
@@ -20,9 +58,21 @@ void trunk_unref(struct trunk *trunk)
 {
         if (!trunk || --trunk->refs > 0)
                 return;
-        box_drop_later(&trunk->box);
+        drop_box(&trunk->box, trunk->counted_in);
+        tally_unref(trunk->above);
         trunk_unref(trunk->beneath);
         free(trunk);
+}
+
+/* -- ending --------------------------------------------------------------------------------------------------- */
+
+/* Its box has to stay, for the kernel ends what stands on it. Nobody waits for the answer. */
+static void end_programs(struct trunk *trunk)
+{
+        const struct init_request request = {.op = INIT_KILL, .pid = 1, .signal = SIGKILL, .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
+
+        trunk->is_dead = 1;
+        (void)fd_send(trunk->box.control_fd, &request, sizeof(request), NULL, 0);
 }
 
 static void discard(struct seat *seat)
@@ -30,7 +80,10 @@ static void discard(struct seat *seat)
         handle_close(seat->init_poll);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
-        box_drop_later(&seat->box);
+        if (seat->own_trunk && seat->own_trunk->refs > 1)
+                end_programs(seat->own_trunk);
+        trunk_unref(seat->own_trunk);
+        drop_box(&seat->box, seat->counted_in);
         trunk_unref(seat->trunk);
         mounts_unref(seat->mounts);
         free(seat);
@@ -46,12 +99,19 @@ void seat_free(struct seat *seat)
                 discard(seat);
 }
 
+/* -- making --------------------------------------------------------------------------------------------------- */
+
+static int is_of_context(const struct seat *seat)
+{
+        return seat->shared_with != KEEPER_NO_BOX || !seat->of;
+}
+
 static void fail(struct seat *seat, const struct cloche_err *e)
 {
         seat->state = SEAT_READY;
         if (seat->abandoned)
                 discard(seat);
-        else if (seat->shared_with != KEEPER_NO_BOX)
+        else if (is_of_context(seat))
                 seat->told(seat, e);
         else
                 template_seat_failed(seat->of, seat, e);
@@ -65,19 +125,26 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 fail(seat, reply->error);
                 return;
         }
-        (void)engine_box_usage(seat->of->engine, seat->shared_with == KEEPER_NO_BOX ? seat->box.id : seat->shared_with, &seat->before, NULL);
+        if (seat->fork_error.code) {
+                struct cloche_err e = seat->fork_error; /* the seat may be freed before it is looked at */
+
+                fail(seat, &e);
+                return;
+        }
         seat->state = SEAT_READY;
-        if (seat->shared_with != KEEPER_NO_BOX)
+        if (is_of_context(seat)) {
                 seat->told(seat, NULL);
-        else
-                template_seat_ready(seat->of, seat);
+                return;
+        }
+        (void)engine_box_usage(seat->engine, seat->box.id, &seat->before, NULL);
+        template_seat_ready(seat->of, seat);
 }
 
 /* The call may be written before the child exists: it waits in the socket. */
 static int ask_for_fork(struct seat *seat, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
-        int r = seat->is_template ? stdio_open_null(&seat->stdio, e) : stdio_open(&seat->stdio, e);
+        int r = seat->is_template && !is_of_context(seat) ? stdio_open_null(&seat->stdio, e) : stdio_open(&seat->stdio, e);
 
         if (r == 0)
                 r = channel_open(&seat->channel, FRAME_BYTES_MAX, &agent_fd, e);
@@ -92,6 +159,15 @@ static int ask_for_fork(struct seat *seat, struct cloche_err *e)
         fd_close(&seat->box.fork_fd);
         stdio_close_guest(&seat->stdio);
         return r;
+}
+
+static int fork_or_hold(struct seat *seat, struct cloche_err *e)
+{
+        if (!seat->holds_fork)
+                return ask_for_fork(seat, e);
+        seat->state = SEAT_MADE;
+        seat->told(seat, NULL);
+        return 0;
 }
 
 static enum init_op question(enum seat_state state)
@@ -125,7 +201,7 @@ static void on_init_answer(uv_poll_t *poll, int status, int events)
         if (r > 0 && is_renewed && !is_clean)
                 r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
         if (r > 0)
-                r = ask_for_fork(seat, &e);
+                r = fork_or_hold(seat, &e);
         if (r < 0)
                 fail(seat, &e);
 }
@@ -136,7 +212,7 @@ static int ask_init(struct seat *seat, enum seat_state state, struct cloche_err 
 {
         int r;
 
-        r = handle_poll(&seat->of->engine->loop, seat->box.control_fd, seat, &seat->init_poll);
+        r = handle_poll(&seat->engine->loop, seat->box.control_fd, seat, &seat->init_poll);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
         /* libuv made it nonblocking; other questions to init wait for their answers. */
@@ -151,7 +227,7 @@ static int go_on(struct seat *seat, struct cloche_err *e)
 {
         if (seat->shared_with != KEEPER_NO_BOX)
                 return ask_init(seat, SEAT_ENTERING, e);
-        return seat->is_template || seat->mounts ? ask_for_fork(seat, e) : ask_init(seat, SEAT_MARKING, e);
+        return seat->is_template || seat->mounts || is_of_context(seat) ? fork_or_hold(seat, e) : ask_init(seat, SEAT_MARKING, e);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
@@ -169,7 +245,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         }
         if (r == 0 && seat->mounts)
                 r = mounts_serve(seat->mounts, &seat->box, &e);
-        if (r == 0 && seat->shared_with == KEEPER_NO_BOX) /* the sandbox's files are its own */
+        if (r == 0 && !is_of_context(seat)) /* whose files are its own affair */
                 r = template_furnish(seat->of, seat, &e);
         if (r == 0)
                 r = go_on(seat, &e);
@@ -177,12 +253,13 @@ static void on_made(void *data, struct keeper_reply *reply)
                 fail(seat, &e);
 }
 
-static struct seat *seat_of(struct template *of, const struct keeper_box_limits *limits, struct trunk *trunk)
+static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits, struct trunk *trunk)
 {
         struct seat *seat = calloc(1, sizeof(*seat));
 
         if (!seat)
                 return NULL;
+        seat->engine = engine;
         seat->of = of;
         seat->limits = *limits;
         seat->trunk = trunk;
@@ -195,7 +272,7 @@ static struct seat *seat_of(struct template *of, const struct keeper_box_limits 
 int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
                struct cloche_err *e)
 {
-        struct seat *seat = seat_of(of, limits, trunk);
+        struct seat *seat = seat_of(of->engine, of, limits, trunk);
         int r;
 
         if (!seat) {
@@ -215,35 +292,136 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         return 0;
 }
 
+/* Ask the keeper for the box on the trunk's. A failure leaves the seat as it was. */
+static int begin(struct seat *seat, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r = spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
+
+        if (r == 0) {
+                spec->limits = seat->limits;
+                spec->parent = seat->trunk->box.id;
+                spec->shared_with = seat->shared_with;
+                spec->is_template = (uint32_t)seat->is_template;
+                spec->optional_guards = seat->engine->optional_guards;
+                if (seat->mounts)
+                        mounts_describe(seat->mounts, spec);
+                r = keeper_box_make_later(seat->engine->keeper, spec, on_made, seat, e);
+        }
+        free(spec);
+        return r;
+}
+
 int seat_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts, uint32_t shared_with, int is_template, struct seat **ret,
              struct cloche_err *e)
 {
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        struct seat *seat = seat_of(of, limits, of->trunk);
-        int r = seat && spec ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
+        struct seat *seat;
+        int r;
 
-        if (r == 0 && shared_with != KEEPER_NO_BOX && (mounts || is_template))
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a %s does not share a sandbox's files", is_template ? "template" : "box with mounts");
-        if (r == 0) {
-                seat->is_template = is_template;
-                seat->shared_with = shared_with;
-                spec->limits = *limits;
-                spec->parent = of->trunk->box.id;
-                spec->shared_with = shared_with;
-                spec->is_template = (uint32_t)is_template;
-                spec->optional_guards = of->engine->optional_guards;
-                if (mounts)
-                        mounts_describe(mounts, spec);
-                r = keeper_box_make_later(of->engine->keeper, spec, on_made, seat, e);
-        }
-        free(spec);
+        if (shared_with != KEEPER_NO_BOX && mounts)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box with mounts does not share a sandbox's files");
+        seat = seat_of(of->engine, of, limits, of->trunk);
+        if (!seat)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
+        seat->is_template = is_template;
+        seat->shared_with = shared_with;
+        seat->mounts = mounts;
+        r = begin(seat, e);
         if (r < 0) {
                 free(seat);
                 return r;
         }
         trunk_ref(of->trunk);
         if (mounts)
-                seat->mounts = mounts_ref(mounts);
+                mounts_ref(mounts);
         *ret = seat;
         return 0;
+}
+
+/* -- forking a context ---------------------------------------------------------------------------------------- */
+
+struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e)
+{
+        struct trunk *trunk;
+
+        if (!seat->is_template || seat->state != SEAT_READY) {
+                err_set(e, CLOCHE_E_STATE, "the context was not made to be forked");
+                return NULL;
+        }
+        trunk = seat->own_trunk ? NULL : calloc(1, sizeof(*trunk));
+        if (trunk) {
+                trunk->refs = 1;
+                trunk->box = seat->box;
+                seat->box.made = 0;
+                trunk->beneath = trunk_ref(seat->trunk);
+                trunk->counted_in = seat->counted_in;
+                seat->counted_in = NULL;
+                seat->own_trunk = trunk;
+        } else if (!seat->own_trunk) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to fork a context");
+        }
+        return seat->own_trunk;
+}
+
+/* The new box is one of those on the trunk. */
+static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *e)
+{
+        if (!trunk->above && (trunk->above = calloc(1, sizeof(*trunk->above))))
+                trunk->above->refs = 1;
+        if (!trunk->above)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "count the forks of a context");
+        if (trunk->above->boxes >= SEAT_BRANCHES_MAX)
+                return err_set(e, CLOCHE_E_STATE, "%u forks of the context have not ended yet, or were not let go of by its interpreter; at most %d can be",
+                               trunk->above->boxes, SEAT_BRANCHES_MAX);
+        trunk->above->boxes++;
+        trunk->above->refs++;
+        *ret = trunk->above;
+        return 0;
+}
+
+int seat_branch(struct cloche_engine *engine, struct trunk *trunk, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
+{
+        struct seat *seat = seat_of(engine, NULL, &order->limits, trunk);
+        int r = seat ? count_in(trunk, &seat->counted_in, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
+
+        if (r < 0) {
+                free(seat);
+                return r;
+        }
+        seat->shared_with = order->shared_with;
+        seat->is_template = order->is_template;
+        seat->holds_fork = order->holds_fork;
+        seat->told = order->told;
+        seat->owner = order->owner;
+        r = begin(seat, e);
+        if (r < 0) {
+                on_gone(seat->counted_in, NULL);
+                free(seat);
+                return r;
+        }
+        trunk_ref(trunk);
+        *ret = seat;
+        return 0;
+}
+
+int seat_fork(struct seat *seat, struct cloche_err *e)
+{
+        int r;
+
+        seat->state = SEAT_MAKING;
+        r = ask_for_fork(seat, e);
+        if (r < 0)
+                seat->state = SEAT_READY;
+        return r;
+}
+
+void seat_fork_failed(struct seat *seat, const char *message)
+{
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_TEMPLATE, "fork the context: %.180s", message);
+        if (seat->state == SEAT_READY)
+                fail(seat, &e);
+        else
+                seat->fork_error = e;
 }

@@ -3,16 +3,14 @@
  * well, and nothing outside trusts what is said here. */
 #include "guest.h"
 
+#include "arrive.h"
+#include "hindrance.h"
+
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/caps.h"
-#include "jail/plan.h"
 #include "keeper/fork-protocol.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sched.h>
@@ -28,27 +26,34 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define DESCRIPTORS_MAX 256
 #define HEAP_STEP (8 << 20)
+#define FORKS_MAX 256 /* of a context, alive at once */
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
+/* With what it is, for the number alone proves nothing once code of others ran. */
+struct kept {
+        int fd;
+        dev_t device;
+        ino_t inode;
+};
+
 static struct {
-        int fork_fd, channel_fd, ended_fd, own_pid_fd;
-        int own_fds[DESCRIPTORS_MAX]; /* the interpreter's, at its start */
-        size_t own_fd_count;
-        unsigned own_threads;
+        struct kept fork, own_pid;
+        int channel_fd, ended_fd;
         sigset_t mask; /* these two as the interpreter had them */
         struct sigaction child_action;
+        int has_replaced_action;
         struct child {
                 pid_t pid;
                 uint32_t id;
+                int end_fd; /* a pidfd, of a context's */
         } *children;
         size_t child_count, child_room;
         /* The fork that is under way. */
         struct fork_request request;
         int fds[FORK_FDS_MAX];
         size_t fd_count;
-} guest = {.fork_fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid_fd = -EBADF};
+} guest = {.fork.fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid.fd = -EBADF};
 
 /* -- what is told to the engine ------------------------------------------------------------------------------- */
 
@@ -108,88 +113,34 @@ static void tell_failed(uint32_t id, const struct cloche_err *e)
 
 /* -- what stands in the way of forking ------------------------------------------------------------------------ */
 
-static unsigned count_threads(void)
+static int is_fork(pid_t pid)
 {
-        unsigned count = 0;
-        DIR *dir = opendir("/proc/self/task");
-
-        if (!dir)
-                return 0;
-        for (struct dirent *entry; (entry = readdir(dir));)
-                count += entry->d_name[0] != '.';
-        closedir(dir);
-        return count;
-}
-
-/* Calls see for every open descriptor but that of the listing itself. */
-static void each_descriptor(void (*see)(int fd, void *data), void *data)
-{
-        DIR *dir = opendir("/proc/self/fd");
-
-        if (!dir)
-                return;
-        for (struct dirent *entry; (entry = readdir(dir));)
-                if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir))
-                        see(atoi(entry->d_name), data);
-        closedir(dir);
-}
-
-static int is_own(int fd)
-{
-        for (size_t i = 0; i < guest.own_fd_count; i++)
-                if (guest.own_fds[i] == fd)
+        for (size_t i = 0; i < guest.child_count; i++)
+                if (guest.children[i].pid == pid)
                         return 1;
-        return fd == guest.fork_fd || fd == guest.channel_fd || fd == guest.ended_fd || fd == guest.own_pid_fd;
+        return 0;
 }
 
-static void remember(int fd, void *data)
+/* Code of the user's may have closed a descriptor of ours, and something else may bear its number now. */
+static int is_in_place(const struct kept *kept)
 {
-        (void)data;
-        if (guest.own_fd_count < DESCRIPTORS_MAX)
-                guest.own_fds[guest.own_fd_count++] = fd;
+        struct stat st;
+
+        return fstat(kept->fd, &st) == 0 && st.st_dev == kept->device && st.st_ino == kept->inode;
 }
 
-struct text {
-        char *at;
-        size_t size, used;
-        int found;
-};
-
-static void name_stranger(int fd, void *data)
+int cloche_guest_freeze(int channel_fd, char *text, size_t size)
 {
-        struct text *text = data;
-        char path[64], target[128];
-        ssize_t n;
-
-        if (is_own(fd))
-                return;
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        n = readlink(path, target, sizeof(target) - 1);
-        target[n < 0 ? 0 : n] = '\0';
-        if (text->used < text->size)
-                text->used += (size_t)snprintf(text->at + text->used, text->size - text->used, "%s%d (%s)",
-                                               text->found ? ", " : "descriptors are open: ", fd, target);
-        text->found = 1;
-}
-
-int cloche_guest_freeze(int channel_fd, char *ret_text, size_t size)
-{
-        struct text text = {.at = ret_text, .size = size};
-        unsigned threads = count_threads();
+        int fds[FORKS_MAX + 4] = {channel_fd, guest.fork.fd, guest.own_pid.fd, guest.ended_fd};
+        struct hindrance_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
 
         guest.channel_fd = channel_fd;
-        if (size)
-                ret_text[0] = '\0';
-        if (threads > guest.own_threads) {
-                snprintf(ret_text, size, "%u threads are alive beside the interpreter's own", threads - guest.own_threads);
-                return -EBUSY;
-        }
-        if (waitpid(-1, NULL, WNOHANG) == 0) {
-                snprintf(ret_text, size, "child processes are alive");
-                return -EBUSY;
-        }
-        each_descriptor(name_stranger, &text);
-        return text.found ? -EBUSY : 0;
+        for (size_t i = 0; i < guest.child_count && i < FORKS_MAX; i++)
+                fds[allowed.fd_count++] = guest.children[i].end_fd;
+        if (is_in_place(&guest.fork) && is_in_place(&guest.own_pid))
+                return hindrance_find(&allowed, text, size);
+        snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced", guest.fork.fd, guest.own_pid.fd);
+        return -EBUSY;
 }
 
 /* -- being a template ----------------------------------------------------------------------------------------- */
@@ -217,19 +168,30 @@ static int keep_high(int fd)
         return -errno;
 }
 
+static int keep(int fd, struct kept *ret)
+{
+        struct stat st;
+
+        ret->fd = keep_high(fd);
+        if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
+                return -EMFILE;
+        ret->device = st.st_dev;
+        ret->inode = st.st_ino;
+        return 0;
+}
+
 /* Descriptors of a new template: the way it is told to fork, its own pid namespace to come back to, its children's ends. */
 static int become_template(int fork_fd)
 {
-        guest.fork_fd = keep_high(fork_fd);
-        guest.own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-        if (guest.fork_fd < 0 || guest.own_pid_fd < 0)
+        int own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
+
+        if (own_pid_fd < 0 || ended_fd < 0)
                 return -errno;
-        guest.own_pid_fd = keep_high(guest.own_pid_fd);
-        guest.ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (guest.ended_fd < 0)
-                return -errno;
-        guest.ended_fd = keep_high(guest.ended_fd);
-        return guest.ended_fd < 0 || guest.own_pid_fd < 0 ? -EMFILE : 0;
+        r = keep(fork_fd, &guest.fork);
+        if (r == 0)
+                r = keep(own_pid_fd, &guest.own_pid);
+        guest.ended_fd = r == 0 ? keep_high(ended_fd) : -EBADF;
+        return guest.ended_fd < 0 ? -EMFILE : 0;
 }
 
 int cloche_guest_start(void)
@@ -246,8 +208,8 @@ int cloche_guest_start(void)
                 return r;
         /* A heap that grows in large steps has whole huge pages in it. */
         mallopt(M_TOP_PAD, HEAP_STEP);
-        guest.own_threads = count_threads();
-        each_descriptor(remember, NULL);
+        hindrance_know_threads();
+        hindrance_know_descriptors(-EBADF);
         return 1;
 }
 
@@ -258,7 +220,14 @@ static void drop_fds(void)
         guest.fd_count = 0;
 }
 
-static void reap(void)
+static void forget_child(size_t i)
+{
+        fd_close(&guest.children[i].end_fd);
+        guest.children[i] = guest.children[--guest.child_count];
+}
+
+/* A template has no children but its forks, and what its set-up left. */
+static void reap_everybody(void)
 {
         eventfd_t ignored;
         struct rusage usage;
@@ -270,9 +239,39 @@ static void reap(void)
                 for (size_t i = 0; i < guest.child_count; i++)
                         if (guest.children[i].pid == pid) {
                                 tell_exited(guest.children[i].id, status, &usage);
-                                guest.children[i] = guest.children[--guest.child_count];
+                                forget_child(i);
                                 break;
                         }
+}
+
+/* 1: it has ended. Its number may be another child's by now, when code of the user's has waited for it (wait(2)): then nobody knows how it ended. */
+static int has_ended(const struct child *child, int *ret_status, struct rusage *ret_usage)
+{
+        siginfo_t info = {0};
+
+        memset(ret_usage, 0, sizeof(*ret_usage));
+        *ret_status = -1;
+        if (child->end_fd < 0) /* there was no descriptor left for it */
+                return wait4(child->pid, ret_status, WNOHANG, ret_usage) != 0;
+        if (syscall(SYS_waitid, P_PIDFD, child->end_fd, &info, WEXITED | WNOHANG, ret_usage) < 0)
+                return errno != EINTR;
+        if (info.si_pid == 0)
+                return 0;
+        *ret_status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : (info.si_status & 0x7f) | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+        return 1;
+}
+
+void cloche_guest_reap(void)
+{
+        for (size_t i = guest.child_count; i > 0; i--) {
+                struct rusage usage;
+                int status;
+
+                if (!has_ended(&guest.children[i - 1], &status, &usage))
+                        continue;
+                tell_exited(guest.children[i - 1].id, status, &usage);
+                forget_child(i - 1);
+        }
 }
 
 static int make_room(void)
@@ -281,6 +280,8 @@ static int make_room(void)
 
         if (guest.child_count < guest.child_room)
                 return 0;
+        if (!guest.has_replaced_action && guest.child_count >= FORKS_MAX)
+                return -EMFILE;
         grown = realloc(guest.children, (guest.child_room + 64) * sizeof(*grown));
         if (!grown)
                 return -ENOMEM;
@@ -295,7 +296,7 @@ static int receive_request(void)
         ssize_t n;
 
         guest.fd_count = FORK_FDS_MAX;
-        n = fd_receive(guest.fork_fd, &guest.request, sizeof(guest.request), guest.fds, &guest.fd_count, 0);
+        n = fd_receive(guest.fork.fd, &guest.request, sizeof(guest.request), guest.fds, &guest.fd_count, 0);
         if (n <= 0)
                 return 0;
         if (n == sizeof(guest.request) && guest.request.tasks_count <= FORK_TASKS_MAX &&
@@ -331,25 +332,41 @@ static void on_child(int signal_number)
         errno = code;
 }
 
-int cloche_guest_wait(void)
+/* Signals of the interpreter wait, or its handlers would be lost or run twice around the fork. */
+static void hold_signals(int does_watch_children)
 {
         const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-        struct pollfd polled[2];
         sigset_t all;
 
-        /* Signals of the interpreter wait, or its handlers would be lost or run twice around the fork. */
         sigfillset(&all);
-        sigdelset(&all, SIGCHLD);
+        if (does_watch_children)
+                sigdelset(&all, SIGCHLD);
         sigprocmask(SIG_BLOCK, &all, &guest.mask);
-        sigaction(SIGCHLD, &action, &guest.child_action);
-        reap(); /* those that ended in between */
+        guest.has_replaced_action = does_watch_children;
+        if (does_watch_children)
+                sigaction(SIGCHLD, &action, &guest.child_action);
+}
+
+static void release_signals(void)
+{
+        if (guest.has_replaced_action)
+                sigaction(SIGCHLD, &guest.child_action, NULL);
+        sigprocmask(SIG_SETMASK, &guest.mask, NULL);
+}
+
+int cloche_guest_wait(void)
+{
+        struct pollfd polled[2];
+
+        hold_signals(1);
+        reap_everybody(); /* those that ended in between */
         for (;;) {
-                polled[0] = (struct pollfd){.fd = guest.fork_fd, .events = POLLIN};
+                polled[0] = (struct pollfd){.fd = guest.fork.fd, .events = POLLIN};
                 polled[1] = (struct pollfd){.fd = guest.ended_fd, .events = POLLIN};
                 if (poll(polled, 2, -1) < 0 && errno != EINTR)
                         return 0;
                 if (polled[1].revents)
-                        reap();
+                        reap_everybody();
                 if (!polled[0].revents)
                         continue;
                 if (receive_request() == 0)
@@ -359,107 +376,79 @@ int cloche_guest_wait(void)
         }
 }
 
+/* Until something is to be read at one of these, or a fork has ended. */
+static int poll_forks(struct pollfd *wanted, size_t count)
+{
+        struct pollfd polled[FORKS_MAX + 2];
+        int r;
+
+        memcpy(polled, wanted, count * sizeof(*wanted));
+        for (size_t i = 0; i < guest.child_count; i++)
+                polled[count + i] = (struct pollfd){.fd = guest.children[i].end_fd, .events = POLLIN};
+        r = poll(polled, count + guest.child_count, -1);
+        memcpy(wanted, polled, count * sizeof(*wanted));
+        return r < 0 ? -errno : 0;
+}
+
+int cloche_guest_wait_for(int channel_fd)
+{
+        int r;
+
+        guest.channel_fd = channel_fd;
+        hold_signals(0);
+        for (;;) {
+                struct pollfd polled[] = {{.fd = guest.fork.fd, .events = POLLIN}, {.fd = channel_fd, .events = POLLIN}};
+
+                cloche_guest_reap();
+                r = poll_forks(polled, 2);
+                if (r < 0 && r != -EINTR)
+                        break;
+                if (r == 0 && polled[0].revents) {
+                        if (receive_request() == 0)
+                                break;
+                        if (prepare_fork() == 0)
+                                return 1;
+                } else if (r == 0 && polled[1].revents) {
+                        release_signals();
+                        return 2;
+                }
+        }
+        release_signals();
+        return 0;
+}
+
+int cloche_guest_idle(int channel_fd)
+{
+        struct pollfd polled = {.fd = channel_fd, .events = POLLIN};
+
+        guest.channel_fd = channel_fd;
+        return poll_forks(&polled, 1) == 0 && polled.revents;
+}
+
 void cloche_guest_parent(int pid)
 {
         struct cloche_err e = {0};
 
         /* Without it every later process of this template would be born in that box. */
-        if (setns(guest.own_pid_fd, CLONE_NEWPID) < 0)
+        if (setns(guest.own_pid.fd, CLONE_NEWPID) < 0)
                 abort();
         if (pid > 0) {
-                guest.children[guest.child_count++] = (struct child){pid, guest.request.id};
+                int end_fd = guest.has_replaced_action ? -EBADF : keep_high((int)syscall(SYS_pidfd_open, pid, 0));
+
+                guest.children[guest.child_count++] = (struct child){pid, guest.request.id, end_fd};
         } else {
                 err_os(&e, CLOCHE_E_RESOURCE, -pid, "fork the template");
                 tell_failed(guest.request.id, &e);
         }
         drop_fds();
-        sigaction(SIGCHLD, &guest.child_action, NULL);
-        sigprocmask(SIG_SETMASK, &guest.mask, NULL);
+        release_signals();
 }
 
 /* -- being a child -------------------------------------------------------------------------------------------- */
 
-static int enter_groups(struct cloche_err *e)
-{
-        for (uint32_t i = 0; i < guest.request.tasks_count; i++)
-                if (write(guest.fds[FORK_FD_COUNT + i], "0", 1) != 1)
-                        return err_os(e, CLOCHE_E_CGROUP, errno, "enter the groups of the box");
-        return 0;
-}
-
-static int join_namespaces(struct cloche_err *e)
-{
-        static const struct {
-                enum fork_fd place;
-                int kind;
-                const char *name;
-        } rows[] = {
-                {FORK_FD_USER, CLONE_NEWUSER, "user"}, {FORK_FD_NET, CLONE_NEWNET, "net"},
-                {FORK_FD_MOUNT, CLONE_NEWNS, "mount"}, {FORK_FD_IPC, CLONE_NEWIPC, "ipc"},
-                {FORK_FD_UTS, CLONE_NEWUTS, "uts"},    {FORK_FD_CGROUP, CLONE_NEWCGROUP, "cgroup"},
-        };
-
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (setns(guest.fds[rows[i].place], rows[i].kind) < 0)
-                        return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the %s namespace of the box", rows[i].name);
-        return 0;
-}
-
-static int become_user(struct cloche_err *e)
-{
-        /* By the system call: a C library would do it for threads it remembers from the template. */
-        if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 || syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
-                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user of the box");
-        return 0;
-}
-
-static int set_limits(struct cloche_err *e)
-{
-        const struct {
-                int resource;
-                uint64_t value;
-        } rows[] = {
-                {RLIMIT_CPU, guest.request.cpu_seconds}, {RLIMIT_FSIZE, guest.request.file_bytes},
-                {RLIMIT_NOFILE, guest.request.open_files}, {RLIMIT_NPROC, guest.request.pids},
-                {RLIMIT_DATA, guest.request.data_bytes},
-        };
-
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                struct rlimit limit = {rows[i].value, rows[i].value}, now;
-
-                if (rows[i].value == UINT64_MAX)
-                        continue;
-                if (getrlimit((__rlimit_resource_t)rows[i].resource, &now) == 0 && now.rlim_max < limit.rlim_max)
-                        limit.rlim_cur = limit.rlim_max = now.rlim_max;
-                if (setrlimit((__rlimit_resource_t)rows[i].resource, &limit) < 0)
-                        return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set a resource limit");
-        }
-        return 0;
-}
-
-/* What the template may and a run may not. The template's own filter stays in force beneath. */
-static int tighten_filter(struct cloche_err *e)
-{
-#define REFUSE_CALL(number)                                                          \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                         \
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-        static struct sock_filter filter[] = {
-                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                REFUSE_CALL(SYS_setns),
-                REFUSE_CALL(SYS_seccomp),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        const struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
-
-        /* Other architectures never come this far: the template's filter kills them. */
-        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-                return err_os(e, CLOCHE_E_SECCOMP, errno, "tighten the system call filter");
-        return 0;
-}
-
 static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
 {
-        int *const ours[] = {&guest.fork_fd, &guest.ended_fd, &guest.own_pid_fd};
+        int *const ours[] = {&guest.fork.fd, &guest.ended_fd, &guest.own_pid.fd};
 
         /* What arrived on a number that is about to be taken moves out of the way. */
         for (size_t i = 0; i < guest.fd_count; i++)
@@ -478,29 +467,10 @@ static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
         return 0;
 }
 
-/* The order: groups first, so that what is copied from here on is on the run's account; the network and user namespaces
- * give the right to join the others; ids and limits need that right; then it goes, and the filter comes last. */
-static int enter(int *ret_fork_fd, struct cloche_err *e)
-{
-        int r = enter_groups(e);
-
-        if (r == 0)
-                r = join_namespaces(e);
-        if (r == 0)
-                r = become_user(e);
-        if (r == 0)
-                r = set_limits(e);
-        if (r == 0)
-                r = guest.request.is_template ? caps_keep_admin(0, e) : caps_drop_all(e);
-        if (r == 0 && !guest.request.is_template)
-                r = tighten_filter(e);
-        if (r == 0 && (chdir("/workspace") < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
-                r = err_os(e, CLOCHE_E_MOUNT, errno, "enter the workspace");
-        return r < 0 ? r : place_descriptors(ret_fork_fd, e);
-}
-
 static void forget_children(void)
 {
+        for (size_t i = 0; i < guest.child_count; i++)
+                fd_close(&guest.children[i].end_fd);
         free(guest.children);
         guest.children = NULL;
         guest.child_count = guest.child_room = 0;
@@ -513,17 +483,21 @@ int cloche_guest_child(void)
         int is_template = (int)guest.request.is_template, r;
 
         setsid();
-        r = enter(&fork_fd, &e);
+        forget_children();
+        r = arrive(&guest.request, guest.fds, &e);
+        if (r == 0)
+                r = place_descriptors(&fork_fd, &e);
         if (r == 0 && is_template && become_template(fork_fd) < 0)
                 r = err_os(&e, CLOCHE_E_RESOURCE, errno, "become a template");
         if (r < 0) {
                 tell_failed(guest.request.id, &e);
                 _exit(1);
         }
-        close(template_channel_fd);
+        if (template_channel_fd > CLOCHE_GUEST_CHANNEL_FD) /* else the new one took its place */
+                close(template_channel_fd);
         guest.channel_fd = -EBADF;
-        forget_children();
-        sigaction(SIGCHLD, &guest.child_action, NULL);
-        sigprocmask(SIG_SETMASK, &guest.mask, NULL);
+        if (is_template)
+                hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* there are none but the interpreter's own */
+        release_signals();
         return is_template;
 }

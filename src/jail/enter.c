@@ -184,6 +184,13 @@ static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, str
         return r;
 }
 
+/* The interpreter of a template that stands beneath none is a program of its PID 1, and has its rights from there. Beneath another it is forked into the box with
+ * rights of its own: PID 1 and what it starts need none. */
+static int hands_rights_on(const struct jail_plan *plan)
+{
+        return plan->is_template && !plan->nested;
+}
+
 /* What everybody's way ends with. */
 static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
@@ -196,9 +203,9 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
         if (r == 0 && plan->nested && plan->is_sharing)
                 r = enter_sandbox_groups(plan, error_fd, e);
         if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
-                r = plan->is_template ? caps_keep_admin(1, e) : caps_drop_all(e);
+                r = hands_rights_on(plan) ? caps_keep_admin(1, e) : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
-                r = plan->is_template ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
+                r = hands_rights_on(plan) ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
         return r;
 }
 

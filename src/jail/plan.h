@@ -21,7 +21,7 @@ struct jail_plan {
         uint64_t disk_bytes, disk_inodes;
         uint64_t file_bytes, open_files, pids, cpu_ms;
         uint64_t data_bytes; /* RLIMIT_DATA where no control group holds memory; UINT64_MAX: none */
-        int is_template; /* keeps CAP_SYS_ADMIN of its user namespace, under the template's filter; hands out its root */
+        int is_template; /* its interpreter has CAP_SYS_ADMIN of its user namespace, under the template's filter; when not nested it hands out its root */
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
         int is_sandbox;  /* has terminals, and asks a resolver on its loopback for names */

@@ -52,7 +52,7 @@ static void map_text(char *text, size_t size, const struct userns_ids *ids, uint
 
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e)
 {
-        char text[1024];
+        char text[2048]; /* a line of 32 bytes, and another for each template above */
         int r = ids->own_groups ? 0 : write_proc(proc_fd, pid, "setgroups", "deny", e);
 
         map_text(text, sizeof(text), ids, ids->gid);

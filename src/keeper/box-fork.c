@@ -65,7 +65,9 @@ static int send_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, con
                 fds[count++] = theirs[KEEPER_FORK_FDS - 1];
         if (r == 0) {
                 r = fd_send(keeper->boxes[row->parent].fork_fd, &request, sizeof(request), fds, count);
-                if (r < 0)
+                if (r == -EAGAIN)
+                        r = err_set(e, CLOCHE_E_STATE, "the template above box %u does not take its orders", box);
+                else if (r < 0)
                         r = err_os(e, CLOCHE_E_STATE, -r, "tell the template to fork");
         }
         for (size_t i = FORK_FD_PID; i < FORK_FD_COUNT + tasks_count; i++)

@@ -41,6 +41,11 @@ uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t sh
         return is_held_by_group && keeper->cgroups.places[CGROUP_PIDS].version ? UINT64_MAX : limits->pids;
 }
 
+uid_t box_user(const struct keeper_state *keeper, const struct box *row)
+{
+        return BOX_UID_BASE + (uid_t)(row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with])->init_pid;
+}
+
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
 {
         struct jail_plan plan = {
@@ -308,6 +313,9 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_
                         return r;
                 row->fork_fd = pair[0];
                 their_fork_fd = pair[1];
+                /* Who does not take its orders holds up nobody but itself. */
+                if (fcntl(row->fork_fd, F_SETFL, O_NONBLOCK) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "make a fork socket");
         }
         r = cgroup_open_tasks(&keeper->cgroups, plan.is_sharing ? spec->shared_with : box, tasks_fds, &plan.tasks_count, e);
         if (r < 0)
@@ -329,7 +337,11 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
 
         if (parent == KEEPER_NO_BOX || (row && row->is_template && row->depth + 1 < DEPTH_MAX))
                 return 0;
-        return row && row->is_template ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "templates stand at most %d deep", DEPTH_MAX) : row ? err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent) : -CLOCHE_E_STATE;
+        if (!row)
+                return -CLOCHE_E_STATE;
+        if (!row->is_template)
+                return err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent);
+        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be", parent, row->depth, DEPTH_MAX);
 }
 
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],

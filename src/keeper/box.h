@@ -70,6 +70,8 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 /* The user under whom a box's user namespace is made; called by the keeper, which is root. */
 uid_t box_owner(uint32_t box);
+/* The host user whom the guest of a box is for a keeper that is root; of one that shares the sandbox's. */
+uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* memory_bytes, pids, cpu_percent, unless 0. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
@@ -127,6 +129,8 @@ void share_lose(struct keeper_state *keeper, uint32_t sandbox);
  * box: it owns the user namespaces beneath templates. */
 #define BOX_UID_BASE 0x70000000u
 #define BOX_UID_COUNT 0x400000u
-#define DEPTH_MAX 8 /* templates above a box; user and pid namespaces nest 32 deep at most (user_namespaces(7)) */
+/* A base, a prefix, a context, and what is forked out of that, one out of the other: this many in all. User and pid namespaces nest 32 deep at most
+ * (user_namespaces(7), pid_namespaces(7)), of which the host may have taken some; then it is the kernel that says so. */
+#define DEPTH_MAX 30
 
 #endif

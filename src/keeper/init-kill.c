@@ -2,7 +2,10 @@
  *
  * A tree that is to be killed is stopped first: a process that is stopped forks no more, and one that is not dead yet hands its children to
  * nobody, so what hangs together stays together until all of it was met. Killed at once instead, a tree that forks quickly would outrun us, and
- * those whose parent died would be children of PID 1 and of no tree any more. */
+ * those whose parent died would be children of PID 1 and of no tree any more.
+ *
+ * A process may have been forked into a box beneath this one. It is seen here as a child of its parent, and is no part of any tree of ours: it is to outlive
+ * whom it was forked from. What PID 1 itself ends with, kill_all, spares nobody. */
 #include "init.h"
 
 #include "base/clock.h"
@@ -56,6 +59,8 @@ enum mark {
         MARK_STOPPED = 4, /* we sent SIGSTOP */
         MARK_SIGNALLED = 8,
         MARK_RESTED = 16, /* stopped before everybody was */
+        MARK_OF_US = 32,  /* found out not to live in a box beneath */
+        MARK_BENEATH = 64,
 };
 
 struct row {
@@ -66,6 +71,7 @@ struct row {
 struct look {
         struct row *rows; /* by ascending pid, as /proc lists them */
         size_t count, room;
+        int has_incomers; /* somebody but us has a parent outside: a fork of a template, or the first process of a box beneath */
 };
 
 struct tree {
@@ -75,6 +81,7 @@ struct tree {
         int is_root_held, is_everybody_held; /* we stopped them, and they are to go on */
         int32_t spared[SPARED_MAX]; /* ascending */
         size_t spared_count;
+        int proc_fd; /* borrowed */
         struct look now, before;
         int32_t signalled;
 };
@@ -150,6 +157,7 @@ static int look_at_all(DIR *proc, struct look *look)
         int r = 0;
 
         look->count = 0;
+        look->has_incomers = 0;
         rewinddir(proc);
         for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
                 struct process_stat stat;
@@ -158,6 +166,7 @@ static int look_at_all(DIR *proc, struct look *look)
                         continue;
                 snprintf(path, sizeof(path), "%.20s/stat", entry->d_name);
                 r = read_stat(dirfd(proc), path, &stat);
+                look->has_incomers |= r == 0 && stat.parent == 0 && stat.pid != 1;
                 if (r == 0 && is_alive(&stat))
                         r = add_row(look, &stat);
                 else if (r == -ESRCH)
@@ -183,16 +192,41 @@ static int is_spared(const struct tree *tree, pid_t pid)
         return tree->spared_count && bsearch(&key, tree->spared, tree->spared_count, sizeof(key), compare_pids);
 }
 
-/* Up from a process until the root, somebody spared, or somebody known is met. */
-static unsigned find_verdict(const struct tree *tree, const struct row *at)
+/* proc_pid_status(5), NSpid: one number for each pid namespace from this one down. Who is gone is of nobody. */
+static int has_one_number(int proc_fd, pid_t pid)
+{
+        char path[32], text[4096];
+        const char *line;
+        ssize_t n;
+        _cleanup_fd_ int fd = -EBADF;
+
+        snprintf(path, sizeof(path), "%d/status", (int)pid);
+        fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        text[n < 0 ? 0 : n] = '\0';
+        /* The name at the beginning is the process's own choice, but has no line ends in it. */
+        line = strstr(text, "\nNSpid:\t");
+        return !line || !memchr(line + 8, '\t', strcspn(line + 8, "\n"));
+}
+
+/* Nobody moves from one pid namespace to another: what was found out once stays so. */
+static int is_beneath(const struct tree *tree, struct row *row)
+{
+        if (tree->now.has_incomers && !(row->marks & (MARK_OF_US | MARK_BENEATH)))
+                row->marks |= has_one_number(tree->proc_fd, row->stat.pid) ? MARK_OF_US : MARK_BENEATH;
+        return !!(row->marks & MARK_BENEATH);
+}
+
+/* Up from a process until the root, somebody spared, or somebody known is met. Whoever was forked into this box is PID 1's, as all are whose parent is gone. */
+static unsigned find_verdict(const struct tree *tree, struct row *at)
 {
         /* A look takes time: what it saw need not be a tree. */
         for (size_t steps = 0; at && steps <= tree->now.count; steps++) {
                 if (at->marks & MARK_KNOWN)
                         return at->marks & MARK_MEMBER;
-                if (is_spared(tree, at->stat.pid))
+                if (is_spared(tree, at->stat.pid) || is_beneath(tree, at))
                         return 0;
-                if (at->stat.pid == tree->root)
+                if (at->stat.pid == tree->root || (at->stat.parent == 0 && tree->root == 1))
                         return MARK_MEMBER;
                 at = find_row(&tree->now, at->stat.parent);
         }
@@ -207,7 +241,7 @@ static void find_members(struct tree *tree)
 
                 for (struct row *at = &tree->now.rows[i]; at && !(at->marks & MARK_KNOWN); at = find_row(&tree->now, at->stat.parent)) {
                         at->marks |= MARK_KNOWN | verdict;
-                        if (at->stat.pid == tree->root || is_spared(tree, at->stat.pid))
+                        if (at->stat.pid == tree->root || at->marks & MARK_BENEATH || is_spared(tree, at->stat.pid))
                                 break;
                 }
         }
@@ -221,7 +255,7 @@ static void carry_marks(struct tree *tree)
                 const struct row *old = find_row(&tree->before, row->stat.pid);
 
                 if (old && old->stat.start_ticks == row->stat.start_ticks)
-                        row->marks |= old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED);
+                        row->marks |= old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED | MARK_OF_US | MARK_BENEATH);
         }
 }
 
@@ -508,6 +542,7 @@ int kill_asked(const struct init_request *request, const int *fds, size_t fd_cou
         proc = opendir("/proc");
         if (!proc)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "look for the processes to signal");
+        tree.proc_fd = dirfd(proc);
         r = tree.signal == SIGKILL ? kill_tree(proc, &tree, e) : signal_tree(proc, &tree, e);
         closedir(proc);
         *ret_count = tree.signalled;

@@ -85,11 +85,18 @@ static pid_t host_pid(int proc_fd, int pidfd)
         return line ? (pid_t)strtol(line + 4, NULL, 10) : -1;
 }
 
-/* A sandbox's is mapped in the template's namespace, as every living box's there but the templates'. */
+/* The child's user by its number in the template's namespace: a sandbox's is there as every living box's, but that of the template itself, which may
+ * share with the same one. */
+static uint32_t user_above(const struct helper *h, pid_t pid)
+{
+        uint32_t user = h->sandbox ? box_user(h->keeper, h->sandbox) : BOX_UID_BASE + (uint32_t)pid;
+
+        return h->keeper->is_root && user != box_user(h->keeper, h->parent) ? user : JAIL_UID;
+}
+
 static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
 {
-        uint32_t of = (uint32_t)(h->sandbox ? h->sandbox->init_pid : pid);
-        uint32_t uid = h->keeper->is_root ? BOX_UID_BASE + of : JAIL_UID, above[DEPTH_MAX];
+        uint32_t uid = user_above(h, pid), above[DEPTH_MAX];
         struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = h->keeper->is_root, .taken = above};
 
         if (h->keeper->is_root && h->plan->is_template) {
@@ -97,7 +104,7 @@ static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
                 ids.beneath.count = BOX_UID_COUNT;
                 for (const struct box *box = h->parent; box && ids.taken_count < DEPTH_MAX;
                      box = box->parent == KEEPER_NO_BOX ? NULL : &h->keeper->boxes[box->parent])
-                        above[ids.taken_count++] = BOX_UID_BASE + (uint32_t)box->init_pid;
+                        above[ids.taken_count++] = box_user(h->keeper, box);
         }
         return userns_map(h->keeper->proc_fd, pid, &ids, e);
 }
@@ -120,7 +127,8 @@ static int deliver(const struct helper *h, struct helper_told *told, int *ret_pi
                 enter_box(h->plan, h->go_fds[0], h->report_fd);
         }
         if (pid < 0)
-                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make the namespaces of a box beneath a template");
+                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make the namespaces of a box beneath a template%s",
+                              errno == ENOSPC || errno == EUSERS ? ", which nest 32 deep at most" : "");
         told->pid = host_pid(h->keeper->proc_fd, *ret_pidfd);
         if (told->pid <= 0)
                 return err_set(&told->err, CLOCHE_E_NAMESPACE, "the new box has no pid here");

@@ -142,8 +142,8 @@ static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *
 
         if (spec->is_sandbox && (spec->is_template || spec->parent != KEEPER_NO_BOX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox's box is no template and stands beneath none");
-        if (is_sharing && spec->is_template)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template shares with no sandbox: what is forked from it may");
+        if (is_sharing && spec->is_template && spec->parent == KEEPER_NO_BOX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template beneath none shares with no sandbox: what is forked from it may");
         if (is_sharing && (spec->is_sandbox || spec->mount_count > 0 || spec->image[0] || spec->runtime_dir[0]))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box that shares with box %u has its image, runtime, mounts and terminals", spec->shared_with);
         return 0;

@@ -97,6 +97,20 @@ int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struc
 
 /* -- the sandbox and those that share with it ------------------------------------------------------------------- */
 
+/* A user who is a template's has no number beneath it but for that template's own child (userns.c). */
+static int check_user(const struct keeper_state *keeper, const struct box *sandbox, uint32_t parent, struct cloche_err *e)
+{
+        uid_t user = box_user(keeper, sandbox);
+
+        if (!keeper->is_root || parent == KEEPER_NO_BOX || box_user(keeper, &keeper->boxes[parent]) == user)
+                return 0;
+        for (uint32_t box = keeper->boxes[parent].parent; box != KEEPER_NO_BOX; box = keeper->boxes[box].parent)
+                if (box_user(keeper, &keeper->boxes[box]) == user)
+                        return err_set(e, CLOCHE_E_STATE, "box %u shares with the sandbox already, and box %u beneath it with another: from there is no way back",
+                                       box, parent);
+        return 0;
+}
+
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
@@ -104,8 +118,10 @@ int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec,
         /* A mount is for the user namespace in which it was made and those beneath (fs/fuse/dir.c, fuse_allow_current_process). */
         if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
                 return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share", spec->shared_with);
-        if (spec->shared_with == KEEPER_NO_BOX || (row && row->is_sandbox))
+        if (spec->shared_with == KEEPER_NO_BOX)
                 return 0;
+        if (row && row->is_sandbox)
+                return check_user(keeper, row, spec->parent, e);
         return row ? err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's, nothing can share with it", spec->shared_with) : -CLOCHE_E_STATE;
 }
 

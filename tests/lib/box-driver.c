@@ -1,7 +1,9 @@
 /* For tests: a keeper and its boxes, asked by lines of JSON on standard input, answered by a line each (tests/lib/keeper_boxes.py):
  *   {"do": "make", "box": "a", "sandbox": true, "template": true, "parent": "c", "shared": "b", "mount": "/workspace/m", "limits": {"memoryBytes": 1}}
  *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24], "program": "/host/file"}: {"pid"}
- *   spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork", "box": "a"}: {"pid"}, a number for read, write and close
+ *   spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork", "box": "a"}: {"pid"}, a number for read, write and close; with
+ *   "context": true also for {"do": "tell" | "hear", …}, which write to its channel and read from there, as write and read; and
+ *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory": an agent's, for a template
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
  * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR */
@@ -29,6 +31,7 @@
 struct program {
         int32_t pid;
         int in_fd, out_fd; /* of a terminal the same */
+        int channel_fd;    /* of a context; else -EBADF */
         int has_ended, wait_status;
 };
 
@@ -145,6 +148,7 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         spec.is_template = json_is_true(json_object_get(ask, "template"));
         spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
+        snprintf(spec.runtime_dir, sizeof(spec.runtime_dir), "%s", text_of(ask, "runtime"));
         if (text_of(ask, "mount")[0]) {
                 snprintf(spec.mounts[0], sizeof(spec.mounts[0]), "%s", text_of(ask, "mount"));
                 spec.mount_count = 1;
@@ -254,8 +258,9 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
                 return NULL;
         if (place->program_count == PROGRAMS_MAX)
                 place->program_count = 0;
-        place->programs[place->program_count++] =
-                (struct program){.pid = answer.pid, .in_fd = terminal ? master_fd : in[1], .out_fd = terminal ? master_fd : out[0]};
+        place->programs[place->program_count++] = (struct program){
+                .pid = answer.pid, .in_fd = terminal ? master_fd : in[1], .out_fd = terminal ? master_fd : out[0],
+                .channel_fd = json_is_true(json_object_get(ask, "template")) ? fcntl(place->channel_fd, F_DUPFD_CLOEXEC, 0) : -EBADF};
         return json_pack("{s:i}", "pid", answer.pid);
 }
 
@@ -285,9 +290,9 @@ static int wait_done(int r, struct done *done, struct cloche_err *e)
         return r;
 }
 
-static json_t *do_fork(struct place *place, struct cloche_err *e)
+static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err *e)
 {
-        int in[2], out[2], channel[2], fds[4], r;
+        int in[2], out[2], channel[2], fds[KEEPER_FORK_FDS], r;
         struct done done = {0};
         uint32_t fork;
 
@@ -298,11 +303,14 @@ static json_t *do_fork(struct place *place, struct cloche_err *e)
         fds[0] = in[0];
         fds[1] = fds[2] = out[1];
         fds[3] = channel[1];
-        r = wait_done(keeper_box_fork_later(keeper, place->box.id, fds, 4, on_done, &done, &fork, e), &done, e);
+        fds[4] = place->box.fork_fd;
+        r = wait_done(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, on_done, &done, &fork, e), &done, e);
         close(in[0]);
         close(out[1]);
-        close(channel[0]);
         close(channel[1]);
+        fd_close(&place->box.fork_fd); /* or it would not be seen when the child closes it */
+        if (r < 0 || !json_is_true(json_object_get(ask, "context")))
+                fd_close(&channel[0]);
         if (r < 0) {
                 close(in[1]);
                 close(out[0]);
@@ -310,7 +318,8 @@ static json_t *do_fork(struct place *place, struct cloche_err *e)
         }
         if (place->program_count == PROGRAMS_MAX)
                 place->program_count = 0;
-        place->programs[place->program_count++] = (struct program){.pid = 1000000 + (int32_t)fork, .in_fd = in[1], .out_fd = out[0]};
+        place->programs[place->program_count++] =
+                (struct program){.pid = 1000000 + (int32_t)fork, .in_fd = in[1], .out_fd = out[0], .channel_fd = channel[0]};
         return json_pack("{s:i}", "pid", 1000000 + (int)fork);
 }
 
@@ -333,7 +342,7 @@ static json_t *do_serve(struct place *place, struct cloche_err *e)
 }
 
 /* Until the text came, the end of file, or patience is over. */
-static json_t *read_until(int fd, const char *until, struct cloche_err *e)
+static json_t *read_shown_until(int fd, int is_framed, const char *until, struct cloche_err *e)
 {
         static char data[DATA_MAX];
         size_t have = 0;
@@ -353,6 +362,9 @@ static json_t *read_until(int fd, const char *until, struct cloche_err *e)
                 n = read(fd, data + have, DATA_MAX - 1 - have);
                 if (n <= 0)
                         break;
+                for (ssize_t i = 0; is_framed && i < n; i++)
+                        if (data[have + (size_t)i] < ' ' || data[have + (size_t)i] > '~')
+                                data[have + (size_t)i] = ' ';
                 have += (size_t)n;
         }
         ret = json_object();
@@ -360,23 +372,81 @@ static json_t *read_until(int fd, const char *until, struct cloche_err *e)
         return ret;
 }
 
+static json_t *read_until(int fd, const char *until, struct cloche_err *e)
+{
+        return read_shown_until(fd, 0, until, e);
+}
+
 static json_t *do_read(const json_t *ask, struct program *program, struct cloche_err *e)
 {
         return read_until(program->out_fd, text_of(ask, "until"), e);
 }
 
-static json_t *do_write(const json_t *ask, struct program *program, struct cloche_err *e)
+/* The texts of frames; of the sizes between them nothing is shown. */
+static json_t *do_hear(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        return read_shown_until(program->channel_fd, 1, text_of(ask, "until"), e);
+}
+
+static json_t *write_data(const json_t *ask, int fd, struct cloche_err *e)
 {
         const json_t *data = json_object_get(ask, "data");
-        int r = fd_write_full(program->in_fd, json_string_value(data), json_string_length(data));
+        int r = fd_write_full(fd, json_string_value(data), json_string_length(data));
 
         if (r < 0)
                 err_os(e, CLOCHE_E_STATE, -r, "write");
         return r < 0 ? NULL : json_object();
 }
 
+static json_t *do_write(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        return write_data(ask, program->in_fd, e);
+}
+
+static json_t *do_tell(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        return write_data(ask, program->channel_fd, e);
+}
+
+/* spec/values.md: two sizes, JSON, attachments. */
+static json_t *do_send(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        char *text = json_dumps(json_object_get(ask, "message"), JSON_COMPACT | JSON_ENCODE_ANY);
+        uint32_t size = text ? (uint32_t)strlen(text) : 0, head[2] = {size + 4, size};
+        int r = text ? fd_write_full(program->channel_fd, head, sizeof(head)) : -ENOMEM;
+
+        if (r == 0)
+                r = fd_write_full(program->channel_fd, text, size);
+        free(text);
+        if (r < 0)
+                err_os(e, CLOCHE_E_STATE, -r, "send a frame");
+        return r < 0 ? NULL : json_object();
+}
+
+static json_t *do_receive(const json_t *ask, struct program *program, struct cloche_err *e)
+{
+        static char data[DATA_MAX];
+        struct pollfd polled = {.fd = program->channel_fd, .events = POLLIN};
+        uint32_t head[2];
+        json_t *message;
+
+        (void)ask;
+        if (poll(&polled, 1, PATIENCE_MS) <= 0) {
+                err_set(e, CLOCHE_E_TIMEOUT, "no frame came");
+                return NULL;
+        }
+        if (fd_read_full(program->channel_fd, head, sizeof(head)) < 0 || head[0] < 4 || head[0] > DATA_MAX || head[1] > head[0] - 4 ||
+            fd_read_full(program->channel_fd, data, head[0] - 4) < 0) {
+                err_set(e, CLOCHE_E_STATE, "the channel has ended");
+                return NULL;
+        }
+        message = json_loadb(data, head[1], JSON_DECODE_ANY, NULL);
+        return json_pack("{s:o}", "message", message ? message : json_null());
+}
+
 static json_t *do_close(struct program *program)
 {
+        fd_close(&program->channel_fd);
         if (program->out_fd != program->in_fd)
                 fd_close(&program->out_fd);
         fd_close(&program->in_fd);
@@ -548,8 +618,9 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
                 {"dead", .of_place = do_dead},           {"drop", .of_place = do_drop},       {"freeze", .of_place = do_freeze},
                 {"thaw", .of_place = do_thaw},           {"kill", .of_asked_place = do_kill}, {"connect", .of_asked_place = do_connect},
                 {"limit", .of_asked_place = do_limit},   {"read", .of_program = do_read},     {"write", .of_program = do_write},
-                {"resize", .of_program = do_resize},     {"fork", .of_place = do_fork},       {"serve", .of_place = do_serve},
-                {"drop-later", .of_place = do_drop_later}, {"close-input", .of_program = do_close_input},
+                {"resize", .of_program = do_resize},     {"fork", .of_asked_place = do_fork}, {"serve", .of_place = do_serve},
+                {"drop-later", .of_place = do_drop_later}, {"close-input", .of_program = do_close_input}, {"tell", .of_program = do_tell},
+                {"hear", .of_program = do_hear},         {"send", .of_program = do_send},     {"receive", .of_program = do_receive},
         };
 
         if (strcmp(what, "keeper") == 0)

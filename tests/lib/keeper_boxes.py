@@ -22,10 +22,39 @@ while guest.cloche_guest_wait():
     if pid:
         guest.cloche_guest_parent(pid)
         continue
-    if guest.cloche_guest_child(): sys.exit('a template beneath is not expected')
+    if guest.cloche_guest_child(): break
     exec(compile(open(0, closefd=False).read(), 'script', 'exec'), {'__name__': '__main__', 'secret': secret})
     sys.stdout.flush()
     os._exit(0)
+
+# A context: lines of JSON on the channel, each a piece of code, or None for `branch`; said is ended by a mark.
+import json
+names = {'__name__': '__main__', 'secret': secret, 'guest': guest}
+
+def stand_to_be_forked():
+    if guest.cloche_guest_freeze(3, why, 200): return why.value.decode()
+    print('frozen<end>', flush=True)
+    while guest.cloche_guest_wait_for(3) == 1:
+        pid = os.fork()
+        if pid: guest.cloche_guest_parent(pid)
+        else: guest.cloche_guest_child()
+        if not pid: return
+
+while True:
+    while not guest.cloche_guest_idle(3): guest.cloche_guest_reap()
+    line = b''
+    while not line.endswith(b'\\n'):
+        byte = os.read(3, 1)
+        if not byte: os._exit(0)
+        line += byte
+    code = json.loads(line)
+    if code is None:
+        said = stand_to_be_forked()
+        if said: print(said, end='<end>\\n', flush=True)
+        continue
+    try: exec(code, names)
+    except BaseException as e: print(type(e).__name__, e)
+    print('<end>', flush=True)
 """
 
 
@@ -44,7 +73,7 @@ class Keeper:
         self.names = 0
 
     def ask(self, **what):
-        print("+", json.dumps(what), flush=True)
+        print("+", json.dumps(what)[:1000], flush=True)
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
@@ -113,6 +142,10 @@ class Box:
         """A box beneath the template that shares this sandbox's files."""
         return self.keeper.box(shared=self.name, parent=template.name, **spec)
 
+    def forkable(self, template, **spec):
+        """The same, out of which others can be forked."""
+        return self.keeper.box(shared=self.name, parent=template.name, template=True, **spec)
+
     def forked(self, script):
         """A child of the template above, which runs this. Its init has to answer before one may fork into a box that shares."""
         self.kill(NOBODY, signal.SIGCONT)
@@ -120,6 +153,16 @@ class Box:
         program.write(script)
         program.ask("close-input")
         return program
+
+    def live(self):
+        """A child of the template or context above that stays: a context. Of the box of a template others can be forked from it in turn."""
+        self.kill(NOBODY, signal.SIGCONT)
+        return Live(self, self.ask("fork", context=True)["pid"])
+
+    def agent(self):
+        """As live, where the real agent of Python is."""
+        self.kill(NOBODY, signal.SIGCONT)
+        return Agent(self, self.ask("fork", context=True)["pid"])
 
     def forked_in_vain(self):
         """What a child said that does not arrive in its box."""
@@ -174,3 +217,86 @@ class Program:
 
     def close(self):
         return self.ask("close")
+
+
+RUNTIMES = os.path.join(BUILD, "runtimes")
+PYTHON_ENV = ["PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1"]
+
+
+class Agent(Program):
+    """The real agent of Python (spec/agent.md), as a template or a context."""
+
+    def __init__(self, box, pid):
+        super().__init__(box, pid)
+        self.number, self.count, self.displays = 0, 0, []
+
+    def told(self, method, **params):
+        """The whole answer. What it displays meanwhile is kept, what it asks is answered."""
+        self.number += 1
+        self.ask("send", message={"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        while True:
+            message = self.ask("receive")["message"]
+            if "method" not in message:
+                assert message["id"] == self.number, message
+                return message
+            if message["method"] == "display":
+                self.displays.append(message["params"]["data"].get("text/plain"))
+            if "id" in message:
+                self.ask("send", message={"jsonrpc": "2.0", "id": message["id"], "result": {}})
+
+    def done(self, method, **params):
+        answer = self.told(method, **params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def cell(self, code):
+        """What it shows as its value, as text."""
+        self.count += 1
+        self.displays = []
+        said = self.done("cell", code=code, count=self.count)
+        assert said["status"] == "ok", said
+        return self.displays[-1] if self.displays else None
+
+    def hindrance(self):
+        """Why it cannot be forked now, or None: then it can, until it is asked something."""
+        answer = self.told("branch")
+        assert "result" in answer or answer["error"]["code"] == -32001, answer
+        return answer["error"]["message"] if "error" in answer else None
+
+
+def notebook(keeper):
+    """The box of a prefix from which contexts of Python can be forked, as the engine makes it."""
+    folder = os.path.join(RUNTIMES, "python")
+    base, prefix = keeper.box(template=True, runtime=folder), None
+    agent = Agent(base, base.spawn("python3", "/run/cloche/agent.py", env=PYTHON_ENV, template=True).pid)
+    agent.done("freeze")
+    prefix = keeper.box(parent=base.name, template=True)
+    agent = Agent(prefix, prefix.ask("fork", context=True)["pid"])
+    with open(os.path.join(folder, "notebook.py")) as file:
+        agent.done("prepare", code=file.read(), filename="notebook.py", function=None, globals={}, imports={})
+    agent.done("freeze")
+    return prefix
+
+
+class Live(Program):
+    def begin(self, code):
+        self.ask("tell", data=json.dumps(code) + "\n")
+
+    def finish(self):
+        said = self.read("<end>\n")
+        assert said.endswith("<end>\n"), said
+        return said[:-len("<end>\n")]
+
+    def run(self, code):
+        """What the code prints."""
+        self.begin(code)
+        return self.finish()
+
+    def branch(self):
+        """From now on until it is asked something it can be forked. What is in the way, or None."""
+        said = self.run(None)
+        return None if said == "frozen" else said
+
+    def hear(self, until):
+        """Notifications of the guest library, as they stand on the channel."""
+        return self.ask("hear", until=until)["data"]

@@ -176,7 +176,10 @@ static void test_sandboxes(void)
         request.spec.parent = 3;
         CHECK(check(&request, &e) == 0, "beneath a template too: %s", e.msg);
         request.spec.is_template = 1;
-        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not as one: %s", e.msg);
+        CHECK(check(&request, &e) == 0, "and as one: %s", e.msg);
+        request.spec.parent = KEEPER_NO_BOX;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not as one of its own: %s", e.msg);
+        request.spec.parent = 3;
         request.spec.is_template = 0;
         strcpy(request.spec.mounts[0], "/workspace/m");
         request.spec.mount_count = 1;

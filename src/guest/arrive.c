@@ -1,0 +1,115 @@
+/* Runs in: a forked child, between its template's namespaces and its own. */
+#include "arrive.h"
+
+#include "base/err.h"
+#include "jail/caps.h"
+#include "jail/plan.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int enter_groups(const struct fork_request *request, const int *fds, struct cloche_err *e)
+{
+        for (uint32_t i = 0; i < request->tasks_count; i++)
+                if (write(fds[FORK_FD_COUNT + i], "0", 1) != 1)
+                        return err_os(e, CLOCHE_E_CGROUP, errno, "enter the groups of the box");
+        return 0;
+}
+
+static int join_namespaces(const int *fds, struct cloche_err *e)
+{
+        static const struct {
+                enum fork_fd place;
+                int kind;
+                const char *name;
+        } rows[] = {
+                {FORK_FD_USER, CLONE_NEWUSER, "user"}, {FORK_FD_NET, CLONE_NEWNET, "net"},
+                {FORK_FD_MOUNT, CLONE_NEWNS, "mount"}, {FORK_FD_IPC, CLONE_NEWIPC, "ipc"},
+                {FORK_FD_UTS, CLONE_NEWUTS, "uts"},    {FORK_FD_CGROUP, CLONE_NEWCGROUP, "cgroup"},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (setns(fds[rows[i].place], rows[i].kind) < 0)
+                        return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the %s namespace of the box", rows[i].name);
+        return 0;
+}
+
+static int become_user(struct cloche_err *e)
+{
+        /* By the system call: a C library would do it for threads it remembers from the template. */
+        if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 || syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user of the box");
+        return 0;
+}
+
+static int set_limits(const struct fork_request *request, struct cloche_err *e)
+{
+        const struct {
+                int resource;
+                uint64_t value;
+        } rows[] = {
+                {RLIMIT_CPU, request->cpu_seconds}, {RLIMIT_FSIZE, request->file_bytes},
+                {RLIMIT_NOFILE, request->open_files}, {RLIMIT_NPROC, request->pids},
+                {RLIMIT_DATA, request->data_bytes},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct rlimit limit = {rows[i].value, rows[i].value}, now;
+
+                if (rows[i].value == UINT64_MAX)
+                        continue;
+                if (getrlimit((__rlimit_resource_t)rows[i].resource, &now) == 0 && now.rlim_max < limit.rlim_max)
+                        limit.rlim_cur = limit.rlim_max = now.rlim_max;
+                if (setrlimit((__rlimit_resource_t)rows[i].resource, &limit) < 0)
+                        return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set a resource limit");
+        }
+        return 0;
+}
+
+/* What the template may and a run may not. The template's own filter stays in force beneath. */
+static int tighten_filter(struct cloche_err *e)
+{
+#define REFUSE_CALL(number)                                                          \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                         \
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+        static struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                REFUSE_CALL(SYS_setns),
+                REFUSE_CALL(SYS_seccomp),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+
+        /* Other architectures never come this far: the template's filter kills them. */
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+                return err_os(e, CLOCHE_E_SECCOMP, errno, "tighten the system call filter");
+        return 0;
+}
+
+/* The order: groups first, so that what is copied from here on is on the run's account; the network and user namespaces
+ * give the right to join the others; ids and limits need that right; then it goes, and the filter comes last. */
+int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e)
+{
+        int r = enter_groups(request, fds, e);
+
+        if (r == 0)
+                r = join_namespaces(fds, e);
+        if (r == 0)
+                r = become_user(e);
+        if (r == 0)
+                r = set_limits(request, e);
+        if (r == 0)
+                r = request->is_template ? caps_keep_admin(0, e) : caps_drop_all(e);
+        if (r == 0 && !request->is_template)
+                r = tighten_filter(e);
+        if (r == 0 && (chdir("/workspace") < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "enter the workspace");
+        return r;
+}
