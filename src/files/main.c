@@ -1,9 +1,11 @@
 /* cloche-files [DIRECTORY]: work on the files of a box, in it and with its user's rights. Requests come on descriptor 3; relative paths are below
  * DIRECTORY, /workspace when there is none. Ends with the channel.
- * cloche-files --pack PATH...: these directories as an archive to standard output. --unpack DIRECTORY: such an archive, from standard input. */
+ * cloche-files --pack PATH...: these directories as an archive to standard output. --unpack DIRECTORY [EMPTIED]: such an archive, from standard input;
+ * what is in EMPTIED is removed before. */
 #include "base/err.h"
 #include "pack.h"
 #include "serve.h"
+#include "tree.h"
 #include "unpack.h"
 
 #include <fcntl.h>
@@ -24,7 +26,7 @@ static int say(const struct cloche_err *e)
 
 static int usage(void)
 {
-        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY; all are absolute paths\n");
+        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY [EMPTIED]; all are absolute paths\n");
         return 2;
 }
 
@@ -46,6 +48,14 @@ static int all_absolute(char *const *paths)
         return !*paths;
 }
 
+static int unpack_files(const char *directory, const char *emptied, struct cloche_err *e)
+{
+        uint64_t count = 0;
+        int r = emptied ? tree_empty(emptied, &count, e) : 0;
+
+        return r < 0 ? r : unpack_restore(STDIN_FILENO, directory, e);
+}
+
 int main(int argc, char **argv)
 {
         struct cloche_err e = {0};
@@ -59,8 +69,8 @@ int main(int argc, char **argv)
         umask(0);
         if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
                 return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? say(&e) : 0;
-        if (argc == 3 && strcmp(argv[1], "--unpack") == 0 && all_absolute(argv + 2))
-                return unpack_restore(STDIN_FILENO, argv[2], &e) < 0 ? say(&e) : 0;
+        if ((argc == 3 || argc == 4) && strcmp(argv[1], "--unpack") == 0 && all_absolute(argv + 2))
+                return unpack_files(argv[2], argv[3], &e) < 0 ? say(&e) : 0;
         if (argc > 2 || !all_absolute(argv + 1))
                 return usage();
         return be_server(argc > 1 ? argv[1] : "/workspace");

@@ -32,7 +32,7 @@ static int remove_found(void *data, enum walk_event event, const struct walk_ent
         return WALK_ON;
 }
 
-static int empty(const char *path, uint64_t *count, struct cloche_err *e)
+int tree_empty(const char *path, uint64_t *count, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct walk_options walk = {.visit = remove_found, .data = count};
@@ -51,7 +51,7 @@ int tree_remove(const char *path, uint64_t *count, struct cloche_err *e)
                 return files_os(e, errno, "remove %s", path);
         if (S_ISDIR(status.st_mode)) {
                 open_up(AT_FDCWD, path, &status);
-                r = empty(path, count, e);
+                r = tree_empty(path, count, e);
         }
         if (r == 0 && (S_ISDIR(status.st_mode) ? rmdir(path) : unlink(path)) < 0)
                 return files_os(e, errno, "remove %s", path);

@@ -10,6 +10,8 @@
 CLOCHE_MUST_CHECK int tree_copy(const char *from, const char *to, int overwrites, struct cloche_err *e);
 /* With all that is in it; count: added to. */
 CLOCHE_MUST_CHECK int tree_remove(const char *path, uint64_t *count, struct cloche_err *e);
+/* What is in a directory, not itself. */
+CLOCHE_MUST_CHECK int tree_empty(const char *path, uint64_t *count, struct cloche_err *e);
 /* -CLOCHE_E_FILE_DENIED for the root, directory, /tmp, /home and whatever is mounted. */
 CLOCHE_MUST_CHECK int tree_check_removable(const char *path, const char *directory, struct cloche_err *e);
 /* -CLOCHE_E_INVALID_ARGUMENT when to is in what status describes, or is it. */

@@ -13,7 +13,10 @@
 #define DISPLAY_BYTES_MAX (32u << 20) /* in an answer */
 #define DISPLAYS_MAX 10000
 #define QUESTIONS_MAX 16
+#define TRACEBACK_BYTES (1u << 20)
 #define GRACE_MS 2000 /* between the interrupt and the kill */
+/* A signal that meets the agent before it has taken the cell from its channel means nothing to it: it is sent again. */
+#define SIGNAL_AGAIN_MS 100
 #define READ_BYTES 65536
 
 static const char *const stream_names[] = {"stdout", "stderr"};
@@ -28,8 +31,8 @@ struct cell {
         struct context_task task;
         struct sandbox_ask *ask; /* NULL: nobody waits */
         uint64_t count, begun_ns, timeout_ms;
-        uv_timer_t *timer;
-        int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending;
+        uv_timer_t *timer, *signal_timer;
+        int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
         json_t *displays;
         struct buf attachments; /* of them */
         uint64_t display_bytes, displays_dropped;
@@ -60,13 +63,18 @@ static void cell_free(struct cell *cell)
         while (!TAILQ_EMPTY(&cell->questions))
                 question_free(cell, TAILQ_FIRST(&cell->questions));
         handle_close(cell->timer);
+        handle_close(cell->signal_timer);
         json_decref(cell->displays);
         buf_done(&cell->attachments);
         free(cell);
 }
 
+/* What one printed that was given up is not the next one's. */
 static void on_release(struct context_task *task)
 {
+        if (cell_from(task)->is_begun)
+                for (int i = 0; i < STREAMS; i++)
+                        context_stream_renew(&task->context->streams[i]);
         cell_free(cell_from(task));
 }
 
@@ -127,11 +135,19 @@ static void ask_let_go(struct sandbox_ask *ask)
 
 static void on_late(uv_timer_t *timer);
 
+static void on_signal_again(uv_timer_t *timer)
+{
+        struct cell *cell = timer->data;
+
+        context_signal(cell->task.context);
+}
+
 /* Interrupted, and killed when that does not end it. */
 static void end_soon(struct cell *cell)
 {
         cell->is_ending = 1;
         context_signal(cell->task.context);
+        uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, SIGNAL_AGAIN_MS);
         uv_timer_start(cell->timer, on_late, GRACE_MS, 0);
 }
 
@@ -153,6 +169,8 @@ int cell_interrupt(struct cell *cell)
 {
         cell->interrupted = 1;
         context_signal(cell->task.context);
+        if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_AGAIN_MS * UINT64_C(1000000))
+                uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, 0);
         return 1;
 }
 
@@ -199,12 +217,22 @@ static void shift(json_t *value, json_int_t by)
         }
 }
 
+static void clear(struct cell *cell)
+{
+        json_array_clear(cell->displays);
+        cell->attachments.size = 0;
+        cell->display_bytes = cell->displays_dropped = 0;
+        cell->is_to_clear = 0;
+}
+
 /* Kept for the answer, while there is room. */
 static void keep(struct cell *cell, const json_t *display, const struct frame *f)
 {
         uint64_t size = f->json_size + f->attachments_size;
         json_t *copy;
 
+        if (cell->is_to_clear)
+                clear(cell);
         if (cell->display_bytes + size > DISPLAY_BYTES_MAX || json_array_size(cell->displays) >= DISPLAYS_MAX) {
                 cell->displays_dropped++;
                 return;
@@ -252,9 +280,9 @@ static int on_clear(struct cell *cell, const struct rpc_message *m, const struct
                 tell(cell, "clear", json_pack("{s:b}", "wait", waits), NULL);
                 return 0;
         }
-        json_array_clear(cell->displays);
-        cell->attachments.size = 0;
-        cell->display_bytes = cell->displays_dropped = 0;
+        cell->is_to_clear = 1;
+        if (!waits)
+                clear(cell);
         return 0;
 }
 
@@ -316,25 +344,42 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
 
 static const struct {
         const char *method;
-        enum rpc_kind kind;
         int (*hear)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+        int is_heard; /* answered at once, when it was asked */
 } words[] = {
-        {"display", RPC_NOTIFICATION, on_display},
-        {"clear", RPC_NOTIFICATION, on_clear},
-        {"input", RPC_REQUEST, on_input},
+        {"display", on_display, 1},
+        {"clear", on_clear, 1},
+        {"input", on_input, 0},
 };
+
+/* The code goes on only now, so that what it prints later comes later. */
+static void say_heard(struct context *c, json_t *id)
+{
+        struct cloche_err e;
+
+        if (rpc_result(json_incref(id), json_object(), NULL, 0, &c->channel.out, &e) == 0)
+                channel_flush(&c->channel);
+}
 
 int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
-        context_streams_take(cell->task.context); /* what was printed before comes before it */
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-                if (words[i].kind == m->kind && strcmp(words[i].method, m->method) == 0) {
-                        if (cell->ask)
-                                return words[i].hear(cell, m, f, e);
-                        if (m->kind == RPC_REQUEST)
-                                no_input(cell->task.context, m->id, "there is no input: the caller has gone");
+        struct context *c = cell->task.context;
+
+        context_streams_take(c); /* what was printed before comes before it */
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+                int r;
+
+                if (strcmp(words[i].method, m->method) != 0 || (!words[i].is_heard && m->kind != RPC_REQUEST))
+                        continue;
+                if (!cell->ask && m->kind == RPC_REQUEST) {
+                        no_input(c, m->id, "the caller has gone");
                         return 0;
                 }
+                r = cell->ask ? words[i].hear(cell, m, f, e) : 0;
+                if (r == 0 && words[i].is_heard && m->kind == RPC_REQUEST)
+                        say_heard(c, m->id);
+                return r;
+        }
         return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
 }
 
@@ -343,11 +388,18 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
 static json_t *lines_of(const json_t *traceback)
 {
         json_t *lines = json_array(), *line;
-        size_t i;
+        size_t i, bytes = 0;
 
-        json_array_foreach((json_t *)traceback, i, line)
-                if (json_is_string(line))
-                        json_array_append(lines, line);
+        json_array_foreach((json_t *)traceback, i, line) {
+                if (!json_is_string(line))
+                        continue;
+                bytes += json_string_length(line) + sizeof(json_t);
+                if (bytes > TRACEBACK_BYTES) {
+                        json_array_append_new(lines, json_sprintf("... %zu more lines", json_array_size(traceback) - i));
+                        break;
+                }
+                json_array_append(lines, line);
+        }
         return lines;
 }
 
@@ -378,7 +430,7 @@ static int put_streams(struct cell *cell, json_t *answer)
         json_object_set_new(answer, "stdoutBytes", json_integer((json_int_t)streams[STREAM_OUT].spool.total));
         json_object_set_new(answer, "stderrBytes", json_integer((json_int_t)streams[STREAM_ERR].spool.total));
         json_object_set_new(answer, "truncated", json_boolean(is_cut));
-        if (is_cut && (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool, &cell->task.context->streams[STREAM_ERR].spool)))
+        if (is_cut && !(cell->is_stream && most == 0) && (id = output_keep(cell->task.context->sandbox, &cell->task.context->streams[STREAM_OUT].spool, &cell->task.context->streams[STREAM_ERR].spool)))
                 json_object_set_new(answer, "output", json_string(id));
         return 0;
 }
@@ -468,9 +520,15 @@ static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, s
 {
         struct cell *cell = calloc(1, sizeof(*cell));
 
-        if (cell)
+        if (cell) {
                 cell->timer = handle_timer(&ask->all->engine->loop, cell);
-        if (!cell || !cell->timer) {
+                cell->signal_timer = handle_timer(&ask->all->engine->loop, cell);
+        }
+        if (!cell || !cell->timer || !cell->signal_timer) {
+                if (cell) {
+                        handle_close(cell->timer);
+                        handle_close(cell->signal_timer);
+                }
                 free(cell);
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "run a cell");
                 return NULL;

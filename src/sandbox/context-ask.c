@@ -167,7 +167,7 @@ int begin_CONTEXT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
 
         (void)e;
         TAILQ_FOREACH(c, &ask->sandbox->contexts, link)
-                if (!c->is_doomed)
+                if (!c->is_doomed && !c->of)
                         json_array_append_new(list, context_json(c));
         ask_result(ask, json_pack("{s:o}", "contexts", list), NULL);
         return 0;

@@ -1,44 +1,550 @@
+/* Forks of live contexts, and checkpoints, which are forks that stand still. The context is asked `branch`; while it stands still boxes are made on its own,
+ * files are put into them, and it is forked into each; the children are asked `enter` and live. A rollback is the same, of a checkpoint. */
 #include "context.h"
+#include "copy.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 
-void checkpoints_free(struct context *c)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORKS_MAX 100
+#define CHECKPOINTS_MAX 64
+
+/* One that is being made. */
+struct twig {
+        struct branching *branching;
+        struct context *to;
+        struct seat *seat; /* until it is the context's */
+        struct copy *copy;
+        int is_made, is_filled, is_forked, is_open;
+};
+
+struct branching {
+        struct context_task task; /* `branch`, of from */
+        struct sandbox_ask *ask;
+        struct context *from; /* the context, or of a rollback the checkpoint */
+        int needs_files, has_files; /* of the workspace: to be packed; files_fd holds them */
+        int files_fd;
+        struct copy *packing;
+        int is_branched;
+        unsigned count;
+        struct twig twigs[];
+};
+
+static int is_rollback(const struct branching *b)
 {
-        (void)c;
+        return b->from->of != NULL;
 }
 
-unsigned checkpoints_count(const struct context *c)
+/* -- its end -------------------------------------------------------------------------------------------------- */
+
+/* The context goes on with what waited. */
+static void let_go(struct branching *b)
 {
-        (void)c;
-        return 0;
+        struct context *from = b->from;
+
+        from->branching = NULL;
+        from->is_held = 0;
+        if (from->state == CONTEXT_LIVE)
+                context_tasks_begin(from);
+}
+
+static void branching_free(struct branching *b)
+{
+        copy_cancel(b->packing);
+        for (unsigned i = 0; i < b->count; i++) {
+                copy_cancel(b->twigs[i].copy);
+                seat_free(b->twigs[i].seat);
+                if (b->twigs[i].to)
+                        b->twigs[i].to->branching = NULL;
+        }
+        if (!is_rollback(b))
+                fd_close(&b->files_fd);
+        free(b);
+}
+
+/* Nothing comes of it; what was there stays, but of a rollback's context the interpreter is gone already. */
+static void give_up(struct branching *b, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask = b->ask;
+        struct context *to[FORKS_MAX];
+        unsigned count = b->count;
+        int rolls_back = is_rollback(b);
+        struct cloche_err copy = *e;
+
+        for (unsigned i = 0; i < count; i++)
+                to[i] = b->twigs[i].to;
+        if (b->is_branched)
+                let_go(b);
+        b->from->branching = NULL;
+        branching_free(b);
+        for (unsigned i = 0; i < count; i++) {
+                if (!to[i])
+                        continue;
+                if (rolls_back && to[i]->state != CONTEXT_ENDED)
+                        context_end(to[i], &copy);
+                else if (!rolls_back)
+                        context_free_soon(to[i]);
+        }
+        if (ask)
+                ask_fail(ask, &copy, NULL);
+}
+
+void branching_abort(struct branching *b, const struct cloche_err *e)
+{
+        /* A task that waits for its turn, or its answer, is told by itself. */
+        if (b->is_branched)
+                give_up(b, e);
+}
+
+static json_t *checkpoint_json(const struct context *k)
+{
+        return json_pack("{s:s, s:o, s:I, s:b}", "checkpoint", k->name, "createdAt", time_json(k->created_ms), "executionCount", (json_int_t)k->count, "files",
+                         k->files_fd >= 0);
+}
+
+static json_t *answer_of(const struct branching *b)
+{
+        json_t *list;
+
+        if (is_rollback(b))
+                return context_json(b->twigs[0].to);
+        if (b->twigs[0].to->of)
+                return checkpoint_json(b->twigs[0].to);
+        list = json_array();
+        for (unsigned i = 0; i < b->count; i++)
+                json_array_append_new(list, context_json(b->twigs[i].to));
+        return json_pack("{s:o}", "contexts", list);
+}
+
+static void conclude_if_all(struct branching *b)
+{
+        struct sandbox_ask *ask = b->ask;
+
+        for (unsigned i = 0; i < b->count; i++)
+                if (!b->twigs[i].is_open)
+                        return;
+        if (b->twigs[0].to->of == b->from) /* a checkpoint */
+                b->twigs[0].to->files_fd = TAKE_FD(b->files_fd);
+        ask_result(ask, answer_of(b), NULL);
+        branching_free(b);
+}
+
+void branching_opened(struct branching *b, struct context *c)
+{
+        for (unsigned i = 0; i < b->count; i++)
+                if (b->twigs[i].to == c)
+                        b->twigs[i].is_open = 1;
+        conclude_if_all(b);
+}
+
+/* -- files, forks --------------------------------------------------------------------------------------------- */
+
+static void on_filled(void *data, int fd, const struct cloche_err *e)
+{
+        struct twig *twig = data;
+        struct cloche_err error = {0};
+
+        (void)fd;
+        twig->copy = NULL;
+        twig->is_filled = 1;
+        if (e)
+                error = *e;
+        if (e || seat_fork(twig->seat, &error) < 0)
+                give_up(twig->branching, &error);
+}
+
+/* The box is there, and so are the files: they go where the interpreter will see them. */
+static void fill(struct twig *twig)
+{
+        struct branching *b = twig->branching;
+        struct sandbox *s = b->from->sandbox;
+        struct cloche_err e;
+        int r;
+
+        if (!twig->is_made || twig->is_filled || twig->copy || b->packing)
+                return;
+        if (b->files_fd < 0 || twig->to->of) { /* a checkpoint's files lie packed */
+                on_filled(twig, -EBADF, NULL);
+                return;
+        }
+        if (twig->to->is_apart)
+                r = copy_in(s, &twig->to->control, b->files_fd, 0, on_filled, twig, &twig->copy, &e);
+        else
+                r = copy_in(s, &s->control, b->files_fd, 1, on_filled, twig, &twig->copy, &e);
+        if (r < 0)
+                give_up(b, &e);
+}
+
+static int all_forked(const struct branching *b)
+{
+        for (unsigned i = 0; i < b->count; i++)
+                if (!b->twigs[i].is_forked)
+                        return 0;
+        return 1;
+}
+
+static void on_forked(struct twig *twig)
+{
+        struct branching *b = twig->branching;
+        struct seat *seat = twig->seat;
+        struct cloche_err e;
+
+        twig->is_forked = 1;
+        twig->seat = NULL;
+        if (context_adopt(twig->to, seat, "enter", &e) < 0) {
+                give_up(b, &e);
+                return;
+        }
+        if (all_forked(b))
+                let_go(b);
+}
+
+static void on_seat(struct seat *seat, const struct cloche_err *e)
+{
+        struct twig *twig = seat->owner;
+        struct cloche_err error;
+
+        if (e) {
+                error = *e;
+                give_up(twig->branching, &error);
+                return;
+        }
+        if (seat->state != SEAT_MADE) {
+                on_forked(twig);
+                return;
+        }
+        twig->is_made = 1;
+        if (context_take_control(twig->to, seat, &error) < 0)
+                give_up(twig->branching, &error);
+        else
+                fill(twig);
+}
+
+void branching_failed(struct branching *b, const json_t *about)
+{
+        json_int_t fork = json_integer_value(json_object_get(about, "fork"));
+        const char *message = json_string_value(json_object_get(about, "message"));
+
+        for (unsigned i = 0; i < b->count; i++)
+                if (b->twigs[i].seat && (json_int_t)b->twigs[i].seat->fork == fork) {
+                        seat_fork_failed(b->twigs[i].seat, message ? message : "");
+                        return;
+                }
+}
+
+static void on_packed(void *data, int fd, const struct cloche_err *e)
+{
+        struct branching *b = data;
+        struct cloche_err error;
+        unsigned count = b->count;
+
+        b->packing = NULL;
+        b->files_fd = fd;
+        if (e) {
+                error = *e;
+                give_up(b, &error);
+                return;
+        }
+        /* The last one may conclude it. */
+        for (unsigned i = 0; i < count && b->twigs[i].to->branching == b; i++)
+                fill(&b->twigs[i]);
+}
+
+/* -- boxes ---------------------------------------------------------------------------------------------------- */
+
+static int make_boxes(struct branching *b, struct cloche_err *e)
+{
+        struct context *from = b->from;
+        struct sandbox *s = from->sandbox;
+        struct trunk *trunk = seat_trunk(from->seat, e);
+        int r = trunk ? 0 : -1;
+
+        for (unsigned i = 0; r == 0 && i < b->count; i++) {
+                struct context *to = b->twigs[i].to;
+                const struct seat_order order = {
+                        .limits = limits_of_box(&s->limits),
+                        .shared_with = to->is_apart ? KEEPER_NO_BOX : s->box,
+                        .is_template = to->is_forkable,
+                        .holds_fork = 1,
+                        .told = on_seat,
+                        .owner = &b->twigs[i],
+                };
+
+                r = seat_branch(s->all->engine, trunk, &order, &b->twigs[i].seat, e);
+        }
+        return r;
+}
+
+static json_t *no_params(struct context_task *task)
+{
+        (void)task;
+        return json_object();
+}
+
+static void on_branched(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        struct branching *b = (struct branching *)task;
+        struct context *from = b->from;
+        struct sandbox *s = from->sandbox;
+        struct cloche_err e;
+
+        (void)f;
+        if (m->kind == RPC_ERROR) {
+                context_read_error(m, &e);
+                give_up(b, &e);
+                return;
+        }
+        b->is_branched = 1;
+        from->is_held = 1;
+        if (make_boxes(b, &e) < 0 ||
+            (b->needs_files && copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0))
+                give_up(b, &e);
+}
+
+static void on_not_branched(struct context_task *task, const struct cloche_err *e)
+{
+        give_up((struct branching *)task, e);
+}
+
+static void on_release(struct context_task *task)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CANCELLED, "the request was cancelled");
+        give_up((struct branching *)task, &e);
+}
+
+static const struct context_task_kind branch_kind = {"branch", no_params, on_branched, on_not_branched, on_release};
+
+static void on_cancel(struct sandbox_ask *ask)
+{
+        struct branching *b = ask->state;
+        struct cloche_err e;
+
+        b->ask = NULL;
+        err_set(&e, CLOCHE_E_CANCELLED, "the request was cancelled");
+        if (b->is_branched)
+                give_up(b, &e);
+        else
+                context_task_abandon(&b->task);
+}
+
+static struct branching *branching_new(struct sandbox_ask *ask, struct context *from, unsigned count, struct cloche_err *e)
+{
+        struct branching *b = calloc(1, sizeof(*b) + count * sizeof(b->twigs[0]));
+
+        if (!b) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "fork a context");
+                return NULL;
+        }
+        b->ask = ask;
+        b->from = from;
+        b->count = count;
+        b->files_fd = -EBADF;
+        for (unsigned i = 0; i < count; i++)
+                b->twigs[i].branching = b;
+        return b;
+}
+
+static void graft(struct branching *b, unsigned i, struct context *to)
+{
+        b->twigs[i].to = to;
+        to->branching = b;
+}
+
+static int begin(struct branching *b, struct cloche_err *e)
+{
+        struct sandbox_ask *ask = b->ask;
+        struct cloche_err error;
+        int r;
+
+        ask->state = b;
+        ask->cancel = on_cancel;
+        b->from->branching = b;
+        r = context_ask(b->from, &b->task, &branch_kind, &error);
+        if (r == 0)
+                return 0;
+        ask->cancel = NULL;
+        b->ask = NULL;
+        give_up(b, &error);
+        *e = error;
+        return r;
+}
+
+/* -- what is asked -------------------------------------------------------------------------------------------- */
+
+static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
+{
+        const char *name = ask_text(ask, "context");
+        struct context *c = name ? context_find(ask->sandbox, name, e) : NULL;
+
+        if (!name)
+                err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"context\": its name", ask->method->name);
+        if (!c)
+                return NULL;
+        if (!c->is_forkable)
+                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was not made forkable (context.create with forkable)", c->name);
+        else if (c->branching)
+                err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being forked, made or rolled back already", c->name);
+        else
+                return c;
+        return NULL;
 }
 
 int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        (void)ask;
-        return err_set(e, CLOCHE_E_STATE, "under construction");
+        struct context *c = forkable_of(ask, e);
+        uint64_t count = ask_count(ask, "count", 1);
+        struct sandbox *s = ask->sandbox;
+        struct branching *b;
+
+        if (!c)
+                return -(int)e->code;
+        if (count < 1 || count > FORKS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "count must be 1 to %d", FORKS_MAX);
+        b = branching_new(ask, c, (unsigned)count, e);
+        if (!b)
+                return -(int)e->code;
+        b->needs_files = 1;
+        for (unsigned i = 0; i < count; i++) {
+                char name[SANDBOX_NAME_MAX];
+                struct context *to;
+
+                do
+                        snprintf(name, sizeof(name), "%.40s-fork-%llu", c->name, (unsigned long long)++s->next_context);
+                while (context_look_up(s, name));
+                to = context_like(c, name, e);
+                if (!to) {
+                        struct cloche_err error = *e;
+
+                        b->ask = NULL;
+                        give_up(b, &error);
+                        return -(int)e->code;
+                }
+                to->is_apart = 1;
+                to->is_forkable = ask_flag(ask, "forkable", 0);
+                strcpy(to->forked_from, c->name);
+                graft(b, i, to);
+        }
+        return begin(b, e);
+}
+
+static struct context *checkpoint_find(const struct context *c, const char *name)
+{
+        struct context *k, *found = NULL;
+
+        TAILQ_FOREACH(k, &c->sandbox->contexts, link) /* the newest is the last */
+                if (k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE && (!name || strcmp(k->name, name) == 0))
+                        found = k;
+        return found;
+}
+
+unsigned checkpoints_count(const struct context *c)
+{
+        const struct context *k;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(k, &c->sandbox->contexts, link)
+                count += k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE;
+        return count;
+}
+
+void checkpoints_free(struct context *c)
+{
+        struct context *k, *next;
+
+        for (k = TAILQ_FIRST(&c->sandbox->contexts); k; k = next) {
+                next = TAILQ_NEXT(k, link);
+                if (k->of == c)
+                        context_free(k);
+        }
 }
 
 int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        (void)ask;
-        return err_set(e, CLOCHE_E_STATE, "under construction");
+        struct context *c = forkable_of(ask, e), *k, *old;
+        const char *name = ask_text(ask, "checkpoint");
+        char made_up[32];
+        struct branching *b;
+
+        if (!c || (name && context_name_check(name, e) < 0))
+                return -(int)e->code;
+        if (checkpoints_count(c) >= CHECKPOINTS_MAX)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name, CHECKPOINTS_MAX);
+        snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++ask->sandbox->next_context);
+        b = branching_new(ask, c, 1, e);
+        k = b ? context_like(c, name ? name : made_up, e) : NULL;
+        if (!k) {
+                free(b);
+                return -(int)e->code;
+        }
+        old = checkpoint_find(c, k->name);
+        if (old)
+                context_free(old);
+        k->of = c;
+        k->is_apart = c->is_apart; /* the kernel knows no way back to the sandbox's files from a box without them */
+        k->is_forkable = 1;
+        b->needs_files = ask_flag(ask, "files", 1);
+        graft(b, 0, k);
+        return begin(b, e);
 }
 
 int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        (void)ask;
-        return err_set(e, CLOCHE_E_STATE, "under construction");
+        struct context *c = forkable_of(ask, e), *k = c ? checkpoint_find(c, ask_text(ask, "checkpoint")) : NULL;
+        struct branching *b;
+        struct cloche_err why;
+
+        if (!c)
+                return -(int)e->code;
+        if (!k)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name, ask_text(ask, "checkpoint") ? " " : "",
+                               ask_text(ask, "checkpoint") ? ask_text(ask, "checkpoint") : "");
+        b = branching_new(ask, k, 1, e);
+        if (!b)
+                return -(int)e->code;
+        b->files_fd = k->files_fd;
+        err_set(&why, CLOCHE_E_CONTEXT_ENDED, "the context is rolled back");
+        context_end(c, &why);
+        c->state = CONTEXT_STARTING;
+        c->count = k->count;
+        graft(b, 0, c);
+        return begin(b, e);
 }
 
 int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        (void)ask;
-        return err_set(e, CLOCHE_E_STATE, "under construction");
+        const char *name = ask_text(ask, "context");
+        const struct context *c = context_find(ask->sandbox, name ? name : "", e), *k;
+        json_t *list;
+
+        if (!c)
+                return -(int)e->code;
+        list = json_array();
+        TAILQ_FOREACH(k, &ask->sandbox->contexts, link)
+                if (k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE)
+                        json_array_append_new(list, checkpoint_json(k));
+        ask_result(ask, json_pack("{s:o}", "checkpoints", list), NULL);
+        return 0;
 }
 
 int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        (void)ask;
-        return err_set(e, CLOCHE_E_STATE, "under construction");
+        const char *name = ask_text(ask, "context"), *checkpoint = ask_text(ask, "checkpoint");
+        const struct context *c = context_find(ask->sandbox, name ? name : "", e);
+        struct context *k = c && checkpoint ? checkpoint_find(c, checkpoint) : NULL;
+
+        if (!c)
+                return -(int)e->code;
+        if (!k)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint \"%.64s\"", c->name, checkpoint ? checkpoint : "");
+        if (k->branching)
+                return err_set(e, CLOCHE_E_STATE, "the context \"%s\" is being rolled back to it", c->name);
+        ask_result(ask, json_pack("{s:s}", "checkpoint", k->name), NULL);
+        context_free(k);
+        return 0;
 }

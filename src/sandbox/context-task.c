@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REQUEST_ID_BYTES 64
+#define UNREAD_BYTES (16u << 20) /* of what the agent is told */
+
 /* -- the queue ------------------------------------------------------------------------------------------------ */
 
 static void leave(struct context_task *task)
@@ -48,7 +51,7 @@ void context_tasks_begin(struct context *c)
 {
         struct context_task *task;
 
-        while (!c->current && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
+        while (!c->current && !c->is_held && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
                 struct cloche_err e;
 
                 if (!task->kind->method) { /* it only waits for its turn, of a context that lives */
@@ -76,8 +79,8 @@ int context_ask(struct context *c, struct context_task *task, const struct conte
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
         c->task_count++;
         c->used_ms = now_real_ms();
-        if (c->state == CONTEXT_LIVE)
-                context_tasks_begin(c);
+        c->is_asked = 1; /* begun in the next turn: who asks is not told anything from within */
+        sandbox_turn_soon(c->sandbox);
         return 0;
 }
 
@@ -137,13 +140,23 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
         return 0;
 }
 
+/* What it asks is kept, and answered in words of its own: no more of either than an agent needs. */
+static int check_request(const struct context *c, const struct rpc_message *m, struct cloche_err *e)
+{
+        if (json_string_length(m->id) > REQUEST_ID_BYTES)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the id of a request has %zu bytes, expected at most %d", json_string_length(m->id), REQUEST_ID_BYTES);
+        if (c->channel.out.size > UNREAD_BYTES)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the agent asks for \"%.60s\", and does not read what it was answered", m->method);
+        return 0;
+}
+
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = data;
         struct cell *cell = cell_of(c);
-        int r = 0;
+        int r = m->kind == RPC_REQUEST ? check_request(c, m, e) : 0;
 
-        if (m->kind != RPC_ERROR)
+        if (r == 0 && m->kind != RPC_ERROR)
                 r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
         if (r < 0)
                 return r;
@@ -155,6 +168,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         }
         if (cell)
                 return cell_hear(cell, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)
+                branching_failed(c->branching, m->params);
         return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\" between cells", m->method);
 }
 

@@ -1,11 +1,13 @@
 /* The life of contexts: forked from a notebook's prefix, ended, made again. */
 #include "context.h"
+#include "copy.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/handle.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <sys/wait.h>
 
 #define END_PATIENCE_MS 200 /* between the end of its channel and the word how it ended */
+#define OPEN_PATIENCE_MS 60000 /* a forked context's own code may have seen to it that nobody answers */
 
 /* -- finding, making ------------------------------------------------------------------------------------------ */
 
@@ -22,7 +25,7 @@ struct context *context_look_up(struct sandbox *s, const char *name)
         struct context *c;
 
         TAILQ_FOREACH(c, &s->contexts, link)
-                if (!c->is_doomed && strcmp(c->name, name) == 0)
+                if (!c->is_doomed && !c->of && strcmp(c->name, name) == 0)
                         return c;
         return NULL;
 }
@@ -36,7 +39,7 @@ struct context *context_find(struct sandbox *s, const char *name, struct cloche_
         return c;
 }
 
-static int check_name(const char *name, struct cloche_err *e)
+int context_name_check(const char *name, struct cloche_err *e)
 {
         size_t size = strlen(name);
 
@@ -45,14 +48,10 @@ static int check_name(const char *name, struct cloche_err *e)
         return 0;
 }
 
-struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e)
+static struct context *make(struct sandbox *s, const char *name, const struct runtime *runtime, const char *cwd, json_t *env, struct cloche_err *e)
 {
-        const struct runtime *runtime;
-        struct template *template;
         struct context *c;
 
-        if (check_name(name, e) < 0 || notebook_find(s->all, language, &runtime, &template, e) < 0)
-                return NULL;
         if (s->context_count >= CONTEXTS_MAX) {
                 err_set(e, CLOCHE_E_QUEUE_FULL, "the sandbox has %u contexts already", s->context_count);
                 return NULL;
@@ -72,14 +71,35 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
         c->created_ms = c->used_ms = now_real_ms();
-        c->control.fd = c->channel.fd = -EBADF;
+        c->control.fd = c->channel.fd = c->files_fd = -EBADF;
         for (int i = 0; i < STREAMS; i++)
                 c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
         TAILQ_INIT(&c->tasks);
-        TAILQ_INIT(&c->checkpoints);
         TAILQ_INSERT_TAIL(&s->contexts, c, link);
         s->context_count++;
         return c;
+}
+
+struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *template;
+
+        if (context_name_check(name, e) < 0 || notebook_find(s->all, language, &runtime, &template, e) < 0)
+                return NULL;
+        return make(s, name, runtime, cwd, env, e);
+}
+
+struct context *context_like(const struct context *c, const char *name, struct cloche_err *e)
+{
+        struct context *like = make(c->sandbox, name, c->runtime, c->cwd, c->env, e);
+
+        if (!like)
+                return NULL;
+        like->timeout_ms = c->timeout_ms;
+        like->count = c->count;
+        like->state = CONTEXT_STARTING;
+        return like;
 }
 
 /* -- its end -------------------------------------------------------------------------------------------------- */
@@ -108,6 +128,8 @@ void context_end(struct context *c, const struct cloche_err *e)
         c->state = CONTEXT_ENDED;
         snprintf(c->why, sizeof(c->why), "%s", copy.msg);
         release(c);
+        if (c->branching)
+                branching_abort(c->branching, &copy);
         context_tasks_fail(c, &copy);
 }
 
@@ -122,6 +144,7 @@ void context_free(struct context *c)
         c->sandbox->context_count--;
         for (int i = 0; i < STREAMS; i++)
                 spool_done(&c->streams[i].spool);
+        fd_close(&c->files_fd);
         handle_close(c->end_timer);
         json_decref(c->env);
         free(c->cwd);
@@ -134,20 +157,43 @@ void context_free_soon(struct context *c)
         sandbox_turn_soon(c->sandbox);
 }
 
+unsigned contexts_count(const struct sandbox *s)
+{
+        const struct context *c;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(c, &s->contexts, link)
+                count += !c->of && !c->is_doomed;
+        return count;
+}
+
+static struct context *doomed_one(const struct sandbox *s)
+{
+        struct context *c;
+
+        TAILQ_FOREACH(c, &s->contexts, link)
+                if (c->is_doomed)
+                        return c;
+        return NULL;
+}
+
 void contexts_turn(struct sandbox *s)
 {
         struct context *c, *next;
 
         for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
                 next = TAILQ_NEXT(c, link);
-                if (c->is_doomed)
-                        context_free(c);
+                if (c->is_asked && c->state == CONTEXT_LIVE)
+                        context_tasks_begin(c);
+                c->is_asked = 0;
         }
+        while ((c = doomed_one(s))) /* its checkpoints go with it: any of them may be the next one */
+                context_free(c);
 }
 
 void contexts_gone(struct sandbox *s)
 {
-        while (!TAILQ_EMPTY(&s->contexts))
+        while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints go with what they are of, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
 
@@ -204,10 +250,11 @@ static void on_control_end(void *data, const struct cloche_err *e)
         await_status(data);
 }
 
-static void on_stranger_exit(void *data, const struct init_answer *exit)
+static void on_program_exit(void *data, const struct init_answer *exit)
 {
-        (void)data;
-        (void)exit;
+        struct context *c = data;
+
+        copies_exited(c->sandbox, &c->control, exit);
 }
 
 static void on_channel_end(void *data, const struct cloche_err *e)
@@ -256,8 +303,11 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
                 err_set(&e, CLOCHE_E_PROTOCOL, "the agent said no process id");
         } else {
                 free(task);
+                uv_timer_stop(c->end_timer);
                 c->pid = (int32_t)pid;
                 c->state = CONTEXT_LIVE;
+                if (c->branching)
+                        branching_opened(c->branching, c);
                 return;
         }
         free(task);
@@ -275,6 +325,14 @@ static const struct context_task_kind opening_kinds[] = {
         {"enter", open_params, opened, not_opened, NULL},
 };
 
+static void on_not_opened(uv_timer_t *timer)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter did not begin within %d s", OPEN_PATIENCE_MS / 1000);
+        context_end(timer->data, &e);
+}
+
 /* Before those that wait. */
 static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
 {
@@ -287,8 +345,21 @@ static int ask_to_open(struct context *c, const char *method, struct cloche_err 
         opening->task.kind = &opening_kinds[strcmp(method, "enter") == 0];
         TAILQ_INSERT_HEAD(&c->tasks, &opening->task, link);
         c->task_count++;
+        uv_timer_start(c->end_timer, on_not_opened, OPEN_PATIENCE_MS, 0);
         context_tasks_begin(c);
         return 0;
+}
+
+int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e)
+{
+        int fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat goes on using its own */
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
+        c->control.on_exit = on_program_exit;
+        c->control.on_end = on_control_end;
+        c->control.data = c;
+        return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
 }
 
 int context_adopt(struct context *c, struct seat *seat, const char *method, struct cloche_err *e)
@@ -301,10 +372,7 @@ int context_adopt(struct context *c, struct seat *seat, const char *method, stru
         seat->channel = (struct channel){.fd = -EBADF};
         c->channel.reader.max_bytes = CONTEXT_FRAME_BYTES;
         c->channel.on_end = on_channel_end;
-        c->control.on_exit = on_stranger_exit;
-        c->control.on_end = on_control_end;
-        c->control.data = c;
-        r = control_open(&c->control, fd_take(&seat->box.control_fd), &c->sandbox->all->engine->loop, e);
+        r = c->control.fd >= 0 ? 0 : context_take_control(c, seat, e);
         if (r == 0)
                 r = context_streams_open(c, &seat->stdio, e);
         if (r == 0)

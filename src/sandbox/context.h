@@ -30,7 +30,13 @@ struct context {
         json_t *env;
         uint64_t timeout_ms, created_ms, used_ms;
         uint64_t count; /* of cells, in this life */
-        int is_forkable, is_doomed;
+        int is_forkable, is_doomed, is_asked;
+        int is_apart; /* with files of its own: it was forked */
+        int is_held;  /* it stands still and is forked: what waits goes on waiting */
+        struct branching *branching; /* that it is forked, or made, by; NULL: none */
+        /* Of a checkpoint: whose, and the workspace as it was (-EBADF: not kept). It is in no list of contexts. */
+        struct context *of;
+        int files_fd;
         enum context_state state;
         char why[256]; /* of an ended one */
         /* Its life. */
@@ -48,7 +54,6 @@ struct context {
         struct context_task *current; /* the first of the queue, which the agent was asked */
         TAILQ_HEAD(context_tasks, context_task) tasks;
         unsigned task_count;
-        TAILQ_HEAD(checkpoint_list, checkpoint) checkpoints;
         uint64_t next_checkpoint;
 };
 
@@ -78,6 +83,11 @@ struct context *context_find(struct sandbox *s, const char *name, struct cloche_
 struct context *context_look_up(struct sandbox *s, const char *name);
 /* One that does not live yet; cwd NULL: /workspace. NULL with e. */
 struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e);
+/* One like that, which is to be forked from it, or from a checkpoint of it. */
+struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
+int context_name_check(const char *name, struct cloche_err *e);
+/* Its box's PID 1 can be asked from now on. */
+int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e);
 /* Begin its life; tasks wait for it. Failure is told to those who wait. */
 void context_start(struct context *c);
 /* Kill the interpreter; tasks fail with e; it may start again. */
@@ -125,8 +135,13 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
 int cell_input(struct cell *cell, uint64_t number, const char *value, struct cloche_err *e);
 int cell_interrupt(struct cell *cell);
 
-/* -- context-branch.c */
+/* -- context-branch.c: forks, checkpoints */
 
+/* It is one of those that take part: it lives; it has ended. */
+void branching_opened(struct branching *b, struct context *c);
+void branching_abort(struct branching *b, const struct cloche_err *e);
+/* The context told that it could not be forked. */
+void branching_failed(struct branching *b, const json_t *about);
 void checkpoints_free(struct context *c);
 unsigned checkpoints_count(const struct context *c);
 

@@ -161,6 +161,7 @@ struct sandbox {
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
         TAILQ_HEAD(context_list, context) contexts;
+        TAILQ_HEAD(copy_list, copy) copies;
         TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
         struct port_watch *port_watch;
         struct store_job *store_job;
@@ -462,7 +463,8 @@ void tools_gone(struct sandbox *s);
 /* -- contexts (context.c) ------------------------------------------------------------------------------------- */
 
 void contexts_gone(struct sandbox *s);
-void contexts_turn(struct sandbox *s); /* those that are to be freed */
+unsigned contexts_count(const struct sandbox *s);
+void contexts_turn(struct sandbox *s); /* what was asked begins; what is to be freed goes */
 
 /* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  *   STOPPED ── somebody asks ──▶ STARTING (box, control, network, files of before) ──▶ RUNNING
  *      ▲                                                                                  │ idle, asked to, collapsed
  *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ */
-#include "internal.h"
+#include "copy.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -104,6 +104,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->probes);
         TAILQ_INIT(&s->contexts);
         TAILQ_INIT(&s->outputs);
+        TAILQ_INIT(&s->copies);
         return s;
 }
 
@@ -344,6 +345,7 @@ static void on_exit_of_program(void *data, const struct init_answer *exit)
         processes_exited(s, &s->control, exit);
         tools_exited(s, exit);
         stores_exited(s, exit);
+        copies_exited(s, &s->control, exit);
 }
 
 static void fail_start(struct sandbox *s, const struct cloche_err *e)
@@ -504,10 +506,10 @@ json_t *sandbox_json(struct sandbox *s)
 
         TAILQ_FOREACH(session, &s->sessions, link)
                 sessions++;
-        object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i}", "sandbox", s->name, "state",
+        object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
                            s->state == SANDBOX_STOPPED || s->state == SANDBOX_STOPPING ? "stopped" : "running", "createdAt", time_json(s->created_ms),
                            "lastUsedAt", time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy,
-                           "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes", (int)processes_running(s));
+                           "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes", (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object) /* NULL: no memory */
                 for (const char *const *name = limits_of_runs; *name; name++)
                         json_object_del(json_object_get(object, "limits"), *name);

@@ -1,0 +1,159 @@
+#include "copy.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+struct copy {
+        TAILQ_ENTRY(copy) link;
+        struct sandbox *sandbox;
+        struct control *control;
+        int fd; /* being packed into; -EBADF: it unpacks */
+        int is_in;
+        int32_t pid; /* 0: not started yet */
+        copy_done done;
+        void *data;
+};
+
+static void copy_free(struct copy *copy)
+{
+        TAILQ_REMOVE(&copy->sandbox->copies, copy, link);
+        control_forget(copy->control, copy);
+        fd_close(&copy->fd);
+        free(copy);
+}
+
+void copy_cancel(struct copy *copy)
+{
+        if (!copy)
+                return;
+        if (copy->pid && copy->control->fd >= 0)
+                (void)kill_ask(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
+        copy_free(copy);
+}
+
+/* What was packed must stay as it is, whatever the box still does with its descriptor. */
+static int seal(int fd)
+{
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                return -errno;
+        return 0;
+}
+
+static void conclude(struct copy *copy, int wait_status)
+{
+        int fd = TAKE_FD(copy->fd), r = 0;
+        const char *what = copy->is_in ? "put in" : "taken";
+        copy_done done = copy->done;
+        void *data = copy->data;
+        struct cloche_err e = {0};
+
+        if (wait_status)
+                r = err_set(&e, CLOCHE_E_RESOURCE, "the files of the workspace could not be %s: the file program ended with %s %d", what,
+                            WIFSIGNALED(wait_status) ? "signal" : "status", WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+        else if (fd >= 0 && (r = seal(fd)) < 0)
+                r = err_os(&e, CLOCHE_E_RESOURCE, -r, "keep the files of the workspace");
+        copy_free(copy);
+        if (r < 0)
+                fd_close(&fd);
+        done(data, fd, r < 0 ? &e : NULL);
+}
+
+void copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)
+{
+        struct copy *copy;
+
+        TAILQ_FOREACH(copy, &s->copies, link)
+                if (copy->control == control && copy->pid == exit->pid) {
+                        conclude(copy, exit->wait_status);
+                        return;
+                }
+}
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct copy *copy = data;
+        struct cloche_err error;
+        copy_done done = copy->done;
+        void *done_data = copy->data;
+
+        fd_close(&fd);
+        if (!e) {
+                copy->pid = answer->pid;
+                return;
+        }
+        error = *e;
+        copy_free(copy);
+        done(done_data, -EBADF, &error);
+}
+
+static int start(struct copy *copy, const char *const *argv, int in_fd, struct cloche_err *e)
+{
+        struct sandbox *s = copy->sandbox;
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        char **env = env_list(s, NULL);
+        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, copy->fd >= 0 ? copy->fd : null_fd, null_fd, s->all->files_fd}, r;
+        struct spawn spawn = {.control = copy->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4,
+                              .flags = INIT_SPAWN_PROGRAM};
+
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, on_spawned, copy, e);
+        env_free(env);
+        return r;
+}
+
+static struct copy *copy_new(struct sandbox *s, struct control *control, copy_done done, void *data, struct cloche_err *e)
+{
+        struct copy *copy = calloc(1, sizeof(*copy));
+
+        if (!copy) {
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "copy the workspace");
+                return NULL;
+        }
+        *copy = (struct copy){.sandbox = s, .control = control, .fd = -EBADF, .done = done, .data = data};
+        TAILQ_INSERT_TAIL(&s->copies, copy, link);
+        return copy;
+}
+
+int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret, struct cloche_err *e)
+{
+        static const char *const argv[] = {"cloche-files", "--pack", WORKSPACE, NULL};
+        struct copy *copy = copy_new(s, control, done, data, e);
+        int r;
+
+        if (!copy)
+                return -(int)e->code;
+        copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : start(copy, argv, -EBADF, e);
+        if (r < 0)
+                copy_free(copy);
+        else
+                *ret = copy;
+        return r;
+}
+
+int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data, struct copy **ret, struct cloche_err *e)
+{
+        const char *const argv[] = {"cloche-files", "--unpack", "/", empties ? WORKSPACE : NULL, NULL};
+        struct copy *copy = copy_new(s, control, done, data, e);
+        _cleanup_fd_ int own_fd = -EBADF;
+        char path[64];
+        int r;
+
+        if (!copy)
+                return -(int)e->code;
+        copy->is_in = 1;
+        /* A position of its own: others may read at the same time. */
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own_fd = open(path, O_RDONLY | O_CLOEXEC);
+        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : start(copy, argv, own_fd, e);
+        if (r < 0)
+                copy_free(copy);
+        else
+                *ret = copy;
+        return r;
+}
