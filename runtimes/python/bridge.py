@@ -251,7 +251,7 @@ class Bridge:
                 waiter.error = waiter.blame(message["error"], frame[1])
             else:
                 decoder = Decoder(frame[1])
-                waiter.value = decoder.decode(message["result"]["value"])
+                waiter.value = decoder.decode(message["result"].get("value"))
         except BaseException as error:
             waiter.error = error
         waiter.finish()

@@ -5,15 +5,17 @@ import builtins
 import gc
 import os
 import sys
+import time
 from select import select
 
 serve, values, calls = part("serve"), part("values"), part("call")
 encode, write_json, Refused = values["encode"], values["write_json"], values["Refused"]
 failure, clean, settle_down, flush, State = (
     serve["failure"], serve["clean"], serve["settle_down"], serve["flush"], serve["State"])
-INVALID_REQUEST, INVALID_PARAMS, THREW = serve["INVALID_REQUEST"], serve["INVALID_PARAMS"], serve["THREW"]
+INVALID_REQUEST, INVALID_PARAMS, THREW, CANNOT_FORK = (
+    serve["INVALID_REQUEST"], serve["INVALID_PARAMS"], serve["THREW"], serve["CANNOT_FORK"])
 read_params, Invalid = serve["read_params"], serve["Invalid"]
-this_thread = _thread.get_ident
+this_thread, getpid, getcwd, sleep = _thread.get_ident, os.getpid, os.getcwd, time.sleep
 
 COROUTINE, TOP_LEVEL_AWAIT, ONLY_AST = 0x80, 0x2000, 0x400
 STORE_BYTES = 16 << 20
@@ -22,13 +24,18 @@ SHAPES = {
     "cell": {"code": str, "count": int, "filename": (str, type(None)), "storeBytes": int, "silent": bool},
     "complete": {"code": str, "at": int},
     "describe": {},
+    "branch": {},
+    "enter": {},
 }
 DEFAULTS = {
     "open": {"cwd": None, "env": {}, "language": "python"},
     "cell": {"filename": None, "storeBytes": STORE_BYTES, "silent": False},
     "complete": {},
     "describe": {},
+    "branch": {},
+    "enter": {},
 }
+LOOKS, LOOK_PAUSE = 3, 0.02  # for what stands in the way of forking and is about to go: threads of a pool, what only a collection frees
 REHEARSALS = 20
 REHEARSED = ("1+1", "x = [1, 2]\nx", "def f(a):\n    return {'a': a}\nf(1)", "1/0", "import sys\nprint(end='')", "%who_ls",
              "await __import__('asyncio').sleep(0)")
@@ -112,6 +119,7 @@ class Context:
         self.kept = (None, None, sys.getrecursionlimit())
         self.store_bytes = STORE_BYTES
         self.send_frame = bridge.send_frame
+        self.cwd = None  # of the one it was forked from, until it is asked to enter
 
     # ---- between cells ----
 
@@ -121,8 +129,13 @@ class Context:
             self.kept = (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit())
 
     def next_request(self):
+        template = State.template
         if self.loop is not None and not self.loop.is_closed():
+            if template is not None and template.forks:
+                template.reap(self.bridge.state_lock)
             self.let_tasks_run()
+        elif template is not None and template.forks and not self.bridge.requests:
+            template.wait_idle(self.channel, self.bridge.state_lock)
         return self.bridge.next_request()
 
     def let_tasks_run(self):
@@ -136,6 +149,38 @@ class Context:
                 sys.stderr.write("a task ended with %s: %s\n" % (type(error).__name__, error))
                 if isinstance(error, RuntimeError):
                     return  # the loop itself: it was closed, say
+
+    # ---- being forked ----
+
+    def look(self):
+        """What stands in the way of being forked, as a list of at most one."""
+        for turn in range(LOOKS):
+            hindrance = self.close_loop() or State.template.look(self.channel)
+            if hindrance is None:
+                return []
+            if turn + 1 < LOOKS:
+                gc.collect()
+                sleep(LOOK_PAUSE)
+        return [hindrance]
+
+    def close_loop(self):
+        """That of top-level await has descriptors. The next cell that awaits has a new one."""
+        loop = self.loop
+        if loop is None or loop.is_closed() or "asyncio" not in sys.modules:
+            return None
+        tasks = sys.modules["asyncio"].all_tasks(loop)
+        if tasks:
+            return "tasks of the event loop are not done: %s" % ", ".join(sorted(task.get_name() for task in tasks)[:10])
+        if any(not timer.cancelled() for timer in getattr(loop, "_scheduled", ())):
+            return "calls are scheduled in the event loop"
+        self.loop = None
+        loop.close()
+        return None
+
+    def move_to(self, channel):
+        """In a child: whom it speaks to from now on."""
+        self.channel = channel
+        self.bridge.connect(channel)
 
     # ---- a cell ----
 
@@ -236,7 +281,19 @@ class Context:
                 sys.stdout.write("%s\n" % (data["text/plain"],))
             return
         text, parts, size = part("displays")["packed"](data, metadata, is_result, display_id, is_update, self.store_bytes)
-        self.send_frame(b'{"jsonrpc":"2.0","method":"display","params":' + text + b"}", parts, size)
+        if is_result:  # the answer follows, and nothing is printed between
+            self.send_frame(b'{"jsonrpc":"2.0","method":"display","params":' + text + b"}", parts, size)
+        else:
+            self.tell_in_order("display", text, parts, size)
+
+    def clear(self, wait):
+        flush_all()
+        if self.may_tell():
+            self.tell_in_order("clear", write_json({"wait": bool(wait)}))
+
+    def tell_in_order(self, method, text, parts=(), size=0):
+        """What is printed later takes another way: it must not overtake."""
+        self.bridge.wait(self.bridge.ask(method, text, parts, size, blame=forgive))
 
     def ask_input(self, prompt, password):
         """The line, without its end."""
@@ -256,6 +313,10 @@ async def awaiting(parts, space):
             await eval(compiled, space)
         else:
             exec(compiled, space)
+
+
+def forgive(error, attachments):
+    return None
 
 
 def no_input(error, attachments):
@@ -323,7 +384,48 @@ def answer_open(channel, number, request):
             message = "the context cannot be in %s: %s" % (request["cwd"], error.strerror)
             return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
     attach(channel, shell)
-    return {"pid": os.getpid()}
+    return {"pid": getpid()}
+
+
+def answer_branch(channel, number, request):
+    context, template = State.context, State.template
+    if template is None or not template.may_fork:
+        return failure(number, CANNOT_FORK, "the context was not made to be forked")
+    flush_all()
+    context.shell.close_files()
+    hindrance = guarded(context.look)
+    if hindrance != []:
+        context.shell.open_files()
+        return failure(number, CANNOT_FORK, hindrance[0] if hindrance else "it was interrupted")
+    State.standing = True
+    return {}
+
+
+def stand(channel):
+    """The context's channel from now on: in a child another one."""
+    context = State.context
+    try:
+        cwd = getcwd()
+    except OSError:
+        cwd = "."
+    if State.template.stand(channel):
+        channel = part("channel")["Channel"](3)
+        context.move_to(channel)
+        context.cwd = cwd
+    context.shell.open_files()
+    return channel
+
+
+def answer_enter(channel, number, request):
+    context = State.context
+    if context.cwd is None:
+        return failure(number, INVALID_REQUEST, "this context was not forked from another one, or has entered already")
+    try:
+        os.chdir(context.cwd)
+    except OSError:
+        pass  # it is in /workspace
+    context.cwd = None
+    return {"pid": getpid()}
 
 
 def attach(channel, shell):
@@ -376,7 +478,8 @@ def answer_describe(channel, number, request):
     return guarded(part("names")["describe"], State.context.shell) or {"variables": []}
 
 
-ANSWERS = {"open": answer_open, "cell": answer_cell, "complete": answer_complete, "describe": answer_describe}
+ANSWERS = {"open": answer_open, "cell": answer_cell, "complete": answer_complete, "describe": answer_describe, "branch": answer_branch,
+           "enter": answer_enter}
 
 
 # ---- streams ----

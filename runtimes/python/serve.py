@@ -40,6 +40,7 @@ class State:
     """Where this process stands: in a template's line, and whether it was just frozen."""
     template = None
     frozen = False
+    standing = False  # a context that was asked to `branch`
     bridge = None
     contexts_expected = False  # the set-up was a notebook's
     context = None  # an interpreter that stays (cells.py), once `open` was asked
@@ -56,9 +57,9 @@ def main():
             if not State.frozen:
                 break
             State.frozen = False
-            is_template = State.template.children(channel)
+            State.template.may_fork = State.template.children(channel)
             channel = channels["Channel"](3)
-            if not is_template and not channel.has_input():
+            if (not State.template.may_fork or State.contexts_expected) and not channel.has_input():
                 get_ready()
     except channels["BadFrame"] as error:
         send_error(channel, None, PARSE_ERROR, str(error))
@@ -160,6 +161,9 @@ def serve(channel):
             (channel.send if State.context is None else State.context.send_frame)(*answer)
         if State.frozen:
             return
+        if State.standing:
+            State.standing = False
+            channel = part("cells")["stand"](channel)
 
 
 def respond(channel, frame):
@@ -234,7 +238,7 @@ def answer_run(channel, number, params, attachments):
     leave(status)
 
 
-CONTEXT_METHODS = ("cell", "open", "complete", "describe")
+CONTEXT_METHODS = ("cell", "open", "complete", "describe", "branch", "enter")
 METHODS = {"call": answer_call, "run": answer_run, "prepare": answer_prepare, "freeze": answer_freeze}
 
 

@@ -41,7 +41,7 @@ class Publisher(DisplayPublisher):
         self.shell.context.display(data, metadata, False, (transient or {}).get("display_id"), update)
 
     def clear_output(self, wait=False):
-        """What was shown stays: the wire has no word for it."""
+        self.shell.context.clear(wait)
 
 
 class Hook(DisplayHook):
@@ -244,14 +244,21 @@ class Shell(InteractiveShell):
         configure_inline_support(self, INLINE)
 
     def close_files(self):
-        """Before a fork. IPython opens one when it is imported."""
+        """Before a fork. IPython opens one when it is imported, and matplotlib's fonts are open as long as they are known."""
         if hasattr(known_io, "devnull"):
             known_io.devnull.close()
+        fonts = sys.modules.get("matplotlib.font_manager")
+        for cache in (getattr(fonts, "_get_font", None), getattr(fonts, "get_font", None)):
+            if hasattr(cache, "cache_clear"):
+                cache.cache_clear()
+
+    def open_files(self):
+        if hasattr(known_io, "devnull") and known_io.devnull.closed:
+            known_io.devnull = open(os.devnull, "w")
 
     def attach(self, context):
         self.context = context
-        if hasattr(known_io, "devnull") and known_io.devnull.closed:
-            known_io.devnull = open(os.devnull, "w")
+        self.open_files()
         self.builtin_trap.__enter__()
         self.display_trap.__enter__()
         builtins.exit, builtins.quit = self.user_ns["exit"], self.user_ns["quit"]

@@ -33,12 +33,21 @@ class Context(Agent):
             message, attachments = self.receive() or self.died()
             if message.get("method") == "display":
                 self.displays.append(in_place(message["params"], attachments))
+                assert ("id" in message) != message["params"]["isResult"], "what may be overtaken by prints is asked"
+                self.say_heard(message)
+            elif message.get("method") == "clear":
+                self.displays.append(("clear", message["params"]["wait"]))
+                self.say_heard(message)
             elif message.get("method") == "input":
                 self.asked.append((message["params"]["prompt"], message["params"]["password"]))
                 self.answer_input(message["id"], lines.pop(0))
             else:
                 assert message["id"] == self.ids, message
                 return message.get("result") or message
+
+    def say_heard(self, message):
+        if "id" in message:
+            self.send_raw(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode())
 
     def answer_input(self, number, line):
         what = ({"error": {"code": -32000, "message": line[0], "data": {"message": line[0]}}} if type(line) is tuple
@@ -84,7 +93,7 @@ class ContextCase(unittest.TestCase):
     def setUp(self):
         self.context = Context()
         self.addCleanup(self.context.end)
-        self.assertEqual(self.context.open().get("result"), {})
+        self.assertEqual(self.context.open().get("result"), {"pid": self.context.process.pid})
 
     def run_cell(self, code, **params):
         self.assertEqual(self.context.cell(code, **params), {"status": "ok"})

@@ -49,7 +49,7 @@ class Namespace(ContextCase):
             context = Context()
             self.addCleanup(context.end)
             where = os.path.join(folder, "a", "b")
-            self.assertEqual(context.open(cwd=where, env={"COLOUR": "blue"})["result"], {})
+            self.assertEqual(context.open(cwd=where, env={"COLOUR": "blue"})["result"], {"pid": context.process.pid})
             pathlib.Path(where, "mine.py").write_text("x = 5")
             context.cell("import os, mine\n(os.getcwd(), os.environ['COLOUR'], mine.x)")
             self.assertEqual(context.displays[0]["data"]["text/plain"], repr((where, "blue", 5)))
@@ -351,11 +351,11 @@ class Interrupts(ContextCase):
         self.assertEqual(self.text("y"), "6")
 
     def test_while_displays_are_on_their_way(self):
-        self.context.begin("display('y' * 5000)\nprint('on')\nwhile True: display('y' * 5000)")
+        self.context.begin("print('on', flush=True)\nwhile True: display('y' * 5000)")
         self.context.printed("on\n")
         self.context.interrupt()
         self.assertEqual(self.context.finish()["error"]["name"], "KeyboardInterrupt")
-        self.assertEqual({display["data"]["text/plain"] for display in self.context.displays}, {repr("y" * 5000)})
+        self.assertLessEqual({display["data"]["text/plain"] for display in self.context.displays}, {repr("y" * 5000)})
         self.assertEqual(self.text("1"), "1")
 
     def test_a_handler_of_the_users_lasts_one_cell(self):
@@ -420,12 +420,12 @@ class Requests(ContextCase):
             self.assertIn("params.env['A=']", context.open(env={"A=": "x"})["error"]["message"])
             self.assertIn("params.env['A']", context.open(env={"A": 1})["error"]["message"])
             self.assertIn("cannot be in /proc/nosuch", context.open(cwd="/proc/nosuch")["error"]["message"])
-            self.assertEqual(context.open()["result"], {})
+            self.assertEqual(context.open()["result"], {"pid": context.process.pid})
 
     def test_calls_still_work_before_a_context(self):
         with Context() as context:
             self.assertEqual(context.request(code="def f(x): return x", args=[1])[0]["result"]["value"], 1)
-            self.assertEqual(context.open()["result"], {})
+            self.assertEqual(context.open()["result"], {"pid": context.process.pid})
             self.assertEqual(context.cell("f = 1\nf"), {"status": "ok"})
 
 

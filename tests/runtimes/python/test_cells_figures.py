@@ -58,7 +58,9 @@ class Figures(ContextCase):
 
     def test_shown_where_show_stands_and_after_an_error(self):
         self.context.begin("plt.plot([1])\nplt.show()\ninput()")
-        self.assertEqual(self.context.receive()[0]["method"], "display")
+        shown, _ = self.context.receive()
+        self.assertEqual(shown["method"], "display")
+        self.context.say_heard(shown)
         message, _ = self.context.receive()
         self.context.answer_input(message["id"], "")
         self.context.finish()
@@ -142,7 +144,7 @@ class FromTheNotebookPrefix(ContextCase):
         answer = self.context.ask("prepare", code=code, filename="notebook.py", globals={}, imports={})[0]
         self.assertIn("result", answer)
         self.assertEqual(len(os.listdir("/proc/%d/task" % self.context.process.pid)), 1, "threads are alive")
-        self.assertEqual(self.context.open()["result"], {})
+        self.assertEqual(self.context.open()["result"], {"pid": self.context.process.pid})
 
     def test_nothing_is_left_of_it(self):
         self.assertEqual(self.text("sorted(n for n in globals() if n[0] != '_' and n != 'open')"), "['In', 'Out', 'exit', 'get_ipython', 'quit']")
