@@ -298,18 +298,36 @@ static void on_written(struct raw *raw, const json_t *result, const struct buf *
         go_on_in(raw);
 }
 
+/* What was written before is gone: another sandbox of that name was begun meanwhile. */
+static void on_not_written(void *data, const struct cloche_err *e, const json_t *about)
+{
+        struct raw *raw = data;
+        struct cloche_err ended;
+
+        raw->ask = NULL;
+        if (e->code != CLOCHE_E_FILE_NOT_FOUND || !raw->is_made) {
+                fail(raw, e, about);
+                return;
+        }
+        err_set(&ended, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended, or lost the file, while it was being written");
+        fail(raw, &ended, NULL);
+}
+
 static void write_piece(struct raw *raw, size_t size)
 {
+        static const struct sandbox_face written = {.result = on_result, .fail = on_not_written};
         const struct buf piece = {.data = raw->in.data, .size = size};
         json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", raw->temp, "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
 
-        if (raw->is_made)
+        if (raw->is_made) {
                 json_object_set_new(params, "offset", json_integer((json_int_t)raw->written));
-        else if (raw->mode)
+                json_object_set_new(params, "create", json_false());
+        } else if (raw->mode) {
                 json_object_set(params, "mode", raw->mode);
-        raw->is_made = 1;
+        }
         raw->written += size;
-        ask_with(raw, "file.write", params, &piece, &face, on_written);
+        ask_with(raw, "file.write", params, &piece, &written, on_written);
+        raw->is_made = 1;
         buf_consume(&raw->in, size);
 }
 

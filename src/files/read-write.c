@@ -92,7 +92,7 @@ static int write_into(const struct request *q, const char *path, const struct by
 
         if (offset > (uint64_t)INT64_MAX - b->size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"offset\" is %llu, which no file reaches", (unsigned long long)offset);
-        r = open_plain(path, O_WRONLY | O_CREAT | (is_append ? O_APPEND : 0), mode ? mode : 0644, &status, &fd, e);
+        r = open_plain(path, O_WRONLY | (request_is_true(q, "create", 1) ? O_CREAT : 0) | (is_append ? O_APPEND : 0), mode ? mode : 0644, &status, &fd, e);
         if (r < 0)
                 return r;
         if (mode && fchmod(fd, mode) < 0)
@@ -111,6 +111,8 @@ int file_write(struct request *q, struct cloche_err *e)
         mode_t mode = 0;
         int r;
 
+        if (!is_append && !has_offset && !request_is_true(q, "create", 1))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"create\" is false, expected \"append\" or \"offset\" with it: what is written whole is made");
         if (is_append && has_offset)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"append\" and \"offset\" were both given, expected at most one");
         r = request_path(q, "path", &path, e);
@@ -122,7 +124,7 @@ int file_write(struct request *q, struct cloche_err *e)
         if (!target)
                 return request_no_memory(e);
         r = place_follow(&target, e);
-        if (r == 0)
+        if (r == 0 && request_is_true(q, "create", 1))
                 r = place_make_directories(target, 0, 0755, NULL, e);
         if (r == 0)
                 r = is_append || has_offset ? write_into(q, target, &content, mode, e) : replace_whole(target, &content, mode, e);
