@@ -32,4 +32,4 @@ install: all
 	meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang
+	rm -rf $(BUILD) $(BUILD)-checked

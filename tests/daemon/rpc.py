@@ -208,7 +208,9 @@ class Daemon:
         self.log.close()
         if error[0] and os.path.exists(self.log_path):
             sys.stderr.write(self.log_text()[-4000:])
-        shutil.rmtree(self.directory)
+        # The directory is removed whatever else a process of the daemon's that ends just now removes in it.
+        shutil.rmtree(self.directory, ignore_errors=True)
+        assert not os.path.exists(self.directory), os.listdir(self.directory)
 
 
 def private(*options, **arguments):

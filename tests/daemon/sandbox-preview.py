@@ -231,11 +231,11 @@ def test_who_goes_away_lets_the_guest_know():
     with Daemon(*OPTIONS) as daemon, daemon.frames() as frames:
         expose(frames)
         before = daemon.descriptors()
-        for path in ("/big?n=50000000", "/"):
+        for path in ("/big?n=50000000", "/") * 10:
             with Http(daemon.connect(), host="8080-a-secret." + BASE) as http:
                 http.send_head("GET" if path != "/" else "POST", path, {"Host": http.host, **({"Content-Length": "1000"} if path == "/" else {})})
                 http.socket.recv(1) if path != "/" else None
-        wait_for(lambda: daemon.descriptors() <= before)
+        wait_for(lambda: daemon.descriptors() <= before + 20)  # a viewer has two; a spare sandbox may have come meanwhile, with some of its own
 
 
 def test_over_tls():

@@ -108,7 +108,8 @@ def test_rebinding():
     world = World(NAMES)
     box = world.box({"allow": ["*"]})
     assert box.run("get('http://rebind.test/')") == "rebind.test / 0"
-    assert box.run("get('http://rebind.test/')") in ("RemoteDisconnected", "ConnectionResetError"), "the name leads elsewhere now"
+    again = box.run("get('http://rebind.test/')")
+    assert again in ("RemoteDisconnected", "ConnectionResetError", "BrokenPipeError", "URLError"), ("the name leads elsewhere now", again, box.decisions(host="rebind.test"))
     assert [row[1] for row in arrived(world)] == ["93.184.216.34"]
 
 

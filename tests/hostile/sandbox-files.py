@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 import zlib
 
+from cloche import sampled
 from hostile_sandboxes import Box, Daemon, Failed, IS_SANITIZED, wait_for
 from http_client import Http
 from sandbox_client import put, read_events, read_raw
@@ -215,9 +216,10 @@ def test_bombs():
                     assert error["error"]["name"] in ("bad_archive",) if name == "a" else ("bad_archive", "disk_full"), (form, name, error)
                 assert frames.call("exec", sandbox=name, command="[ -d t ] && du -sm t | cut -f1 || echo 0")["stdout"].strip() in ("0", "1"), "what was unpacked is taken away"
         assert IS_SANITIZED or daemon.memory() - before < 60 << 20
-        many = tar(*[member("d" * (i % 50 + 1) + f"/{i}", b"") for i in range(20000)])
+        count = sampled(5000, 20000)
+        many = tar(*[member("d" * (i % 50 + 1) + f"/{i}", b"") for i in range(count)])
         with Http(daemon.connect()) as http:
-            assert put(http, TREE + "many&format=tar", many)[1].get("files") == 20000  # the twin
+            assert put(http, TREE + "many&format=tar", many)[1].get("files") == count  # the twin
         box.is_well(), small.is_well()
 
 

@@ -1,5 +1,5 @@
-"""Many runs of one template, several at once: what works in the first child works in the two hundredth."""
-from cloche import equal
+"""Many runs of one template, several at once: what works in the first child works in those long after."""
+from cloche import equal, sampled
 from warm import Warm
 
 NODE = """
@@ -24,7 +24,7 @@ def run(n):
     counter += 1
     return [sorted(x[0] for x in box), asyncio.run(both()), len(json.dumps(list(range(20000)))), counter]
 """
-ROUNDS, AT_ONCE = 8, 25
+ROUNDS, AT_ONCE = sampled(3, 8), 25
 
 
 def soak(language, setup, code, expected):

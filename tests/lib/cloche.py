@@ -69,6 +69,11 @@ def untag(value):
     return value
 
 
+def sampled(part, whole):
+    """How often, how many, how large: the part in an ordinary run of the tests, the whole with CLOCHE_TEST_ALL=1."""
+    return whole if os.environ.get("CLOCHE_TEST_ALL") == "1" else part
+
+
 # ---- running the CLI ------------------------------------------------------------------------------------------
 
 def argv_options(options):

@@ -10,18 +10,22 @@ when it returns, is skipped when it calls cloche.skip(), and fails otherwise, or
 process, a mount, a control group, a file in /tmp. Failed ones leave repro.sh and their output in
 BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures.
 
-Who runs where:   harness ─ thread per job ─ shim (child subreaper, sees every orphan) ─ test (in its control groups)
+Who runs where:   harness ─ starter (imports once, forks) ─ shim (child subreaper, sees every orphan) ─ test (in its control groups)
 """
 import argparse
 import ast
 import concurrent.futures
+import ctypes
 import fnmatch
+import importlib.util
 import json
 import os
+import re
+import select
 import shlex
 import shutil
 import signal
-import subprocess
+import socket
 import sys
 import threading
 import time
@@ -101,6 +105,18 @@ def groups_subdirectories(groups):
     return [d for group in groups for d, _, _ in os.walk(group) if d != group]
 
 
+def groups_processor(groups):
+    """Seconds that all they had took, where a group tells."""
+    for group in groups:
+        for name, pattern, unit in (("cpuacct.usage", r"(\d+)", 1e-9), ("cpu.stat", r"usage_usec (\d+)", 1e-6)):
+            try:
+                with open(f"{group}/{name}") as file:
+                    return int(re.search(pattern, file.read())[1]) * unit
+            except OSError:
+                pass
+    return None
+
+
 def groups_remove(groups):
     """Kill and remove, whatever the test did. True when all is gone."""
     deadline = time.monotonic() + 10
@@ -178,13 +194,86 @@ def children_of(parent):
         return []
 
 
-def shim(path, function, bound):
-    """Own process: fork the test, wait for it, name the orphans it left. Reports JSON on descriptor 1."""
-    import ctypes
+def reap():
+    """Whatever has ended; True when there is no child left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+class Starter:
+    """A process that forks a shim for each test that is asked for. It has one thread, and has imported what nearly every test
+    imports: an interpreter for each test would cost more than many of the tests."""
+    IMPORTED = ("base64", "errno", "random", "ssl", "stat", "struct", "subprocess", "tempfile", "textwrap")
+
+    def __init__(self, build):
+        self.build = build
+        self.lock = threading.Lock()
+        self.socket, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.socket.close()
+            self.serve(far)
+        far.close()
+
+    def serve(self, asked):
+        """Never returns: ends when the harness does."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for name in self.IMPORTED:
+            __import__(name)
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = os.path.join(self.build, "test-modules")
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(asked, 65536, 2)
+            if not message:
+                os._exit(0)
+            pid = os.fork()
+            if pid == 0:
+                self.become_shim(json.loads(message), *descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            reap()
+
+    @staticmethod
+    def become_shim(test, log, report):
+        """Never returns."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for source, place in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2), (report, 3)):
+            os.dup2(source, place, inheritable=place < 3)
+        os.closerange(4, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+        os.chdir(test["directory"])
+        os.environ.update(test["environment"])
+        try:
+            shim(test["path"], test["function"], test["bound"], 3)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+
+    def start(self, test, directory, environment, log):
+        """The shim's pid and what it will report: a file that ends with it."""
+        near, far = os.pipe()
+        message = {"path": test.path, "function": test.function, "bound": test.bound, "directory": directory, "environment": environment}
+        with self.lock:
+            socket.send_fds(self.socket, [json.dumps(message).encode()], [log, far])
+        os.close(far)
+        return os.fdopen(near, "rb")
+
+    def end(self):
+        self.socket.close()
+        os.waitpid(self.pid, 0)
+
+
+def shim(path, function, bound, report):
+    """Own process: fork the test, wait for it, name the orphans it left. Reports its pid, then JSON."""
     PR_SET_CHILD_SUBREAPER = 36
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    report = os.dup(1)
-    os.dup2(2, 1)
+    os.write(report, f"{os.getpid()}\n".encode())
     groups = [g for g in os.environ.get("CLOCHE_TEST_GROUPS", "").split(":") if g]
     child = os.fork()
     if child == 0:
@@ -201,7 +290,6 @@ def shim(path, function, bound):
 def wait_bounded(child, bound):
     """Exit status of the child, or None after the bound; whatever else we inherit is reaped meanwhile."""
     pidfd = os.pidfd_open(child)
-    import select
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     if not poll.poll(bound * 1000):
@@ -214,10 +302,7 @@ def wait_bounded(child, bound):
 def orphans_left():
     deadline = time.monotonic() + GRACE
     while True:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
+        if reap():
             return []
         left = children_of(os.getpid())
         if time.monotonic() > deadline:
@@ -233,8 +318,6 @@ def run_function(path, function):
     code = 1
     try:
         sys.path.insert(0, LIB)
-        sys.dont_write_bytecode = True
-        import importlib.util
         spec = importlib.util.spec_from_file_location("test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -262,6 +345,7 @@ class Runner:
         self.failures = os.path.join(build, "test-failures")
         self.scratch = os.path.join(build, "test-scratch", str(os.getpid()))
         self.parents = cgroup_parents()
+        self.starter = Starter(build)
         self.lock = threading.Lock()
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
         self.number = 0
@@ -282,29 +366,43 @@ class Runner:
         duration = time.monotonic() - started
         problems = report.get("orphans", [])
         problems = problems + [x for x in settled_leaks(before, groups) if x not in problems]
+        processor = groups_processor(groups)
         if not groups_remove(groups):
             problems.append("control groups of the test cannot be removed")
-        self.verdict(test, report, problems, duration, log_path)
+        self.verdict(test, report, problems, duration, processor, log_path)
         shutil.rmtree(directory, ignore_errors=True)
         os.unlink(log_path)
 
     def shim(self, test, directory, groups, log_path):
-        environment = dict(os.environ, CLOCHE_BUILD=self.build, CLOCHE_SOURCE=SOURCE, TMPDIR=directory, XDG_CACHE_HOME=os.path.join(directory, "cache"), XDG_STATE_HOME=os.path.join(directory, "state"),
-                           CLOCHE_TEST_GROUPS=":".join(groups))
-        command = [sys.executable, os.path.abspath(__file__), "--shim", test.path, test.function, str(test.bound)]
+        environment = {"CLOCHE_BUILD": self.build, "CLOCHE_SOURCE": SOURCE, "TMPDIR": directory, "XDG_CACHE_HOME": os.path.join(directory, "cache"),
+                       "XDG_STATE_HOME": os.path.join(directory, "state"), "CLOCHE_TEST_GROUPS": ":".join(groups)}
         with open(log_path, "wb") as log:
-            process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=log)
-            try:
-                out, _ = process.communicate(timeout=test.bound + GRACE + 10)
-                return json.loads(out)
-            except (subprocess.TimeoutExpired, ValueError) as e:
-                process.kill()
-                process.wait()
-                return {"status": None, "late": isinstance(e, subprocess.TimeoutExpired), "orphans": []}
+            report = self.starter.start(test, directory, environment, log.fileno())
+        with report:
+            said, is_late = self.read_to_end(report, test.bound + GRACE + 10)
+        try:
+            return json.loads(said.partition(b"\n")[2])
+        except ValueError:
+            return {"status": None, "late": is_late, "orphans": []}
 
-    def verdict(self, test, report, leaks, duration, log_path):
+    @staticmethod
+    def read_to_end(report, bound):
+        """What the shim reported, and whether it had to be killed."""
+        said, is_late, deadline = b"", False, time.monotonic() + bound
+        while True:
+            ready, _, _ = select.select([report], [], [], max(0, deadline - time.monotonic()))
+            if not ready:
+                is_late, deadline = True, time.monotonic() + GRACE
+                os.kill(int(said.partition(b"\n")[0]), signal.SIGKILL)
+                continue
+            piece = os.read(report.fileno(), 65536)
+            if not piece:
+                return said, is_late
+            said += piece
+
+    def verdict(self, test, report, leaks, duration, processor, log_path):
         status = report["status"]
+        times = f"({duration:.2f} s" + ("" if processor is None else f", {processor:.2f} s of processor") + ")"
         must_work = os.environ.get("CLOCHE_MUST_WORK") == "1"
         with open(log_path, errors="replace") as file:
             log = file.read()
@@ -316,16 +414,16 @@ class Runner:
             if must_work:
                 reason = f"skipped although CLOCHE_MUST_WORK=1: {why}"
             else:
-                return self.say("skipped", f"ok {test.name} ({duration:.2f} s) # SKIP {why}")
+                return self.say("skipped", f"ok {test.name} {times} # SKIP {why}")
         elif status != 0:
             reason = f"killed by signal {-status}" if (status or 0) < 0 else "assertion or exception"
         if leaks:
             reason = (reason + "; " if reason else "") + "left behind:\n" + "\n".join("  " + x for x in leaks)
         if reason is None:
-            return self.say("passed", f"ok {test.name} ({duration:.2f} s)")
+            return self.say("passed", f"ok {test.name} {times}")
         self.keep(test, log, reason)
         text = "".join(f"    {line}\n" for line in (reason + "\n" + log).rstrip().splitlines()[-60:])
-        self.say("failed", f"not ok {test.name} ({duration:.2f} s)\n{text.rstrip()}")
+        self.say("failed", f"not ok {test.name} {times}\n{text.rstrip()}")
 
     def say(self, kind, line):
         with self.lock:
@@ -359,6 +457,7 @@ class Runner:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
         finally:
+            self.starter.end()
             shutil.rmtree(self.scratch, ignore_errors=True)
             try:
                 os.rmdir(os.path.dirname(self.scratch))
@@ -398,8 +497,6 @@ def matches(name, pattern):
 
 
 def main():
-    if sys.argv[1:2] == ["--shim"]:
-        return shim(sys.argv[2], sys.argv[3], float(sys.argv[4]))
     parser = argparse.ArgumentParser(description="Run Cloche's integration and hostile tests.")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build directory (default: build)")
     parser.add_argument("--jobs", type=int, default=2)
