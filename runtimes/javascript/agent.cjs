@@ -45,12 +45,14 @@ const language = load('language.cjs', { ...host, scan, compile, require, program
 const INVALID = -32602
 const THREW = -32000
 const CANNOT_FORK = -32001
+const NOTEBOOK = '__cloche_notebook__' // which notebook.cjs sets
 const FRAME_BYTES_MAX = 1 << 30
 const state = { id: undefined, answered: true, resultBytes: 0, isBare: false, isPreparing: false, drained: false }
 const { setImmediate } = globalThis
 const stdio = [process.stdout, process.stderr]
 let template
 let realm
+let contexts
 
 // -- answers
 
@@ -129,7 +131,7 @@ function settle ({ id, result, error }) {
   const found = asked.get(id)
   if (found === undefined) return
   asked.delete(id)
-  if (asked.size === 0 && !state.answered) channel.rest()
+  if (asked.size === 0 && !state.answered && !contexts?.isOpen()) channel.rest()
   const decode = (value) => found.coder.decode(value, channel.attachments())
   try {
     if (error === undefined) found.resolve({ value: decode(result.value) })
@@ -139,9 +141,29 @@ function settle ({ id, result, error }) {
   }
 }
 
+// A question of a context. At once: the channel is read until the answer comes, and `pulse` is called meanwhile.
+function askNow (method, params, attachments, pulse) {
+  const id = ++lastAsked
+  channel.request(id, method, params, attachments)
+  for (;;) {
+    const message = channel.read(pulse)
+    if (message === undefined) host.exit(0)
+    if (message.method !== undefined || message.id !== id) receive(message)
+    else return message
+  }
+}
+
+function askLater (method, params) {
+  const id = ++lastAsked
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve: ({ value }) => resolve(value), reject, coder: { decode: (value) => value } })
+    channel.request(id, method, params, [])
+  })
+}
+
 function receive (message) {
   if (message.method === undefined) settle(message)
-  else setImmediate(start, message)
+  else setImmediate(() => start(message)) // without arguments, which Node would iterate as the user says
 }
 
 // Declarations stay, for those a set-up made are of use in the runs after it.
@@ -193,8 +215,36 @@ async function answerPrepare (params) {
     await program.prepare(language.translate(request.code, request.filename), request.filename, scan)
   }
   state.isPreparing = false
+  if (globalThis[NOTEBOOK] === true) await warmUpContexts()
   answer(channel.writeResult, {})
 }
+
+// -- contexts (contexts.cjs)
+
+const getContexts = () => {
+  contexts ??= require('./contexts.cjs').makeContexts({
+    load, compile, host, values, scan, language, program, describe, askNow, askLater, THREW, wellFormed: errors.wellFormed, tell: channel.tell
+  })
+  return contexts
+}
+
+async function warmUpContexts () {
+  delete globalThis[NOTEBOOK]
+  Socket ??= require('node:net').Socket
+  await getContexts().rehearse()
+}
+
+async function answerContext (method, params) {
+  const result = await getContexts().answer(method, params)
+  if (method === 'open') {
+    Socket ??= require('node:net').Socket
+    channel.listen(receive) // from now on the event loop goes on between requests
+    template?.unmute()
+    template?.userCodeBegins()
+  }
+  answer(channel.writeResult, result)
+}
+
 
 function evaluate (method, params) {
   state.isBare = true
@@ -220,7 +270,7 @@ async function answerFreeze () {
   const isTemplate = template.children()
   leave = process.reallyExit
   channel.renew()
-  if (!isTemplate) await template.refresh({ call: rehearseCall })
+  if (!isTemplate) await template.refresh(contexts === undefined ? { call: rehearseCall } : { call: () => contexts.rehearse(1) })
 }
 
 // A script: its streams and its exit code are the answer. It ends when nothing is left to do.
@@ -230,7 +280,26 @@ async function answerRun ({ code, filename, argv }) {
   await program.prepare(language.translate(code, path.basename(filename)), path.basename(filename), scan, true)
 }
 
-const METHODS = { __proto__: null, call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze }
+// A context is forked between two of its cells: in this process, and in each child that is forked, what comes next is another request.
+async function answerBranch () {
+  const hindrance = !contexts?.isOpen() || template === undefined ? 'this process is no context that was made to be forked' : contexts.standStill(() => template.judge())
+  if (hindrance !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, hindrance)
+    return
+  }
+  answer(channel.writeResult, {})
+  const isChild = template.branches()
+  if (isChild) channel.reborn()
+  leave = isChild ? process.reallyExit : leave
+  contexts.goOn()
+}
+
+const METHODS = {
+  __proto__: null,
+  call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze,
+  branch: answerBranch
+}
+for (const method of ['open', 'cell', 'describe', 'complete', 'enter']) METHODS[method] = (params) => answerContext(method, params)
 
 async function start (message) {
   state.id = message.id
@@ -244,7 +313,8 @@ async function start (message) {
       await METHODS[method](params)
     } catch (thrown) {
       if (state.isScript) endScript(thrown)
-      sendError(thrown)
+      if (contexts !== undefined && thrown instanceof contexts.Refusal) answer(channel.writeError, thrown.code, thrown.message, thrown.data)
+      else sendError(thrown)
     }
   }
   if (!state.isScript) next()
@@ -255,7 +325,7 @@ function next () {
   if (channel.isListening()) return channel.listen(receive)
   const message = channel.read()
   if (message === undefined) host.exit(0)
-  setImmediate(start, message)
+  setImmediate(() => start(message))
 }
 
 // -- the process
@@ -266,14 +336,16 @@ function endScript (thrown) {
 }
 
 process.on('uncaughtException', (thrown) => {
-  if (state.isScript && process.listenerCount('uncaughtException') > 1) return // the script has its own way
+  if ((state.isScript || contexts?.isOpen()) && process.listenerCount('uncaughtException') > 1) return // the script has its own way
+  if (contexts?.isOpen()) return contexts.uncaught(thrown)
   if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)
 })
 process.on('unhandledRejection', (thrown, promise) => {
   if (realm?.owns(promise)) return
-  if (state.isScript && process.listenerCount('unhandledRejection') > 1) return
+  if ((state.isScript || contexts?.isOpen()) && process.listenerCount('unhandledRejection') > 1) return
+  if (contexts?.isOpen()) return contexts.uncaught(thrown)
   if (state.isScript) endScript(thrown)
   sendError(thrown)
   host.exit(1)

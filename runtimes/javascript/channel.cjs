@@ -2,6 +2,8 @@
 // agent's own realm.
 'use strict'
 const FD = 3
+const WAIT_MS_MIN = 0.1
+const WAIT_MS_MAX = 16
 const { readSync, writeSync, TextDecoder, TextEncoder } = host
 const decoder = new TextDecoder('utf-8', { fatal: true })
 const encoder = new TextEncoder()
@@ -10,15 +12,16 @@ const encodeText = encoder.encode.bind(encoder)
 const pause = new Int32Array(new SharedArrayBuffer(4))
 let current = new Uint8Array(0)
 
-function retry (thrown) {
+function retry (thrown, wait_ms) {
   if (thrown.code !== 'EAGAIN' && thrown.code !== 'EINTR') throw thrown
-  Atomics.wait(pause, 0, 0, 1)
+  Atomics.wait(pause, 0, 0, wait_ms)
 }
 
 // -- what came: bytes that a socket read are here until a frame is whole
 
 let chunks = []
 let size = 0
+let head // of a frame whose body is still to come
 
 function take (wanted) {
   const bytes = new host.Uint8Array(wanted)
@@ -34,23 +37,21 @@ function take (wanted) {
   return bytes
 }
 
-function readFull (wanted) {
-  if (size >= wanted) return take(wanted)
-  const bytes = new host.Uint8Array(wanted)
-  let at = size
-  bytes.set(take(size))
-  while (at < wanted) {
-    let n = 0
+// `pulse` is called while nothing comes. What it throws, and an interrupt, leave what came in its place for the next reading.
+function readFull (wanted, pulse) {
+  for (let wait = WAIT_MS_MIN; size < wanted; wait = Math.min(2 * wait, WAIT_MS_MAX)) {
+    const bytes = new host.Uint8Array(wanted - size)
     try {
-      n = readSync(FD, bytes, at, wanted - at, null)
+      const n = readSync(FD, bytes, 0, bytes.length, null)
+      if (n === 0) return undefined
+      chunks.push(bytes.subarray(0, n))
+      size += n
     } catch (thrown) {
-      retry(thrown)
-      continue
+      retry(thrown, wait)
+      pulse?.()
     }
-    if (n === 0) return undefined
-    at += n
   }
-  return bytes
+  return take(wanted)
 }
 
 function writeFull (bytes) {
@@ -59,7 +60,7 @@ function writeFull (bytes) {
     try {
       at += writeSync(FD, bytes, at, bytes.length - at, null)
     } catch (thrown) {
-      retry(thrown)
+      retry(thrown, 1)
     }
   }
 }
@@ -72,17 +73,19 @@ function message (body, json) {
 }
 
 // The next message, or undefined at the end of the stream. Waits for it.
-function read () {
-  const head = readFull(8)
+function read (pulse) {
+  head ??= readFull(8, pulse)
   if (head === undefined) return undefined
-  const body = readFull(u32(head, 0) - 4)
-  return body === undefined ? undefined : message(body, u32(head, 4))
+  const body = readFull(u32(head, 0) - 4, pulse)
+  if (body === undefined) return undefined
+  const json = u32(head, 4)
+  head = undefined
+  return message(body, json)
 }
 
 // -- while code runs that asked the host something, answers come through the event loop
 
 let socket
-let head
 
 function feed (bytes, deliver) {
   chunks.push(new host.Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))
@@ -137,7 +140,8 @@ function texts (list) {
 const writeResult = (id, result, attachments = []) => write({ jsonrpc: '2.0', id, result: { ...result } }, attachments)
 const writeError = (id, code, text, data, attachments = []) => write({ jsonrpc: '2.0', id, error: { code, message: text, data: data && { ...data } } }, attachments)
 const ask = (id, target, args, attachments) => write({ jsonrpc: '2.0', id, method: 'bridge', params: { target: texts(target), args, kwargs: {} } }, attachments)
-const tell = (method, params) => write({ jsonrpc: '2.0', method, params: { ...params } }, [])
+const request = (id, method, params, attachments) => write({ jsonrpc: '2.0', id, method, params: { ...params } }, attachments)
+const tell = (method, params, attachments = []) => write({ jsonrpc: '2.0', method, params: { ...params } }, attachments)
 
 // A forked child has another socket on the same number.
 function renew () {
@@ -146,4 +150,12 @@ function renew () {
   socket = head = undefined
 }
 
-return { read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, tell, renew, attachments: () => current }
+// A context's, forked while it listened: the event loop has the new socket on the old number.
+function reborn () {
+  chunks = []
+  size = 0
+  head = undefined
+  socket?._handle.setBlocking(false)
+}
+
+return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, renew, attachments: () => current }

@@ -57,4 +57,4 @@ function describe (thrown) {
 // A lone surrogate is not Unicode and would make the answer no JSON.
 const wellFormed = (value) => value.toWellFormed ? value.toWellFormed() : value.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, '\uFFFD')
 
-return { describe }
+return { describe, wellFormed }

@@ -16,6 +16,13 @@ const beforeUserCode = (fn) => { userCodeBegins = fn }
 const offered = new Map()
 const offer = (specifier, namespace) => offered.set(specifier, namespace)
 
+// Node's own, from the working directory: also packages that are modules only.
+let plainImport
+function makePlainImport () {
+  const { USE_MAIN_CONTEXT_DEFAULT_LOADER: loader } = vm.constants ?? {} // Node 20.12
+  return loader && new vm.Script('(specifier, attributes) => import(specifier, attributes)', { importModuleDynamically: loader }).runInThisContext()
+}
+
 // Files of a language that is compiled: what its files.cjs makes.
 let files
 const useFiles = (made) => { files = made }
@@ -240,4 +247,17 @@ function awaiting (code, facts, options) {
   return new vm.Script(`${head}${code}\n;return { ${names.join(', ')} }\n})`, { ...options, columnOffset: -head.length }).runInThisContext()()
 }
 
-module.exports = { load, prepare, withdraw, importer, loadModule, sourceModule, synthetic, namespaceOf, offer, useFiles, beforeUserCode }
+// What cells find of a module whose file would lie in the working directory.
+function notebook (filename) {
+  const { module, require, file } = givenFor(filename)
+  require.main = module
+  const importOne = importer(file, require)
+  plainImport ??= makePlainImport()
+  const importModule = async (specifier, attributes) => {
+    if (plainImport === undefined || offered.has(specifier) || importOne.own(specifier) !== undefined) return importOne(specifier)
+    return plainImport(specifier, attributes)
+  }
+  return { require, module, exports: module.exports, __filename: file, __dirname: path.dirname(file), importModule }
+}
+
+module.exports = { load, notebook, prepare, withdraw, importer, loadModule, sourceModule, synthetic, namespaceOf, offer, useFiles, beforeUserCode }

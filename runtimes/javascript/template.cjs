@@ -9,6 +9,9 @@ const LIBRARY = '/run/cloche/libcloche-guest.so'
 const REHEARSALS = 60
 const UUIDS_CACHED = 128
 const INTEGERS_CACHED = 1024
+const REAP_MS = 500
+const CHANNEL_FD = 3
+const KINDS_SHOWN = 8
 const OWN_FLAGS = /^--(single-threaded|v8-pool-size=)/
 const MODULES = [
   'assert', 'async_hooks', 'buffer', 'child_process', 'crypto', 'events', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'os', 'path',
@@ -105,6 +108,13 @@ function hindrance () {
   return requests.length > 0 ? `requests are under way: ${requests.join(', ')}` : undefined
 }
 
+// What the event loop watches for the user: sockets, servers, child processes. The channel and the streams are not the user's.
+function openHandles () {
+  const own = new Set([process.stdout, process.stderr])
+  const kinds = process._getActiveHandles().filter((handle) => !own.has(handle) && handle._handle?.fd !== CHANNEL_FD).map((handle) => handle.constructor.name)
+  return kinds.length > 0 ? `handles are open: ${kinds.slice(0, KINDS_SHOWN).join(', ')}` : undefined
+}
+
 class Template {
   constructor () {
     const library = { exports: {} }
@@ -167,6 +177,26 @@ class Template {
     return hindrance() ?? this.library.freeze(3)
   }
 
+  // A context that has run the user's code: undefined, or what stands in the way of forking it.
+  judge () {
+    if (!this.isForkable) return 'this context was not made to be forked'
+    return hindrance() ?? openHandles() ?? this.library.freeze(3)
+  }
+
+  // Returns when the next request has come: undefined; and in each child that is forked meanwhile: true.
+  branches () {
+    const told = this.library.branches()
+    clearInterval(this.reaping)
+    if (told >= 0) {
+      this.isForkable = told === 1
+      this.born()
+      return true
+    }
+    // The boxes of children that have ended can go only when these were waited for.
+    this.reaping = setInterval(() => this.library.reap(), REAP_MS)
+    this.reaping.unref()
+  }
+
   // Between the fork and the user's code nothing is optimized: it would be done on the main thread, in each child again, and takes
   // longer than the whole call.
   userCodeBegins () {
@@ -175,16 +205,21 @@ class Template {
 
   // Returns in a child only: whether it is to be a template too.
   children () {
-    const isTemplate = this.library.children() === 1
+    this.isForkable = this.library.children() === 1
+    this.born()
+    process.on('exit', (code) => this.library.exitCode(code))
+    if (!this.isForkable) this.unmute()
+    return this.isForkable
+  }
+
+  // What siblings must not share.
+  born () {
     const { pid, exit } = this.library
     Object.defineProperty(process, 'pid', { value: pid(), enumerable: true, configurable: true })
     process.reallyExit = (code) => exit(code ?? 0) // Node's own way out waits for threads that are not there
-    process.on('exit', (code) => this.library.exitCode(code))
     process.chdir('.') // Node remembers the working directory
     renewRandom()
     renewClock()
-    if (!isTemplate) this.unmute()
-    return isTemplate
   }
 }
 

@@ -6,6 +6,7 @@ const { apply } = Reflect
 const PROGRAM = { head: '', tail: '' }
 const BODY = { head: 'async function _() {', tail: '\n}' } // where `return` may stand
 const OPTIONAL = '\v' // blank to JavaScript; scan.cjs looks for it behind a parameter's name
+const CELL = { verbatimModuleSyntax: true }
 const TRANSFORM = { nativeClassProperties: true, noEmptyExport: true }
 
 // -- the library
@@ -95,10 +96,11 @@ function withoutUnused (code) {
   return out
 }
 
-function strip (code, { head, tail }) {
+function strip (code, { head, tail }, isCell) {
   const stripped = run(head + code + tail, 'strip-only').code
   const translated = stripped.slice(head.length, stripped.length - tail.length)
-  return withoutUnused(markOptional(code, translated))
+  const marked = markOptional(code, translated)
+  return isCell ? marked : withoutUnused(marked) // a later cell may use it
 }
 
 // -- the other way: printed anew, with a map
@@ -177,8 +179,9 @@ function print (code, { head, tail }, filename, more) {
 }
 
 // `import x = require(…)` in a module needs a require of its own.
-function transform (code, wrap, filename) {
-  const printed = print(code, wrap, filename)
+function transform (code, wrap, filename, isCell) {
+  const printed = print(code, wrap, filename, isCell ? CELL : undefined)
+  if (isCell) return printed
   if (!/\bimport\s+[\w$]+\s*=/.test(code) || !scan(printed).isModule) return printed
   return print(code, wrap, filename, { importExportAssignConfig: 'NodeNext' })
 }
@@ -237,13 +240,13 @@ function refuseDecorators (code, translated, filename) {
 
 // -- what the agent asks for
 
-function attempt (code, wrap, filename) {
+function attempt (code, wrap, filename, isCell) {
   try {
     maps.delete(filename)
-    return strip(code, wrap)
+    return strip(code, wrap, isCell)
   } catch (failure) {
     if (failure.code !== 'UnsupportedSyntax') throw failure
-    return transform(code, wrap, filename)
+    return transform(code, wrap, filename, isCell)
   }
 }
 
@@ -258,9 +261,9 @@ function translateBody (code, filename, otherwise) {
   }
 }
 
-function translateProgram (code, filename, whenReturning) {
+function translateProgram (code, filename, whenReturning, isCell) {
   try {
-    return attempt(code, PROGRAM, filename)
+    return attempt(code, PROGRAM, filename, isCell)
   } catch (failure) {
     const refused = () => refuse(failure, code, PROGRAM, filename)
     return isReturn(failure) ? whenReturning(refused) : refused()
@@ -274,10 +277,11 @@ function translateAny (code, filename) {
 }
 
 const known = new Map() // by file name, what was translated last
-// isBare: for the bare realm, which must not meet a function of the main one; its stacks go through `place`.
-function translate (given, filename, isBare) {
+// isBare: for the bare realm, which must not meet a function of the main one; its stacks go through `place`. isCell: a program, whose
+// imports later ones may use.
+function translate (given, filename, isBare, isCell) {
   const code = given.replace(/^\ufeff/, '')
-  const translated = translateAny(code, filename)
+  const translated = isCell ? translateProgram(code, filename, (refused) => refused(), true) : translateAny(code, filename)
   refuseDecorators(code, translated, filename)
   known.set(filename, { code, translated })
   if (maps.has(filename) && !isBare) stacks.follow(find)
@@ -361,4 +365,4 @@ function rehearse () {
   known.clear()
 }
 
-return { translate, place, explain, rehearse }
+return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, explain, rehearse }

@@ -25,6 +25,7 @@
 #define POOL_SIZE "UV_THREADPOOL_SIZE"
 #define CHILD_THREADS_MAX 2
 #define TABLE_MAX 64
+#define CHANNEL_COPY_LEAST 40 /* Node's own descriptors have lower numbers */
 
 typedef struct napi_env__ *napi_env;
 typedef struct napi_value__ *napi_value;
@@ -61,6 +62,7 @@ static struct {
         int highest_fd; /* of any event loop */
         int plug_fds[STALE_MAX]; /* numbers below it that were free */
         size_t plug_count;
+        unsigned char was_plug[DESCRIPTORS_MAX]; /* which guest.c, in a child, took for the interpreter's own */
         int exit_code;
         int is_child;
         char pool_size[16];
@@ -124,7 +126,7 @@ static int is_of_loop(int fd, int epoll_fd, int is_pipe)
 static void remember_own(void)
 {
         for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
-                node.is_own[fd] = fcntl(fd, F_GETFD) >= 0;
+                node.is_own[fd] = fd < CHANNEL_COPY_LEAST && fcntl(fd, F_GETFD) >= 0;
 }
 
 /* Whoever has them can write what a loop of the template takes for its own: pointers, on the pipe of its signals. */
@@ -167,8 +169,34 @@ static void plug_holes(void)
 
 static void pull_plugs(void)
 {
-        while (node.plug_count > 0)
-                close(node.plug_fds[--node.plug_count]);
+        while (node.plug_count > 0) {
+                int fd = node.plug_fds[--node.plug_count];
+
+                close(fd);
+                if (fd < DESCRIPTORS_MAX)
+                        node.was_plug[fd] = 1;
+        }
+}
+
+/* In a context: what code of the user's has opened where a plug was. */
+static int find_in_holes(char *text, size_t size)
+{
+        char path[64], target[128];
+
+        for (int fd = 0; node.is_child && fd < DESCRIPTORS_MAX; fd++) {
+                ssize_t n;
+
+                if (!node.was_plug[fd] || node.is_own[fd] || fcntl(fd, F_GETFD) < 0)
+                        continue;
+                snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+                n = readlink(path, target, sizeof(target) - 1);
+                target[n < 0 ? 0 : n] = '\0';
+                if (strcmp(target, "/dev/null") == 0)
+                        continue; /* what stands for a dead loop's descriptor, or a plug */
+                snprintf(text, size, "descriptors are open: %d (%s)", fd, target);
+                return -EBUSY;
+        }
+        return 0;
 }
 
 /* Their numbers stay taken: what still knows them may write to them. */
@@ -190,22 +218,19 @@ static void replace_stale(void)
 
 /* -- memory ----------------------------------------------------------------------------------------------------- */
 
-/* V8 marks its heap as not to be copied by fork(2): VmFlags "dc". */
+/* V8 marks its heap as not to be copied by fork(2). Which mappings it has marked only smaps would tell (VmFlags "dc"), for which the kernel walks
+ * all pages; where there is no mark, or the kernel's own mapping, nothing changes. */
 static void make_forkable(void)
 {
-        FILE *maps = fopen("/proc/self/smaps", "re");
-        unsigned long from = 0, to = 0, a, b;
+        FILE *maps = fopen("/proc/self/maps", "re");
+        unsigned long from, to;
         char line[512];
 
         if (!maps)
                 return;
         while (fgets(line, sizeof(line), maps))
-                if (sscanf(line, "%lx-%lx ", &a, &b) == 2) {
-                        from = a;
-                        to = b;
-                } else if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc")) {
+                if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
                         madvise((void *)from, to - from, MADV_DOFORK);
-                }
         fclose(maps);
 }
 
@@ -266,6 +291,30 @@ static int count_threads(void)
         return stat("/proc/self/task", &st) < 0 ? 0 : (int)st.st_nlink - 2;
 }
 
+/* -- requests under way ----------------------------------------------------------------------------------------- */
+
+/* The begin of libuv's uv_loop_t, which is the same in all of version 1. */
+struct loop_begin {
+        void *data;
+        unsigned active_handles;
+        void *handle_queue[2];
+        union {
+                void *unused;
+                unsigned count;
+        } active_reqs;
+};
+
+/* Some of Node's work on other threads (crypto, zlib) is in no list that JavaScript can see. In a child it would never end. */
+static int find_requests(napi_env env, char *text, size_t size)
+{
+        const struct loop_begin *loop = loop_of(env);
+
+        if (!loop || loop->active_reqs.count == 0)
+                return 0;
+        snprintf(text, size, "requests are under way: %u", loop->active_reqs.count);
+        return -EBUSY;
+}
+
 /* -- what JavaScript calls -------------------------------------------------------------------------------------- */
 
 /* 1, 0 or -errno, as cloche_guest_start. */
@@ -292,8 +341,12 @@ static napi_value freeze(napi_env env, napi_callback_info info)
         int r;
 
         if (node.channel_fd < 0)
-                node.channel_fd = fcntl(channel_fd, F_DUPFD_CLOEXEC, 40);
+                node.channel_fd = fcntl(channel_fd, F_DUPFD_CLOEXEC, CHANNEL_COPY_LEAST);
         r = node.channel_fd < 0 ? -errno : cloche_guest_freeze(node.channel_fd, text, sizeof(text));
+        if (r == 0 && node.is_child)
+                r = find_requests(env, text, sizeof(text));
+        if (r == 0)
+                r = find_in_holes(text, sizeof(text));
         if (r == 0 && node.is_child && count_threads() > CHILD_THREADS_MAX) {
                 r = -EBUSY;
                 snprintf(text, sizeof(text), "threads are alive beside the interpreter's own");
@@ -329,34 +382,74 @@ static void end(void *data)
         _exit(node.exit_code);
 }
 
-/* The template's life: returns in a child only; 1: it is to be a template too. No JavaScript runs in the template from here
- * on, for it could allocate memory that is not to be copied. */
-static napi_value children(napi_env env, napi_callback_info info)
+/* No JavaScript runs from here to the fork, for it could allocate memory that is not to be copied. */
+static void stand_still(napi_env env)
 {
-        (void)info;
         find_stale(uv_backend_fd(loop_of(env)));
         plug_holes();
         make_forkable();
+}
+
+/* In the child, once the plugs are gone: 1 when it is to be a template too. */
+static napi_value go_on(napi_env env)
+{
+        int is_template = cloche_guest_child();
+
+        node.channel_fd = -EBADF;
+        renew(loop_of(env));
+        remember_own();
+        if (!node.is_child)
+                napi_add_env_cleanup_hook(env, end, NULL);
+        node.is_child = 1;
+        if (!is_template)
+                free_pool();
+        return number(env, is_template);
+}
+
+/* The template's life: returns in a child only. */
+static napi_value children(napi_env env, napi_callback_info info)
+{
+        (void)info;
+        stand_still(env);
         for (;;) {
-                int pid, is_template;
+                int pid;
 
                 if (cloche_guest_wait() != 1)
                         _exit(0);
                 pid = fork();
-                if (pid != 0) {
-                        cloche_guest_parent(pid < 0 ? -errno : pid);
-                        continue;
-                }
-                is_template = cloche_guest_child();
-                node.channel_fd = -EBADF;
-                renew(loop_of(env));
-                if (!node.is_child)
-                        napi_add_env_cleanup_hook(env, end, NULL);
-                node.is_child = 1;
-                if (!is_template)
-                        free_pool();
-                return number(env, is_template);
+                if (pid == 0)
+                        return go_on(env);
+                cloche_guest_parent(pid < 0 ? -errno : pid);
         }
+}
+
+/* A context's, from a `branch` to the next request. In the context itself: -1. */
+static napi_value branches(napi_env env, napi_callback_info info)
+{
+        (void)info;
+        stand_still(env);
+        while (cloche_guest_wait_for(node.channel_fd) == 1) {
+                int pid = fork();
+
+                if (pid == 0)
+                        return go_on(env);
+                cloche_guest_parent(pid < 0 ? -errno : pid);
+        }
+        pull_plugs();
+        node.stale_count = 0;
+        uv_update_time(loop_of(env));
+        return number(env, -1);
+}
+
+/* Tells of branches that have ended. */
+static napi_value reap(napi_env env, napi_callback_info info)
+{
+        napi_value ret = NULL;
+
+        (void)info;
+        cloche_guest_reap();
+        napi_get_undefined(env, &ret);
+        return ret;
 }
 
 /* Whether a request waits already. */
@@ -395,7 +488,7 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 const char *name;
                 napi_callback call;
         } rows[] = {
-                {"start", start}, {"freeze", freeze}, {"children", children}, {"isAsked", is_asked},
+                {"start", start}, {"freeze", freeze}, {"children", children}, {"branches", branches}, {"reap", reap}, {"isAsked", is_asked},
                 {"pid", pid}, {"exit", leave}, {"exitCode", exit_code},
         };
 

@@ -15,9 +15,10 @@ function frame (message, attachments = []) {
 
 // `bridge(params, attachments)`: what the host answers, {value} and maybe attachments, or throws {name, message, fields}.
 // `agent`: the file of a runtime that shares this one's.
-export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ value: args }), asTemplate = false } = {}) {
+// `input(params)`: what the host answers to a question for input: text, or throws {message}; undefined: nothing.
+export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ value: args }), input = () => '', asTemplate = false, cwd = '/tmp', env = {} } = {}) {
   const flags = ['--experimental-vm-modules', '--no-warnings', ...asTemplate ? ['--single-threaded', '--v8-pool-size=0', '-r', fake] : []]
-  const child = spawn(process.execPath, [...flags, agent], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], cwd: '/tmp' })
+  const child = spawn(process.execPath, [...flags, agent], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], cwd, env: { ...process.env, ...env } })
   const channel = child.stdio[3]
   const told = []
   const asked = []
@@ -37,8 +38,25 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
     }
   }
 
+  function answerInput ({ id, params }) {
+    try {
+      const value = input(params)
+      if (value !== undefined) channel.write(frame({ id, result: { value } }))
+    } catch (thrown) {
+      channel.write(frame({ id, error: { code: -32000, message: thrown.message, data: { message: thrown.message } } }))
+    }
+  }
+
+  // What a cell displays is asked, and it waits for the answer.
+  function takeDisplay ({ id, method, params }, attachments) {
+    told.push(attachments.length > 0 ? [method, params, attachments] : [method, params])
+    if (id !== undefined) channel.write(frame({ id, result: {} }))
+  }
+
   function receive (message, attachments) {
     if (message.method === 'bridge') answer(message, attachments)
+    else if (message.method === 'input') answerInput(message)
+    else if (message.method === 'display' || message.method === 'clear') takeDisplay(message, attachments)
     else if (message.method !== undefined) told.push([message.method, message.params])
     else waiting.resolve({ ...message, attachments })
   }
@@ -71,7 +89,7 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
     code, filename: 'main.js', function: null, args: [], holes: [], kwargs: {}, order: null, resultBytes: 1 << 24, globals: {}, imports: {}, ...more
   })
   return {
-    ask, result, told, asked, output,
+    ask, result, told, asked, output, child,
     call: async (code, more) => (await result('call', withDefaults(code, more))).value,
     prepare: (code, more) => result('prepare', { code, filename: 'prefix.js', globals: {}, imports: {}, ...more }),
     evaluate: async (code, more) => (await result('evaluate', withDefaults(code, more))).exports,

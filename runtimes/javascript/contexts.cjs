@@ -1,0 +1,96 @@
+'use strict'
+// Contexts (cells.cjs), put together: what of them runs in the main realm, and their rehearsal in a template.
+const crypto = require('node:crypto')
+const fs = require('node:fs')
+const path = require('node:path')
+const util = require('node:util')
+const vm = require('node:vm')
+const interrupts = require('./interrupts.cjs')
+const shell = require('./shell.cjs')
+
+const REHEARSALS = 20
+const REHEARSED = [
+  '1 + 1', 'let a = [1, 2, { b: "c" }]; const f = (x) => x + a.length, { b } = a[2]\nf(1)', '({ a: 1, b: [2] })', 'class A extends Map { x = 1 }; new A()', 'throw new TypeError("no")',
+  'await null; for (var i = 0; i < 2; i++) a = i; a', 'import path from "node:path"; path.sep', 'display.html("<b>x</b>"); display({ a })', 'let = ='
+]
+const { then } = Promise.prototype
+const { apply } = Reflect
+const { setImmediate, setInterval, clearInterval } = globalThis
+
+// agent: {load, compile, host, values, scan, language, program, describe, wellFormed, tell, askNow, askLater, THREW}
+function makeContexts (agent) {
+  const { load, program } = agent
+  let { tell, askNow } = agent
+  const host = {
+    ...agent.host, process, fs, globalThis, Promise, Symbol, Buffer, Script: vm.Script, interrupts, setInterval, clearInterval,
+    values: agent.values,
+    scan: agent.scan,
+    language: agent.language,
+    describe: agent.describe,
+    wellFormed: agent.wellFormed,
+    askNow: (method, params, attachments, pulse) => askNow(method, params, attachments, pulse),
+    askLater: agent.askLater,
+    THREW: agent.THREW,
+    inspect: util.inspect,
+    dirname: path.dirname,
+    randomBytes: crypto.randomBytes,
+    fromBase64: (text) => Buffer.from(text, 'base64'),
+    isInterrupt: interrupts.isInterrupt,
+    install: shell.install,
+    notebook: program.notebook,
+    then: (promise, ok, fail) => apply(then, promise, [ok, fail]),
+    turn: () => new Promise((resolve) => { setImmediate(resolve) }),
+    tell: (method, params, attachments) => tell(method, params, attachments),
+    printError (text) {
+      try {
+        fs.writeSync(2, text)
+      } catch {}
+    }
+  }
+  let parser
+  host.acorn = () => {
+    if (parser === undefined) agent.compile('acorn.js', ['exports', 'module'])(parser = {}, {})
+    return parser
+  }
+  const globals = host.globals = load('globals.cjs', host)
+  host.displays = load('displays.cjs', host)
+  host.names = load('names.cjs', host)
+  host.rewriting = load('rewrite.cjs', host)
+  const cells = load('cells.cjs', host)
+
+  // What cells use is compiled before the fork; none of their names stay.
+  async function rehearse (times = REHEARSALS) {
+    const { exit, reallyExit } = process
+    tell = askNow = () => {}
+    interrupts.start()
+    cells.begin()
+    for (let i = 0; i < times; i++) {
+      for (const code of times === 1 ? REHEARSED.slice(0, 2) : REHEARSED) await cells.answer('cell', { code, count: 0 })
+      await cells.answer('describe', {})
+      await cells.answer('complete', { code: 'process.a', at: 9 })
+    }
+    cells.end()
+    interrupts.stop()
+    globals.forget()
+    ;({ tell, askNow } = agent)
+    Object.assign(process, { exit, reallyExit })
+  }
+  // No thread of ours is there while `judge` looks, nor, when it finds nothing, until `goOn`.
+  function standStill (judge) {
+    interrupts.pause()
+    const hindrance = judge()
+    if (hindrance === undefined) cells.remember()
+    else interrupts.resume()
+    return hindrance
+  }
+
+  // In a child too, whose process is another.
+  function goOn () {
+    shell.replaceExit()
+    interrupts.resume()
+  }
+
+  return { ...cells, rehearse, standStill, goOn }
+}
+
+module.exports = { makeContexts }

@@ -1,0 +1,75 @@
+// A context of the agent, driven cell by cell. The runtime is laid out as its box has it, once for each process of tests.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { startAgent } from './agent-harness.mjs'
+
+const PATIENCE_MS = 20_000
+const runtimes = mkdtempSync(join(tmpdir(), 'contexts-'))
+process.on('exit', () => rmSync(runtimes, { recursive: true, force: true }))
+
+function stage (language) {
+  execFileSync(new URL('../../../tools/stage-runtimes', import.meta.url).pathname, [runtimes, '--only', language], { stdio: ['ignore', 'ignore', 'inherit'] })
+  return join(runtimes, language, 'agent.cjs')
+}
+
+export const makeFolder = () => realpathSync(mkdtempSync(join(runtimes, 'cells-')))
+
+export function startLanguage (language, options) {
+  const agent = startAgent({ agent: stage(language), ...options })
+  after(() => agent.stop())
+  return agent
+}
+
+// An open context. displays: those of the last cell.
+export async function openContext ({ language = 'javascript', cwd = makeFolder(), env = {}, ...options } = {}) {
+  const agent = startLanguage(language, options)
+  let count = 0
+  assert.deepEqual(await agent.result('open', { cwd, env, language }), { pid: agent.child.pid })
+
+  const shape = ([method, params, attachments]) => method === 'display' ? inPlace(params, attachments) : { [method]: params }
+  const cell = async (code, more = {}) => {
+    agent.told.length = 0
+    const answer = await agent.result('cell', { code, count: ++count, ...more })
+    context.displays = agent.told.map(shape)
+    return answer
+  }
+  const run = async (code, more) => {
+    assert.deepEqual(await cell(code, more), { status: 'ok' })
+    return context.displays
+  }
+  const shown = async (code, more) => {
+    const displays = await run(code, more)
+    assert.equal(displays.length, 1, JSON.stringify(displays))
+    return displays[0].data
+  }
+  const error = async (code, more) => {
+    const answer = await cell(code, more)
+    assert.equal(answer.status, 'error', code)
+    return answer.error
+  }
+  const printed = async (text, stream = 'stdout') => {
+    const end = Date.now() + PATIENCE_MS
+    while (!agent.output[stream].includes(text)) {
+      assert.ok(Date.now() < end, `${JSON.stringify(text)} did not come: ${JSON.stringify(agent.output[stream])}`)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+  const context = {
+    ...agent, cwd, displays: [], cell, run, shown, error, printed,
+    text: async (code, more) => (await shown(code, more))['text/plain'],
+    interrupt: () => agent.child.kill('SIGINT')
+  }
+  return context
+}
+
+function inPlace (tree, attachments) {
+  if (Array.isArray(tree)) return tree.map((item) => inPlace(item, attachments))
+  if (tree === null || typeof tree !== 'object') return tree
+  if (tree.$ === 'bytes') return Buffer.from(attachments.subarray(tree.at, tree.at + tree.n))
+  if (tree.$ === 'object') return Object.fromEntries(tree.v.map(([key, item]) => [key, inPlace(item, attachments)]))
+  return Object.fromEntries(Object.entries(tree).map(([key, item]) => [key, inPlace(item, attachments)]))
+}
