@@ -25,7 +25,8 @@ struct twig {
 struct branching {
         struct context_task task; /* `branch`, of from */
         struct sandbox_ask *ask;
-        struct context *from; /* the context, or of a rollback the checkpoint */
+        struct context *from; /* the context, or of a rollback the checkpoint; NULL once it was let go */
+        enum { FORKS, CHECKPOINT, ROLLBACK } kind;
         int needs_files, has_files; /* of the workspace: to be packed; files_fd holds them */
         int files_fd;
         struct copy *packing;
@@ -34,11 +35,6 @@ struct branching {
         struct twig twigs[];
 };
 
-static int is_rollback(const struct branching *b)
-{
-        return b->from->of != NULL;
-}
-
 /* -- its end -------------------------------------------------------------------------------------------------- */
 
 /* The context goes on with what waited. */
@@ -46,6 +42,7 @@ static void let_go(struct branching *b)
 {
         struct context *from = b->from;
 
+        b->from = NULL;
         from->branching = NULL;
         from->is_held = 0;
         if (from->state == CONTEXT_LIVE)
@@ -61,7 +58,7 @@ static void branching_free(struct branching *b)
                 if (b->twigs[i].to)
                         b->twigs[i].to->branching = NULL;
         }
-        if (!is_rollback(b))
+        if (b->kind != ROLLBACK) /* they are the checkpoint's */
                 fd_close(&b->files_fd);
         free(b);
 }
@@ -72,14 +69,15 @@ static void give_up(struct branching *b, const struct cloche_err *e)
         struct sandbox_ask *ask = b->ask;
         struct context *to[FORKS_MAX];
         unsigned count = b->count;
-        int rolls_back = is_rollback(b);
+        int rolls_back = b->kind == ROLLBACK;
         struct cloche_err copy = *e;
 
         for (unsigned i = 0; i < count; i++)
                 to[i] = b->twigs[i].to;
-        if (b->is_branched)
+        if (b->from && b->is_branched)
                 let_go(b);
-        b->from->branching = NULL;
+        else if (b->from)
+                b->from->branching = NULL;
         branching_free(b);
         for (unsigned i = 0; i < count; i++) {
                 if (!to[i])
@@ -93,11 +91,29 @@ static void give_up(struct branching *b, const struct cloche_err *e)
                 ask_fail(ask, &copy, NULL);
 }
 
-void branching_abort(struct branching *b, const struct cloche_err *e)
+/* One of those that are being made goes while the original has not come to it: nothing comes of the others either. */
+static void forget_one(struct branching *b, struct context *c, const struct cloche_err *e)
 {
-        /* A task that waits for its turn, or its answer, is told by itself. */
+        struct sandbox_ask *ask = b->ask;
+
+        for (unsigned i = 0; i < b->count; i++)
+                if (b->twigs[i].to == c)
+                        b->twigs[i].to = NULL;
+        c->branching = NULL;
+        b->ask = NULL;
+        if (!b->task.is_abandoned)
+                context_task_abandon(&b->task);
+        if (ask)
+                ask_fail(ask, e, NULL);
+}
+
+void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e)
+{
+        /* Of the original: a task that waits for its turn, or its answer, is told by itself. */
         if (b->is_branched)
                 give_up(b, e);
+        else if (c != b->from)
+                forget_one(b, c, e);
 }
 
 static json_t *checkpoint_json(const struct context *k)
@@ -110,9 +126,9 @@ static json_t *answer_of(const struct branching *b)
 {
         json_t *list;
 
-        if (is_rollback(b))
+        if (b->kind == ROLLBACK)
                 return context_json(b->twigs[0].to);
-        if (b->twigs[0].to->of)
+        if (b->kind == CHECKPOINT)
                 return checkpoint_json(b->twigs[0].to);
         list = json_array();
         for (unsigned i = 0; i < b->count; i++)
@@ -127,7 +143,7 @@ static void conclude_if_all(struct branching *b)
         for (unsigned i = 0; i < b->count; i++)
                 if (!b->twigs[i].is_open)
                         return;
-        if (b->twigs[0].to->of == b->from) /* a checkpoint */
+        if (b->kind == CHECKPOINT)
                 b->twigs[0].to->files_fd = TAKE_FD(b->files_fd);
         ask_result(ask, answer_of(b), NULL);
         branching_free(b);
@@ -143,6 +159,27 @@ void branching_opened(struct branching *b, struct context *c)
 
 /* -- files, forks --------------------------------------------------------------------------------------------- */
 
+/* The context may go on: all that is taken from it is. */
+static void let_go_if_all(struct branching *b)
+{
+        for (unsigned i = 0; i < b->count; i++)
+                if (!b->twigs[i].is_forked)
+                        return;
+        if (b->from && !b->packing)
+                let_go(b);
+}
+
+/* The child and its files are there. */
+static int enter_if_ready(struct twig *twig, struct cloche_err *e)
+{
+        struct seat *seat = twig->seat;
+
+        if (!twig->is_forked || !twig->is_filled)
+                return 0;
+        twig->seat = NULL;
+        return context_adopt(twig->to, seat, "enter", e);
+}
+
 static void on_filled(void *data, int fd, const struct cloche_err *e)
 {
         struct twig *twig = data;
@@ -153,54 +190,43 @@ static void on_filled(void *data, int fd, const struct cloche_err *e)
         twig->is_filled = 1;
         if (e)
                 error = *e;
-        if (e || seat_fork(twig->seat, &error) < 0)
+        if (e || enter_if_ready(twig, &error) < 0)
                 give_up(twig->branching, &error);
 }
 
-/* The box is there, and so are the files: they go where the interpreter will see them. */
-static void fill(struct twig *twig)
+/* The box is there, and so are the files: they go where the interpreter will see them, while it is forked. */
+static int fill(struct twig *twig, struct cloche_err *e)
 {
         struct branching *b = twig->branching;
-        struct sandbox *s = b->from->sandbox;
-        struct cloche_err e;
-        int r;
+        struct sandbox *s = twig->to->sandbox;
+        int is_apart = twig->to->is_apart;
 
-        if (!twig->is_made || twig->is_filled || twig->copy || b->packing)
-                return;
-        if (b->files_fd < 0 || twig->to->of) { /* a checkpoint's files lie packed */
-                on_filled(twig, -EBADF, NULL);
-                return;
-        }
-        if (twig->to->is_apart)
-                r = copy_in(s, &twig->to->control, b->files_fd, 0, on_filled, twig, &twig->copy, &e);
-        else
-                r = copy_in(s, &s->control, b->files_fd, 1, on_filled, twig, &twig->copy, &e);
-        if (r < 0)
-                give_up(b, &e);
-}
-
-static int all_forked(const struct branching *b)
-{
-        for (unsigned i = 0; i < b->count; i++)
-                if (!b->twigs[i].is_forked)
-                        return 0;
-        return 1;
+        if (!twig->is_made || twig->copy || b->packing)
+                return 0;
+        if (b->files_fd >= 0 && b->kind != CHECKPOINT) /* whose files lie packed */
+                return copy_in(s, is_apart ? &twig->to->control : &s->control, b->files_fd, !is_apart, on_filled, twig, &twig->copy, e);
+        twig->is_filled = 1;
+        return enter_if_ready(twig, e);
 }
 
 static void on_forked(struct twig *twig)
 {
         struct branching *b = twig->branching;
-        struct seat *seat = twig->seat;
         struct cloche_err e;
 
         twig->is_forked = 1;
-        twig->seat = NULL;
-        if (context_adopt(twig->to, seat, "enter", &e) < 0) {
+        let_go_if_all(b);
+        if (enter_if_ready(twig, &e) < 0)
                 give_up(b, &e);
-                return;
-        }
-        if (all_forked(b))
-                let_go(b);
+}
+
+static void on_made(struct twig *twig)
+{
+        struct cloche_err e;
+
+        twig->is_made = 1;
+        if (context_take_control(twig->to, twig->seat, &e) < 0 || fill(twig, &e) < 0 || seat_fork(twig->seat, &e) < 0)
+                give_up(twig->branching, &e);
 }
 
 static void on_seat(struct seat *seat, const struct cloche_err *e)
@@ -211,17 +237,11 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
         if (e) {
                 error = *e;
                 give_up(twig->branching, &error);
-                return;
-        }
-        if (seat->state != SEAT_MADE) {
+        } else if (seat->state == SEAT_MADE) {
+                on_made(twig);
+        } else {
                 on_forked(twig);
-                return;
         }
-        twig->is_made = 1;
-        if (context_take_control(twig->to, seat, &error) < 0)
-                give_up(twig->branching, &error);
-        else
-                fill(twig);
 }
 
 void branching_failed(struct branching *b, const json_t *about)
@@ -240,7 +260,6 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
 {
         struct branching *b = data;
         struct cloche_err error;
-        unsigned count = b->count;
 
         b->packing = NULL;
         b->files_fd = fd;
@@ -249,9 +268,12 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
                 give_up(b, &error);
                 return;
         }
-        /* The last one may conclude it. */
-        for (unsigned i = 0; i < count && b->twigs[i].to->branching == b; i++)
-                fill(&b->twigs[i]);
+        let_go_if_all(b);
+        for (unsigned i = 0; i < b->count; i++)
+                if (fill(&b->twigs[i], &error) < 0) {
+                        give_up(b, &error);
+                        return;
+                }
 }
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */
@@ -333,7 +355,7 @@ static void on_cancel(struct sandbox_ask *ask)
                 context_task_abandon(&b->task);
 }
 
-static struct branching *branching_new(struct sandbox_ask *ask, struct context *from, unsigned count, struct cloche_err *e)
+static struct branching *branching_new(struct sandbox_ask *ask, int kind, struct context *from, unsigned count, struct cloche_err *e)
 {
         struct branching *b = calloc(1, sizeof(*b) + count * sizeof(b->twigs[0]));
 
@@ -342,6 +364,7 @@ static struct branching *branching_new(struct sandbox_ask *ask, struct context *
                 return NULL;
         }
         b->ask = ask;
+        b->kind = kind;
         b->from = from;
         b->count = count;
         b->files_fd = -EBADF;
@@ -406,7 +429,7 @@ int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
                 return -(int)e->code;
         if (count < 1 || count > FORKS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "count must be 1 to %d", FORKS_MAX);
-        b = branching_new(ask, c, (unsigned)count, e);
+        b = branching_new(ask, FORKS, c, (unsigned)count, e);
         if (!b)
                 return -(int)e->code;
         b->needs_files = 1;
@@ -476,7 +499,7 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         if (checkpoints_count(c) >= CHECKPOINTS_MAX)
                 return err_set(e, CLOCHE_E_QUEUE_FULL, "the context \"%s\" has %d checkpoints already", c->name, CHECKPOINTS_MAX);
         snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++ask->sandbox->next_context);
-        b = branching_new(ask, c, 1, e);
+        b = branching_new(ask, CHECKPOINT, c, 1, e);
         k = b ? context_like(c, name ? name : made_up, e) : NULL;
         if (!k) {
                 free(b);
@@ -504,7 +527,7 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
         if (!k)
                 return err_set(e, CLOCHE_E_NOT_FOUND, "the context \"%s\" has no checkpoint%s%.64s", c->name, ask_text(ask, "checkpoint") ? " " : "",
                                ask_text(ask, "checkpoint") ? ask_text(ask, "checkpoint") : "");
-        b = branching_new(ask, k, 1, e);
+        b = branching_new(ask, ROLLBACK, k, 1, e);
         if (!b)
                 return -(int)e->code;
         b->files_fd = k->files_fd;

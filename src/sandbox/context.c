@@ -129,7 +129,7 @@ void context_end(struct context *c, const struct cloche_err *e)
         snprintf(c->why, sizeof(c->why), "%s", copy.msg);
         release(c);
         if (c->branching)
-                branching_abort(c->branching, &copy);
+                branching_abort(c->branching, c, &copy);
         context_tasks_fail(c, &copy);
 }
 

@@ -139,7 +139,7 @@ int cell_interrupt(struct cell *cell);
 
 /* It is one of those that take part: it lives; it has ended. */
 void branching_opened(struct branching *b, struct context *c);
-void branching_abort(struct branching *b, const struct cloche_err *e);
+void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e);
 /* The context told that it could not be forked. */
 void branching_failed(struct branching *b, const json_t *about);
 void checkpoints_free(struct context *c);
