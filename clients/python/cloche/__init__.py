@@ -6,8 +6,10 @@
 """
 from . import errors
 from ._async import AsyncCloche, AsyncPrefix
-from ._async_sandbox import AsyncProcess, AsyncSandbox, AsyncSession, AsyncStream
+from ._async_sandbox import AsyncContext, AsyncProcess, AsyncSandbox, AsyncSession, AsyncStream
 from ._base_errors import ConnectionLostError, DaemonNotFoundError, RunFailedError, RunTimeoutError, UnknownMethodError, ValueRefusedError
+from ._context_results import (CellError, CellFailedError, CellResult, Checkpoint, Cleared, Completions, ContextInfo, Display, Question,
+                               Variable)
 from ._core import Output
 from ._declare import Expression, Function, Shim, Source, Value
 from ._mount import Loading, Mount, Permissions, Rule, Sync
@@ -15,7 +17,7 @@ from ._requests import Abort, Directory, File, Skip, Symlink
 from ._results import (Change, Changes, Collected, Console, Denial, Guard, GuestError, Language, Meta, PrefixInfo, Result, SyncOutcome,
                        SyncPlan, SyncReport)
 from ._run import Run
-from ._sandbox import Process, Sandbox, Session, Stream
+from ._sandbox import Context, Process, Sandbox, Session, Stream
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found, Logs,
                                Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo,
                                SessionInfo, Waited)
@@ -26,12 +28,13 @@ from .errors import *  # noqa: F403: a class per row of the table
 from .limits import Limits
 
 __all__ = [
-    "Abort", "Archived", "AsyncCloche", "AsyncPrefix", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncStream",
-    "AsyncSubprocessSandbox", "Change", "Changes", "Checkout", "Cloche", "Collected", "Completed", "ConnectionLostError", "Console",
-    "DaemonNotFoundError", "Denial", "Directory", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
+    "Abort", "Archived", "AsyncCloche", "AsyncContext", "AsyncPrefix", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncStream",
+    "AsyncSubprocessSandbox", "CellError", "CellFailedError", "CellResult", "Change", "Changes", "Checkout", "Checkpoint", "Cleared",
+    "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
+    "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
     "FileMatch", "Found", "Function", "Guard", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
-    "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "Session",
-    "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
-    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Waited", "__version__", *errors.__all__,
+    "Question", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo",
+    "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
+    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "__version__", *errors.__all__,
 ]

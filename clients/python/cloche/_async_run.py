@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ._base_errors import ClocheError, RunTimeoutError
-from ._core import Backlog, Event, Exchange, HostCall, SyncQuestion, dispatch
+from ._core import Backlog, Event, Exchange, Happening, HostCall, SyncQuestion, dispatch
 from ._requests import Request
 from ._results import Result
 from ._rpc import Message
@@ -62,8 +62,9 @@ class _Run(Exchange, Generic[T]):
                 continue
             self._backlog.taken(happened)
             value = dispatch(self.request, happened)
-            if inspect.isawaitable(value):
-                await value
+            answer: Any = await value if inspect.isawaitable(value) else value
+            if isinstance(happened, Happening) and (reply := self.request.handlers.reply(happened, answer)) is not None:
+                self._client._send_if_open(_Ignored(reply))
 
     def _read(self) -> T:
         if isinstance(self._answer, ClocheError):

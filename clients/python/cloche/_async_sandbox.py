@@ -6,10 +6,12 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from . import _context_requests
 from . import _sandbox_requests as requests
 from . import _transfer
 from ._async_run import _Run
 from ._base_errors import ClocheError, ConnectionLostError
+from ._context_results import ContextInfo
 from ._core import GO_BELOW, HOLD_FROM, Event, Happening
 from ._requests import Request
 from ._run import _dressed, _Ignored
@@ -169,6 +171,19 @@ def _opens_session(build: Callable[Concatenate[Place, P], Request[SessionInfo]])
     return _dressed(method, build, 1, "SessionOpening")
 
 
+def _opens_context(build: Callable[Concatenate[Place, P], Request[ContextInfo]]) -> Callable[Concatenate[_Noun, P], ContextOpening]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> ContextOpening:
+        return ContextOpening(self._client, self._place, build(self._place, *args, **kwargs))
+    return _dressed(method, build, 1, "ContextOpening")
+
+
+def _forks(build: Callable[Concatenate[Place, P], Request[list[ContextInfo]]]) -> Callable[Concatenate[_Noun, P], Coroutine[Any, Any, list[AsyncContext]]]:
+    async def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> list[AsyncContext]:
+        made = await self._client._ask(build(self._place, *args, **kwargs))
+        return [AsyncContext(self._client, Place(self._place.sandbox, context=info.name)) for info in made]
+    return _dressed(method, build, 1, "list[AsyncContext]")
+
+
 # ---- the nouns ----
 
 class _Commands(_Noun):
@@ -200,6 +215,11 @@ class AsyncSandbox(_Commands):
     session = _opens_session(requests.session)
     sessions = _asks(requests.sessions)
     cleanup = _asks(requests.cleanup)
+
+    run_code = _asks(_context_requests.run_code)
+    stream_code = _streams(_context_requests.stream_code)
+    context = _opens_context(_context_requests.context)
+    contexts = _asks(_context_requests.contexts)
 
     write_file = _asks(requests.write_file)
     read_file = _asks(requests.read_file)
@@ -262,6 +282,39 @@ class AsyncSession(_Commands):
 
     def __repr__(self) -> str:
         return f"<AsyncSession {self.id} of {self._place.sandbox}>"
+
+
+class AsyncContext(_Noun):
+    """As Context."""
+
+    info = _asks(_context_requests.context_info)
+    run = _asks(_context_requests.run)
+    stream = _streams(_context_requests.stream)
+    answer = _asks(_context_requests.answer)
+    interrupt = _asks(_context_requests.context_interrupt)
+    restart = _asks(_context_requests.context_restart)
+    delete = _asks(_context_requests.context_delete)
+    complete = _asks(_context_requests.complete)
+    describe = _asks(_context_requests.describe)
+    fork = _forks(_context_requests.fork)
+    checkpoint = _asks(_context_requests.checkpoint)
+    rollback = _asks(_context_requests.rollback)
+    checkpoints = _asks(_context_requests.checkpoints)
+    forget = _asks(_context_requests.forget)
+
+    @property
+    def name(self) -> str:
+        assert self._place.context is not None
+        return self._place.context
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await _leave(self.delete, kind)
+
+    def __repr__(self) -> str:
+        return f"<AsyncContext {self.name} of {self._place.sandbox}>"
 
 
 class AsyncProcess(_Noun):
@@ -343,3 +396,28 @@ class SessionOpening:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._session is not None:
             await self._session.__aexit__(kind, error, trace)
+
+
+class ContextOpening:
+    """`context = await box.context(...)`, or `async with box.context(...) as context:`"""
+
+    def __init__(self, client: AsyncCloche, place: Place, request: Request[ContextInfo]) -> None:
+        self._client = client
+        self._place = place
+        self._request = request
+        self._context: AsyncContext | None = None
+
+    async def _open(self) -> AsyncContext:
+        info = await self._client._ask(self._request)
+        return AsyncContext(self._client, Place(self._place.sandbox, context=info.name))
+
+    def __await__(self) -> Generator[Any, None, AsyncContext]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncContext:
+        self._context = await self._open()
+        return self._context
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._context is not None:
+            await self._context.__aexit__(kind, error, trace)

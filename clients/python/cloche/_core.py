@@ -365,7 +365,7 @@ def dispatch(request: Request[Any], event: Event) -> Any:
     if isinstance(event, Output):
         return handlers.on_output(event.stream, event.data) if handlers.on_output else None  # type: ignore[arg-type]
     if isinstance(event, Happening):
-        return None
+        return handlers.on_event(event) if handlers.on_event else None
     if isinstance(event, Denial):
         return handlers.on_permission_denied(event) if handlers.on_permission_denied else None
     if isinstance(event, SyncOutcome):
@@ -375,7 +375,18 @@ def dispatch(request: Request[Any], event: Event) -> Any:
 
 def _size(event: Event) -> int:
     """What it costs to keep it; what is told but seldom costs nothing."""
-    return len(event.data) if isinstance(event, Output) else HAPPENING_SIZE if isinstance(event, Happening) else 0
+    if isinstance(event, Output):
+        return len(event.data)
+    return HAPPENING_SIZE + _weight(event.about) if isinstance(event, Happening) else 0
+
+
+def _weight(value: Any) -> int:
+    """Of texts and bytes, whatever they are in: a display may be large."""
+    if isinstance(value, dict):
+        return sum(_weight(item) for item in value.values())
+    if isinstance(value, list):
+        return sum(_weight(item) for item in value)
+    return len(value) if isinstance(value, (str, bytes)) else 1
 
 
 class Backlog:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
 from ._declare import Declarations, Declarer, HostFunction, Target, rebind
 from ._mount import Conflict, Mount, OnError, _given, mount_tree
@@ -16,6 +16,9 @@ from ._rpc import Message
 from ._values import Encoder
 from .errors import InvalidArgumentError, NotFoundError, ProtocolError, UnreadableFileError
 from .limits import JSON_NAMES, Limits
+
+if TYPE_CHECKING:
+    from ._core import Happening
 
 T = TypeVar("T")
 Maybe = Union[Awaitable[T], T]
@@ -77,6 +80,10 @@ class Handlers:
     before_sync: BeforeSync | None = None
     after_sync: AfterSync | None = None
     on_sync_error: OnSyncError | None = None
+    on_event: Callable[[Happening], Maybe[object]] | None = None
+    """Of a request about a sandbox, all but output."""
+    reply: Callable[[Happening, Any], Request[None] | None] = lambda event, answer: None
+    """What is to be asked because of what on_event answered."""
 
     def events(self) -> list[str]:
         """Those of a mount, by the names of the contract."""

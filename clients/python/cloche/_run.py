@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import _requests
 from ._base_errors import ClocheError, RunTimeoutError
-from ._core import Backlog, Event, Exchange, HostCall, SyncQuestion, dispatch
+from ._core import Backlog, Event, Exchange, Happening, HostCall, SyncQuestion, dispatch
 from ._requests import Request
 from ._results import Result
 from ._rpc import Message
@@ -27,7 +27,7 @@ T = TypeVar("T")
 CANCEL_GRACE = 5.0
 GONE = "the caller is gone"
 
-OWNER = re.compile("^(prefix|sandbox|session|process)_")
+OWNER = re.compile("^(prefix|sandbox|session|process|context)_")
 """Of names of requests that are made to be methods of these."""
 
 
@@ -189,7 +189,9 @@ class Run(Exchange, Generic[T]):
 
     def _tell(self, event: Event) -> None:
         self._backlog.taken(event)
-        _await_here(dispatch(self.request, event), self._client)
+        answer = _await_here(dispatch(self.request, event), self._client)
+        if isinstance(event, Happening) and (reply := self.request.handlers.reply(event, answer)) is not None:
+            self._client._send(_Ignored(reply))
 
     def _decide(self, question: SyncQuestion) -> None:
         ask = self.request.handlers.before_sync

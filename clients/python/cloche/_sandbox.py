@@ -7,9 +7,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from . import _context_requests
 from . import _sandbox_requests as requests
 from . import _transfer
 from ._base_errors import ClocheError, ConnectionLostError
+from ._context_results import ContextInfo
 from ._core import GO_BELOW, HOLD_FROM, Event, Happening
 from ._requests import Request
 from ._run import Run, _dressed, _Ignored
@@ -193,6 +195,20 @@ def _opens_session(build: Callable[Concatenate[Place, P], Request[SessionInfo]])
     return _dressed(method, build, 1, "Session")
 
 
+def _opens_context(build: Callable[Concatenate[Place, P], Request[ContextInfo]]) -> Callable[Concatenate[_Noun, P], Context]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> Context:
+        info = self._client._ask(build(self._place, *args, **kwargs))
+        return Context(self._client, Place(self._place.sandbox, context=info.name))
+    return _dressed(method, build, 1, "Context")
+
+
+def _forks(build: Callable[Concatenate[Place, P], Request[list[ContextInfo]]]) -> Callable[Concatenate[_Noun, P], list[Context]]:
+    def method(self: _Noun, /, *args: P.args, **kwargs: P.kwargs) -> list[Context]:
+        made = self._client._ask(build(self._place, *args, **kwargs))
+        return [Context(self._client, Place(self._place.sandbox, context=info.name)) for info in made]
+    return _dressed(method, build, 1, "list[Context]")
+
+
 # ---- the nouns ----
 
 class _Commands(_Noun):
@@ -224,6 +240,11 @@ class Sandbox(_Commands):
     session = _opens_session(requests.session)
     sessions = _asks(requests.sessions)
     cleanup = _asks(requests.cleanup)
+
+    run_code = _asks(_context_requests.run_code)
+    stream_code = _streams(_context_requests.stream_code)
+    context = _opens_context(_context_requests.context)
+    contexts = _asks(_context_requests.contexts)
 
     write_file = _asks(requests.write_file)
     read_file = _asks(requests.read_file)
@@ -286,6 +307,39 @@ class Session(_Commands):
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self._place.sandbox}>"
+
+
+class Context(_Noun):
+    """An interpreter of a sandbox that stays: cells find what earlier ones left. Deleted at the end of a `with`."""
+
+    info = _asks(_context_requests.context_info)
+    run = _asks(_context_requests.run)
+    stream = _streams(_context_requests.stream)
+    answer = _asks(_context_requests.answer)
+    interrupt = _asks(_context_requests.context_interrupt)
+    restart = _asks(_context_requests.context_restart)
+    delete = _asks(_context_requests.context_delete)
+    complete = _asks(_context_requests.complete)
+    describe = _asks(_context_requests.describe)
+    fork = _forks(_context_requests.fork)
+    checkpoint = _asks(_context_requests.checkpoint)
+    rollback = _asks(_context_requests.rollback)
+    checkpoints = _asks(_context_requests.checkpoints)
+    forget = _asks(_context_requests.forget)
+
+    @property
+    def name(self) -> str:
+        assert self._place.context is not None
+        return self._place.context
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _leave(self.delete, kind)
+
+    def __repr__(self) -> str:
+        return f"<Context {self.name} of {self._place.sandbox}>"
 
 
 class Process(_Noun):

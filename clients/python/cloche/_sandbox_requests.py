@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, Union
 
+from ._context_results import CellResult
 from ._core import Event, Happening, Output
 from ._requests import Handlers, Maybe, Request, _texts, check_timeout, limits_tree
 from ._results import Raw, _get, read_object, read_rows
@@ -31,11 +32,12 @@ OnStream = Callable[[Literal["stdout", "stderr", "terminal"], bytes], Maybe[obje
 
 @dataclass(frozen=True)
 class Place:
-    """Whose: a sandbox's, one of its sessions', one of its processes'."""
+    """Whose: a sandbox's, one of its sessions', one of its processes', one of its contexts'."""
 
     sandbox: str
     session: str | None = None
     process: str | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class _Writer:
     def __init__(self, place: Place | None) -> None:
         self.encoder = Encoder()
         self.params: dict[str, Any] = {}
-        for name in ("sandbox", "session", "process"):
+        for name in ("sandbox", "session", "process", "context"):
             self.add(**{name: getattr(place, name, None)})
 
     def add(self, **values: Any) -> _Writer:
@@ -68,8 +70,9 @@ class _Writer:
     def env(self, env: Environment | None, may_unset: bool = True) -> _Writer:
         return self.add(env=None if env is None else _environment(env, may_unset))
 
-    def asks(self, method: str, read: Callable[[Message], T], timeout: float | None = None, on_output: Any = None) -> Request[T]:
-        return Request(method, self.params, read, self.encoder.parts, Handlers(on_output=on_output), timeout=check_timeout(timeout))
+    def asks(self, method: str, read: Callable[[Message], T], timeout: float | None = None, on_output: Any = None,
+             handlers: Handlers | None = None) -> Request[T]:
+        return Request(method, self.params, read, self.encoder.parts, handlers or Handlers(on_output=on_output), timeout=check_timeout(timeout))
 
     def streams(self, method: str, read: Callable[[Message], T], item: Callable[[Event], E | None], ready: str | None = None) -> Streaming[T, E]:
         return Streaming(method, self.params, read, self.encoder.parts, item=item, ready=ready)
@@ -258,10 +261,10 @@ def stream(at: Place, command: Text, *, cwd: Path | None = None, env: Environmen
     return w.add(outputBytes=output_bytes, fork=fork, stream=True).streams("exec", _reads(Completed.read), _output_item)
 
 
-def read_output(at: Place, output: Completed | str, stream: Literal["stdout", "stderr"] = "stdout", *, offset: int | None = None,
+def read_output(at: Place, output: Completed | CellResult | str, stream: Literal["stdout", "stderr"] = "stdout", *, offset: int | None = None,
                 limit: int | None = None) -> Request[OutputPage]:
-    """A page of what a command printed: of what exec() gave, or its `output`."""
-    ident = output.output if isinstance(output, Completed) else output
+    """A page of what a command or cell printed: of what exec() or run_code() gave, or its `output`."""
+    ident = output if isinstance(output, str) else output.output
     if ident is None:
         raise InvalidArgumentError("read_output: this command's output was not kept")
     return _Writer(at).add(output=ident, stream=stream, offset=offset, limit=limit).asks("output.read", _reads(OutputPage.read))

@@ -144,6 +144,13 @@ class SessionEndedError(GuestFault):
     http = 410
 
 
+class ContextEndedError(GuestFault):
+    """The context's interpreter has ended; it can be restarted."""
+
+    name = "context_ended"
+    http = 410
+
+
 class ProcessEndedError(GuestFault):
     """The process ended before it did what was waited for."""
 
@@ -319,6 +326,7 @@ BY_NAME: dict[str, type[ClocheError]] = {
     BadArchiveError.name: BadArchiveError,
     SandboxEndedError.name: SandboxEndedError,
     SessionEndedError.name: SessionEndedError,
+    ContextEndedError.name: ContextEndedError,
     ProcessEndedError.name: ProcessEndedError,
     PortClosedError.name: PortClosedError,
     GitError.name: GitError,
@@ -369,6 +377,7 @@ __all__ = [
     "BadArchiveError",
     "SandboxEndedError",
     "SessionEndedError",
+    "ContextEndedError",
     "ProcessEndedError",
     "PortClosedError",
     "GitError",

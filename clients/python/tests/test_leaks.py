@@ -1,4 +1,4 @@
-"""What is used is the same after a thousand calls as before."""
+"""What is used is the same after many calls as before: a thousand with CLOCHE_TEST_ALL=1, else a sample."""
 import asyncio
 import gc
 import os
@@ -8,7 +8,7 @@ import unittest
 import cloche
 from tests.real import AsyncDaemonCase, DaemonCase, descriptors, program
 
-CALLS = 1000
+CALLS = 1000 if os.environ.get("CLOCHE_TEST_ALL") == "1" else 200
 
 
 def children():
@@ -18,7 +18,12 @@ def children():
 
 
 class Sync(DaemonCase):
-    def test_a_thousand_calls(self):
+    def assert_no_more(self, descriptors_before, threads_before):
+        """Less may be there: a thread of a test before this one may have waited for its daemon's end."""
+        self.assertLessEqual(descriptors(), descriptors_before)
+        self.assertLessEqual(threading.active_count(), threads_before)
+
+    def test_many_calls(self):
         with self.client.prefix("python", "def f(x): return ask(x)", globals={"ask": lambda x: x}) as prefix:
             self.assertEqual(prefix.call(function="f", args=[b"x"]).unwrap(), b"x")
             ours, theirs = descriptors(), len(os.listdir(f"/proc/{self.client.daemon_pid}/fd"))
@@ -45,7 +50,7 @@ class Sync(DaemonCase):
         descriptors_before, threads_before = descriptors(), threading.active_count()
         for _ in range(10):
             once()
-        self.assertEqual((descriptors(), threading.active_count()), (descriptors_before, threads_before))
+        self.assert_no_more(descriptors_before, threads_before)
 
     def test_clients_that_fail_to_start(self):
         before, threads = descriptors(), threading.active_count()
@@ -57,11 +62,11 @@ class Sync(DaemonCase):
             with self.assertRaises(cloche.DaemonNotFoundError):
                 cloche.Cloche("/nowhere/socket")
         gc.collect()
-        self.assertEqual((descriptors(), threading.active_count()), (before, threads))
+        self.assert_no_more(before, threads)
 
 
 class Async(AsyncDaemonCase):
-    async def test_a_thousand_calls(self):
+    async def test_many_calls(self):
         async def ask(x):
             return x
         async with self.client.prefix("python", "def f(x): return ask(x)", globals={"ask": ask}) as prefix:

@@ -21,7 +21,7 @@ def run(*command, python_path=HERE, **options):
 class Documents(unittest.TestCase):
     def test_the_examples_of_the_readme_run(self):
         blocks = re.findall(r"^```python\n(.*?)^```$", (HERE / "README.md").read_text(), re.M | re.S)
-        self.assertEqual(len(blocks), 5)
+        self.assertEqual(len(blocks), 6)
         said = []
         for block in blocks:
             self.assertLessEqual(len(block.strip().splitlines()), 12)
@@ -33,12 +33,14 @@ class Documents(unittest.TestCase):
         self.assertEqual(said[2], "[1, 2, 3]\n")
         self.assertIn("report.txt", said[3])
         self.assertEqual(said[4], "hello there\n\nb'1\\n2\\n3\\n' 0\nready killed\n")
+        self.assertTrue(said[5].startswith("3 ['text/plain', 'text/html']\n0"), said[5])
+        self.assertTrue(said[5].endswith("2 3 ZeroDivisionError: division by zero\n"), said[5])
 
     def test_every_public_name_says_what_it_is(self):
         import cloche
         for name in cloche.__all__:
             self.assertTrue(hasattr(cloche, name), name)
-        nouns = [getattr(cloche, way + noun) for way in ("", "Async") for noun in ("Sandbox", "Session", "Process")]
+        nouns = [getattr(cloche, way + noun) for way in ("", "Async") for noun in ("Sandbox", "Session", "Process", "Context")]
         for noun in nouns:
             for name in [name for name in vars(noun) if not name.startswith("_") and name not in ("name", "id")]:
                 self.assertTrue(getattr(noun, name).__doc__ or name in ("sessions", "processes", "stat", "exists", "ports", "info"), name)
@@ -68,6 +70,11 @@ class Examples(unittest.TestCase):
         self.assertIn("exit 0\n6\n", said)
         self.assertIn("step 3\n", said)
         self.assertTrue(said.endswith("--- served\n200\n--- left\nfile total.py\nserver: killed\n"), said)
+
+    def test_ways_tried_in_copies(self):
+        said = self.example("python-context.py")
+        self.assertIn("longest: 'Nile'\nmistake: AttributeError: ", said)
+        self.assertTrue(said.endswith("drop: 0\nrows left: 4\n['text/plain', 'image/png', 'application/vnd.cloche.chart+json'] bar True\n"), said)
 
     def test_an_analysis_with_approval(self):
         said = self.example("python-approval.py", "--yes")

@@ -142,7 +142,7 @@ class Asked(PeerCase):
     def test_every_operation_of_the_table_is_asked(self):
         here = pathlib.Path(__file__).resolve()
         table = (here.parents[3] / "spec/sandbox.def").read_text()
-        source = (here.parents[1] / "cloche/_sandbox_requests.py").read_text()
+        source = "".join((here.parents[1] / "cloche" / name).read_text() for name in ("_sandbox_requests.py", "_context_requests.py"))
         methods = re.findall(r'^SANDBOX_OPERATION\(\w+, "([\w.]+)"', table, re.M)
         self.assertGreater(len(methods), 40)
         self.assertEqual([method for method in methods if f'"{method}"' not in source], [])

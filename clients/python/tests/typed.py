@@ -27,6 +27,12 @@ def staying(client: cloche.Cloche) -> None:
         assert_type(box.read_file("f").data, bytes)
         assert_type(box.upload("f", "g"), int)
         assert_type([change.type for change in box.watch("d")][0] == "create", bool)
+        assert_type(box.run_code("1", language="ruby").text, str | None)
+        with box.context("c", forkable=True) as context:
+            assert_type(context, cloche.Context)
+            assert_type(context.run("1", on_display=lambda display: display.png, on_input=lambda prompt, password: None), cloche.CellResult)
+            assert_type(context.fork(2), list[cloche.Context])
+            assert_type(context.stream("1").result.displays, list[cloche.Display])
 
 
 async def waiting(client: cloche.AsyncCloche) -> None:
@@ -42,6 +48,10 @@ async def waiting(client: cloche.AsyncCloche) -> None:
         async for output in box.process("p").follow(replay=False):
             assert_type(output, cloche.Output)
         assert_type(await box.walk("d"), list[cloche.FileEntry])
+        async with box.context() as context:
+            assert_type(context, cloche.AsyncContext)
+            assert_type((await context.run("1")).unwrap(), cloche.CellResult)
+            assert_type(await context.fork(), list[cloche.AsyncContext])
 
 
 def wrong(client: cloche.Cloche) -> None:
@@ -52,3 +62,4 @@ def wrong(client: cloche.Cloche) -> None:
     client.call("python", "1").valeu  # wrong: no such field
     client.sandbox("s").exec(["ls"])  # wrong: a list
     client.sandbox("s").process("p").follow(replya=False)  # wrong: no such option
+    client.sandbox("s").run_code("1", language="cobol")  # wrong: no such language

@@ -1,0 +1,279 @@
+"""What contexts answer and tell (spec/sandbox.md), as dataclasses; displays show up in the reader's own notebook too."""
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from ._base_errors import GuestFault
+from ._results import Raw, _get, _list
+from ._sandbox_results import _bytes, _path, _texts
+from .errors import ProtocolError
+
+CHART = "application/vnd.cloche.chart+json"
+
+
+@dataclass(frozen=True)
+class ContextInfo:
+    name: str
+    language: str
+    cwd: str
+    env: Mapping[str, str]
+    state: Literal["idle", "busy", "starting", "ended"]
+    execution_count: int
+    forkable: bool
+    timeout_ms: int
+    """Of its cells that name none; 0: none."""
+    created_at: str
+    last_used_at: str
+    pid: int | None
+    forked_from: str | None
+    checkpoints: int
+    ended_why: str | None
+    """What became of the interpreter of an ended one."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> ContextInfo:
+        return cls(_get(raw, "context", str, ""), _get(raw, "language", str, ""), _path(raw, "cwd"), _texts(raw, "env"), _get(raw, "state", str, "idle"),
+                   _get(raw, "executionCount", int, 0), bool(raw.get("forkable")), _get(raw, "timeoutMs", int, 0), _get(raw, "createdAt", str, ""),
+                   _get(raw, "lastUsedAt", str, ""), _get(raw, "pid", int, None), raw.get("forkedFrom"), _get(raw, "checkpoints", int, 0),
+                   raw.get("endedWhy"), raw)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    name: str
+    created_at: str
+    execution_count: int
+    files: bool
+    """Whether the workspace was kept."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Checkpoint:
+        return cls(_get(raw, "checkpoint", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "executionCount", int, 0), bool(raw.get("files")), raw)
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+    type: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class Completions:
+    """How a piece of code could go on: one of `matches` in place of code[start:end]."""
+
+    matches: list[str]
+    start: int
+    end: int
+
+    @classmethod
+    def read(cls, raw: Raw) -> Completions:
+        return cls([str(match) for match in _get(raw, "matches", list, [])], _get(raw, "from", int, 0), _get(raw, "to", int, 0))
+
+
+# ---- displays ----
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True)
+class Display:
+    """One thing in all its forms: the value of a cell's last expression, or what the code displayed."""
+
+    data: Mapping[str, Any]
+    """By MIME type: text, bytes, or what JSON can say."""
+    metadata: Mapping[str, Any]
+    is_result: bool
+    """The value of the cell's last expression."""
+    display_id: str | None
+    is_update: bool
+    """In place of what was displayed under that display_id."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> Display:
+        return cls(_get(raw, "data", dict, {}), _get(raw, "metadata", dict, {}), bool(raw.get("isResult")), _get(raw, "displayId", str, None),
+                   bool(raw.get("isUpdate")), raw)
+
+    def formats(self) -> list[str]:
+        """The MIME types it comes in."""
+        return list(self.data)
+
+    def _form(self, kind: str, type: type[F]) -> F | None:
+        value = self.data.get(kind)
+        return value if isinstance(value, type) else None
+
+    @property
+    def text(self) -> str | None:
+        return self._form("text/plain", str)
+
+    @property
+    def html(self) -> str | None:
+        return self._form("text/html", str)
+
+    @property
+    def markdown(self) -> str | None:
+        return self._form("text/markdown", str)
+
+    @property
+    def latex(self) -> str | None:
+        return self._form("text/latex", str)
+
+    @property
+    def svg(self) -> str | None:
+        return self._form("image/svg+xml", str)
+
+    @property
+    def javascript(self) -> str | None:
+        return self._form("application/javascript", str)
+
+    @property
+    def png(self) -> bytes | None:
+        return self._form("image/png", bytes)
+
+    @property
+    def jpeg(self) -> bytes | None:
+        return self._form("image/jpeg", bytes)
+
+    @property
+    def pdf(self) -> bytes | None:
+        return self._form("application/pdf", bytes)
+
+    @property
+    def json(self) -> Any:
+        return self.data.get("application/json")
+
+    @property
+    def chart(self) -> dict[str, Any] | None:
+        """A chart as data: runtimes/python/README.md, Charts."""
+        return self._form(CHART, dict)
+
+    @property
+    def stored(self) -> Mapping[str, Any] | None:
+        """{mime, path, bytes}: that form is too large and lies in this file of the sandbox."""
+        told = self.metadata.get("stored")
+        return told if isinstance(told, dict) else None
+
+    def _repr_mimebundle_(self, include: Collection[str] | None = None, exclude: Collection[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """For IPython: what it is shows up in the notebook of whoever holds it. Bytes are base64 there."""
+        kinds = [kind for kind in self.data if (not include or kind in include) and not (exclude and kind in exclude)]
+        data = {kind: base64.b64encode(value).decode() if isinstance(value := self.data[kind], bytes) else value for kind in kinds}
+        return data, {kind: self.metadata[kind] for kind in kinds if kind in self.metadata}
+
+
+# ---- cells ----
+
+@dataclass(frozen=True)
+class CellError:
+    """What a cell failed with, in its language's words."""
+
+    name: str
+    message: str
+    traceback: list[str]
+
+    @classmethod
+    def read(cls, raw: Raw) -> CellError:
+        lines = _get(raw, "traceback", list, [])
+        return cls(_get(raw, "name", str, ""), _get(raw, "message", str, ""), [str(line) for line in lines])
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+class CellFailedError(GuestFault):
+    """Raised by CellResult.unwrap(): the cell failed."""
+
+    name = "cell_failed"
+
+    def __init__(self, message: str, result: CellResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell came to. That it failed is no exception; unwrap() makes it one."""
+
+    context: str
+    execution_count: int
+    status: Literal["ok", "error"]
+    error: CellError | None
+    stdout: str
+    stderr: str
+    stdout_bytes: bytes
+    """Exactly what was printed, up to output_bytes of it; in `stdout` what is no UTF-8 is replaced."""
+    stderr_bytes: bytes
+    stdout_total: int
+    """All that was printed, in bytes; what is not here is read with Sandbox.read_output()."""
+    stderr_total: int
+    truncated: bool
+    output: str | None
+    """What read_output() calls it."""
+    displays: list[Display]
+    """In order; of stream() none, as it told them."""
+    displays_dropped: int
+    """That were too much for the answer."""
+    timed_out: bool
+    interrupted: bool
+    ended: bool
+    """The interpreter died of it."""
+    duration_ms: float
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @property
+    def success(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def result(self) -> Display | None:
+        """The value of the last expression."""
+        return next((display for display in reversed(self.displays) if display.is_result), None)
+
+    @property
+    def text(self) -> str | None:
+        """That value as text."""
+        return self.result.text if self.result else None
+
+    def unwrap(self) -> CellResult:
+        """Itself, or CellFailedError."""
+        if self.error is not None:
+            raise CellFailedError("\n".join(self.error.traceback) or str(self.error), self)
+        return self
+
+    @classmethod
+    def read(cls, raw: Raw, told: list[Display] | None = None, dropped: int = 0) -> CellResult:
+        """told: what was displayed, where it came as events and is not in the answer."""
+        if raw.get("status") not in ("ok", "error"):
+            raise ProtocolError("the daemon's answer has no status of the cell")
+        out, err, failure = _bytes(raw, "stdout"), _bytes(raw, "stderr"), _get(raw, "error", dict, None)
+        displays = [Display.read(row) for row in _list(raw, "displays")] + (told or [])
+        return cls(_get(raw, "context", str, ""), _get(raw, "executionCount", int, 0), _get(raw, "status", str, ""),
+                   None if failure is None else CellError.read(failure), out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err,
+                   _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0), bool(raw.get("truncated")), raw.get("output"), displays,
+                   _get(raw, "displaysDropped", int, 0) + dropped, bool(raw.get("timedOut")), bool(raw.get("interrupted")), bool(raw.get("ended")),
+                   _get(raw, "durationMs", (int, float), 0.0), raw)
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """What the cell displayed is to go; with `wait` when the next display comes."""
+
+    wait: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """The cell waits for input: Context.answer() has this number."""
+
+    number: int
+    prompt: str
+    password: bool
+
+    @classmethod
+    def read(cls, raw: Raw) -> Question:
+        return cls(_get(raw, "input", int, 0), _get(raw, "prompt", str, ""), bool(raw.get("password")))
