@@ -52,29 +52,7 @@ static int exit_code(const json_t *ended)
         return (int)json_integer_value(json_object_get(ended, "exitCode"));
 }
 
-static int follow_request(struct follow *f, const char *method, json_t *params, json_t **ret)
-{
-        struct cloche_err e = {0};
-        json_int_t id;
-
-        *ret = NULL;
-        if (daemon_ask(f->client, method, params, NULL, 0, &id, &e) < 0)
-                return sandbox_fail(&e);
-        return follow_run(f, id, ret);
-}
-
 /* -- without our input ---------------------------------------------------------------------------------------- */
-
-/* Long output comes as bytes, whatever is in it; in JSON it is text where it can be. */
-static void make_text(json_t *answer, const char *name)
-{
-        char *bytes = say_path_bytes(json_object_get(answer, name));
-        json_t *text = bytes ? json_string(bytes) : NULL;
-
-        if (text)
-                json_object_set_new(answer, name, text);
-        free(bytes);
-}
 
 static int exec_plain(struct cli_request *request, struct daemon_client *client)
 {
@@ -89,8 +67,8 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
         }
         code = follow_request(&f, "exec", params, &ended);
         if (code == 0 && request->json) {
-                make_text(ended, "stdout");
-                make_text(ended, "stderr");
+                sandbox_make_text(ended, "stdout");
+                sandbox_make_text(ended, "stderr");
                 sandbox_print_json(ended);
         }
         if (code == 0)

@@ -10,11 +10,9 @@
 
 #define PASSWORD_BYTES 4096
 
-static int follow_request(struct cli_request *request, struct follow *f, const char *method, json_t *params, json_t **ret)
+static int follow_once(struct cli_request *request, struct follow *f, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
-        struct cloche_err e = {0};
-        json_int_t id;
         int code = sandbox_open(request, &client);
 
         *ret = NULL;
@@ -23,7 +21,7 @@ static int follow_request(struct cli_request *request, struct follow *f, const c
                 return code;
         }
         f->client = &client;
-        code = daemon_ask(&client, method, params, NULL, 0, &id, &e) < 0 ? sandbox_fail(&e) : follow_run(f, id, ret);
+        code = follow_request(f, method, params, ret);
         daemon_close(&client);
         return code;
 }
@@ -68,7 +66,7 @@ static int git(struct cli_request *request)
 
         if (code)
                 return code;
-        code = follow_request(request, &f, "git.checkout", git_params(request, file ? password : NULL), &done);
+        code = follow_once(request, &f, "git.checkout", git_params(request, file ? password : NULL), &done);
         if (code == 0 && request->json) {
                 sandbox_print_json(done);
         } else if (code == 0) {
@@ -149,7 +147,7 @@ static int watch(struct cli_request *request)
         struct follow f = {.on_event = tell, .data = &teller};
         json_t *ended;
         json_t *params = json_pack("{s:s, s:s}", "sandbox", request->positional[0], "path", request->positional[1]);
-        int code = follow_request(request, &f, "file.watch", params, &ended);
+        int code = follow_once(request, &f, "file.watch", params, &ended);
 
         json_decref(ended);
         return code;
@@ -160,7 +158,7 @@ static int events(struct cli_request *request)
         struct teller teller = {request->json, print_event};
         struct follow f = {.on_event = tell, .data = &teller};
         json_t *ended;
-        int code = follow_request(request, &f, "sandbox.events", sandbox_params(request), &ended);
+        int code = follow_once(request, &f, "sandbox.events", sandbox_params(request), &ended);
 
         json_decref(ended);
         return code;

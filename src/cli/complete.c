@@ -67,27 +67,74 @@ static void give_up(int number)
         _exit(0);
 }
 
-/* Of the daemon that is asked by default; whoever types does not wait for one that says nothing. */
-static void offer_sandboxes(const char *typed)
+/* Rows of an answer of the daemon that is asked by default. params is stolen. */
+static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows, const char *name, const char *about,
+                       const char *typed)
 {
-        struct daemon_client client;
         struct daemon_told told;
         struct cloche_err e;
-        const json_t *sandbox;
+        const json_t *row;
         size_t i;
+
+        if (daemon_call(client, method, params, NULL, 0, &told, &e) < 0)
+                return;
+        json_array_foreach(json_object_get(told.body, rows), i, row)
+                offer(sandbox_text(row, name), strlen(sandbox_text(row, name)), typed, sandbox_text(row, about));
+        daemon_told_done(&told);
+}
+
+/* Whoever types does not wait for a daemon that says nothing. */
+static int open_daemon(struct daemon_client *client)
+{
+        struct cloche_err e;
 
         signal(SIGALRM, give_up);
         alarm(PATIENCE_S);
-        if (daemon_open(sandbox_socket(NULL), &client, &e) < 0)
-                return;
-        if (daemon_call(&client, "sandbox.list", json_object(), NULL, 0, &told, &e) == 0) {
-                json_array_foreach(json_object_get(told.body, "sandboxes"), i, sandbox)
-                        offer(sandbox_text(sandbox, "sandbox"), strlen(sandbox_text(sandbox, "sandbox")), typed, sandbox_text(sandbox, "state"));
-                daemon_told_done(&told);
-        }
-        daemon_close(&client);
+        return daemon_open(sandbox_socket(NULL), client, &e);
+}
+
+static void close_daemon(struct daemon_client *client)
+{
+        daemon_close(client);
         fflush(stdout);
         alarm(0);
+}
+
+static void offer_sandboxes(const char *typed)
+{
+        struct daemon_client client;
+
+        if (open_daemon(&client) < 0)
+                return;
+        offer_rows(&client, "sandbox.list", json_object(), "sandboxes", "sandbox", "state", typed);
+        close_daemon(&client);
+}
+
+/* To ask for contexts makes or starts a sandbox: only one that runs is asked, and others have none. */
+static int is_running(struct daemon_client *client, const char *sandbox)
+{
+        struct daemon_told told;
+        struct cloche_err e;
+        int runs;
+
+        if (daemon_call(client, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &e) < 0)
+                return 0;
+        runs = strcmp(sandbox_text(told.body, "state"), "running") == 0;
+        daemon_told_done(&told);
+        return runs;
+}
+
+static const char *typed_sandbox; /* among the words before; NULL: none */
+
+static void offer_contexts(const char *typed)
+{
+        struct daemon_client client;
+
+        if (!typed_sandbox || open_daemon(&client) < 0)
+                return;
+        if (is_running(&client, typed_sandbox))
+                offer_rows(&client, "context.list", json_pack("{s:s}", "sandbox", typed_sandbox), "contexts", "context", "language", typed);
+        close_daemon(&client);
 }
 
 /* Options whose values are a few words. */
@@ -127,7 +174,8 @@ static void offer_value(const char *what, size_t size, const char *typed)
         static const struct {
                 const char *word;
                 void (*offer)(const char *typed);
-        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards}, {"SET", offer_sets}, {"SANDBOX", offer_sandboxes}};
+        } rows[] = {{"LANGUAGE", offer_languages}, {"NAME", offer_prefixes}, {"GUARD", offer_guards},
+                    {"SET", offer_sets}, {"SANDBOX", offer_sandboxes}, {"CONTEXT", offer_contexts}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -173,6 +221,10 @@ static void complete_operation(const struct cli_operation *operation, int count,
 
                 if (strcmp(words[i], "--") == 0)
                         return;
+                if (!option && place == 0 && words[i][0] != '-' && strncmp(operation->usage, "SANDBOX", strlen("SANDBOX")) == 0)
+                        typed_sandbox = words[i];
+                if (option && strcmp(option->name, "--sandbox") == 0)
+                        typed_sandbox = words[i + 1];
                 if (option && i == count - 2) {
                         offer_value(option->argument, strlen(option->argument), typed);
                         offer_words_of(option, typed);

@@ -53,6 +53,13 @@ static int cancel(struct follow *f, struct cloche_err *e)
         return daemon_ask(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
 }
 
+static int interrupt(struct follow *f, struct cloche_err *e)
+{
+        json_int_t id;
+
+        return daemon_ask(f->client, "context.interrupt", json_pack("{s:s, s:s}", "sandbox", f->sandbox, "context", f->context), NULL, 0, &id, e);
+}
+
 static int on_signal(struct follow *f, struct cloche_err *e)
 {
         struct signalfd_siginfo info;
@@ -61,7 +68,10 @@ static int on_signal(struct follow *f, struct cloche_err *e)
                 return 0;
         if (info.ssi_signo == SIGWINCH)
                 return f->terminal ? tell_size(f, e) : 0;
+        if (info.ssi_signo == SIGINT && f->context && f->has_begun && !f->is_over && !f->interrupts++)
+                return interrupt(f, e);
         f->code = f->code ? f->code : FOLLOW_CANCELLED;
+        f->ended_by = (int)info.ssi_signo;
         if (f->is_over)
                 outlet_done(&f->out);
         return f->is_over ? 0 : cancel(f, e);
@@ -146,8 +156,11 @@ static int take_event(struct follow *f, const struct daemon_told *told, struct c
 {
         if (told->id != f->id)
                 return 0;
-        if (strcmp(told->event, "output") == 0)
+        if (strcmp(told->event, "output") == 0 && !f->takes_output)
                 return keep_output(f, told, e);
+        f->has_begun |= strcmp(told->event, "begin") == 0;
+        if (f->questions && strcmp(told->event, "input") == 0)
+                return questions_take(f->questions, told->body, &f->out, f->client, e);
         if (f->on_event && !f->cancels) {
                 int code = f->on_event(f->data, told);
 
@@ -225,7 +238,8 @@ enum { SIGNALS, DAEMON, INPUT, OUTPUT, POLLED };
 
 static int turn(struct follow *f, struct cloche_err *e)
 {
-        int wants_input = f->passes_input && !f->input_is_over && !f->input_id && !f->is_over;
+        int asks = f->questions && questions_are_open(f->questions) && !f->is_over;
+        int wants_input = asks || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
         short events = daemon_events(f);
         struct pollfd polled[POLLED] = {
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
@@ -244,7 +258,7 @@ static int turn(struct follow *f, struct cloche_err *e)
         if (r == 0 && polled[OUTPUT].revents)
                 r = write_output(f, e);
         if (r == 0 && polled[INPUT].revents)
-                r = read_input(f, e);
+                r = asks ? questions_read(f->questions, &f->out, f->client, e) : read_input(f, e);
         if (r == 0 && polled[DAEMON].revents)
                 r = daemon_move(f->client, polled[DAEMON].revents, e);
         return r == 0 && !f->is_over ? hold(f, e) : r;
@@ -300,6 +314,8 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
         f->signal_fd = signal_fd;
         outlet_begin(&f->out);
         r = loop(f, &e);
+        if (f->questions)
+                questions_forget(f->questions);
         outlet_done(&f->out);
         *ret = f->result;
         sigprocmask(SIG_SETMASK, &before, NULL);
@@ -309,4 +325,15 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
                 terminal_restore(f->terminal);
         r = sandbox_fail(&e);
         return f->code ? f->code : r;
+}
+
+int follow_request(struct follow *f, const char *method, json_t *params, json_t **ret)
+{
+        struct cloche_err e = {0};
+        json_int_t id;
+
+        *ret = NULL;
+        if (daemon_ask(f->client, method, params, NULL, 0, &id, &e) < 0)
+                return sandbox_fail(&e);
+        return follow_run(f, id, ret);
 }

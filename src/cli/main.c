@@ -86,7 +86,7 @@ static void list(const char *first_word)
         printf("cloche: run code nobody vouches for, each piece in its own Linux box\n\nusage: cloche COMMAND …\n\n");
         for (size_t i = 0; i < OPERATIONS; i++)
                 if (!first_word || is_first_word(&operations[i], first_word))
-                        printf("  %-16s %s\n", operations[i].name, operations[i].summary);
+                        printf("  %-20s %s\n", operations[i].name, operations[i].summary);
         printf("\ncloche help COMMAND tells more; cloche --version says which this is.\n");
 }
 

@@ -369,6 +369,7 @@ static int set_code_stdin(struct cli_request *r, const char *v)
         int bad = first_code(r);
 
         (void)v;
+        r->is_code_stdin = 1;
         return bad ? bad : read_code(r, STDIN_FILENO, "standard input");
 }
 
@@ -438,6 +439,10 @@ const struct cli_option options_sandbox_limits[] = {
 };
 const struct cli_option options_timeout[] = {
         {"--timeout", "SECONDS", "then everything it started is killed; default: none", set_timeout},
+        {0},
+};
+const struct cli_option options_cell_timeout[] = {
+        {"--timeout", "SECONDS", "of a cell: then it is interrupted, and killed when that does not end it; default: none", set_timeout},
         {0},
 };
 const struct cli_option options_env[] = {

@@ -21,6 +21,7 @@ struct cli_request {
         char *code; /* owned */
         size_t code_size;
         int have_code, json;
+        int is_code_stdin; /* it came there */
         struct mounts_said mounts;
         const char *prefix; /* the name of a stored one */
         int force, cold;
@@ -34,7 +35,7 @@ struct cli_request {
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_script[], options_limits[], options_files[],
         options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[],
-        options_sandbox_limits[], options_timeout[], options_env[];
+        options_sandbox_limits[], options_timeout[], options_cell_timeout[], options_env[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

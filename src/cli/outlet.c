@@ -44,6 +44,8 @@ int outlet_put(struct outlet *o, int fd, const void *data, size_t size)
         memcpy(piece->data, data, size);
         STAILQ_INSERT_TAIL(&o->pieces, piece, next);
         o->waiting_bytes += size;
+        if (fd == STDOUT_FILENO)
+                o->last = piece->data[size - 1];
         return 0;
 }
 

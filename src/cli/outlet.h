@@ -9,6 +9,7 @@ struct outlet_piece;
 struct outlet {
         STAILQ_HEAD(outlet_pieces, outlet_piece) pieces;
         size_t waiting_bytes;
+        char last;  /* that was put on standard output */
         int failed; /* errno: nobody takes anything any more, and what is put is dropped */
 };
 

@@ -178,3 +178,13 @@ const char *sandbox_text(const json_t *object, const char *name)
 
         return text ? text : "";
 }
+
+void sandbox_make_text(json_t *answer, const char *name)
+{
+        char *bytes = say_path_bytes(json_object_get(answer, name));
+        json_t *text = bytes ? json_string(bytes) : NULL;
+
+        if (text)
+                json_object_set_new(answer, name, text);
+        free(bytes);
+}

@@ -7,14 +7,17 @@
 
 struct sandbox_words {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username, *password_file; /* NULL: not said */
+        const char *sandbox, *context, *language, *displays, *output;                                   /* likewise */
         json_t *allow, *deny, *labels;                                                                  /* owned */
-        uint64_t expose, unexpose, depth;                                                               /* 0: not said */
+        uint64_t expose, unexpose, depth, count;                                                        /* 0: not said */
         uint64_t idle_ms;                                                                               /* UINT64_MAX: not said */
-        int input, terminal, follow, none, log, no_replay;
+        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
 };
 
 extern const struct cli_option options_daemon[], options_sandbox[], options_sandbox_network[], options_session[], options_exec[],
         options_process_id[], options_attach[], options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
+extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[], options_context_create[], options_cell[],
+        options_displays[], options_fork[], options_checkpoint[], options_notebook[];
 
 void sandbox_words_begin(struct sandbox_words *words);
 void sandbox_words_done(struct sandbox_words *words);
@@ -51,6 +54,8 @@ json_t *sandbox_command(const struct cli_request *request);
 
 /* Standard output: a value as one line of JSON. */
 void sandbox_print_json(const json_t *value);
+/* Long output comes as bytes, whatever is in it; in JSON it is text where it can be. */
+void sandbox_make_text(json_t *answer, const char *name);
 /* The text of an object's member, "" when there is none. */
 const char *sandbox_text(const json_t *object, const char *name);
 

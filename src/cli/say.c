@@ -14,8 +14,7 @@
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The size of the UTF-8 character at the beginning; 0: there is none. */
-static size_t decode(const unsigned char *bytes, size_t size, uint32_t *ret)
+size_t say_decode(const unsigned char *bytes, size_t size, uint32_t *ret)
 {
         static const struct {
                 unsigned char mask, lead;
@@ -68,7 +67,7 @@ void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as)
 
         while (at < end) {
                 uint32_t character = 0;
-                size_t taken = decode(at, (size_t)(end - at), &character);
+                size_t taken = say_decode(at, (size_t)(end - at), &character);
 
                 if (taken && is_plain(character, as))
                         fwrite(at, 1, taken, out);

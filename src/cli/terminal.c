@@ -46,9 +46,9 @@ static int keep(void *data, int socket_fd)
         return 0;
 }
 
-int terminal_raw(struct terminal *t)
+static int change(struct terminal *t, void (*make)(struct termios *mode))
 {
-        struct termios raw;
+        struct termios mode;
         int bad;
 
         if (tcgetattr(STDIN_FILENO, &t->before) < 0)
@@ -56,10 +56,10 @@ int terminal_raw(struct terminal *t)
         bad = errand_prepare(&t->keeper, keep, t);
         if (bad)
                 return bad;
-        raw = t->before;
-        cfmakeraw(&raw);
-        if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0) {
-                t->is_raw = 1;
+        mode = t->before;
+        make(&mode);
+        if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
+                t->is_changed = 1;
                 return 0;
         }
         cli_bad("cannot set the terminal's mode: %s", strerror(errno));
@@ -67,11 +67,27 @@ int terminal_raw(struct terminal *t)
         return 1;
 }
 
+int terminal_raw(struct terminal *t)
+{
+        return change(t, cfmakeraw);
+}
+
+static void hide(struct termios *mode)
+{
+        mode->c_lflag &= ~(tcflag_t)ECHO;
+        mode->c_lflag |= ECHONL;
+}
+
+int terminal_hide(struct terminal *t)
+{
+        return change(t, hide);
+}
+
 void terminal_restore(struct terminal *t)
 {
-        if (!t->is_raw)
+        if (!t->is_changed)
                 return;
-        t->is_raw = 0;
+        t->is_changed = 0;
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
         (void)fd_write_full(t->keeper.fd, ".", 1);
         (void)errand_end(&t->keeper);

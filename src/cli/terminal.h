@@ -1,4 +1,4 @@
-/* The user's own terminal in raw mode. However this process ends, the terminal is put back: a child that outlives it sees to that. */
+/* The user's own terminal in another mode. However this process ends, the terminal is put back: a child that outlives it sees to that. */
 #ifndef CLOCHE_CLI_TERMINAL_H
 #define CLOCHE_CLI_TERMINAL_H
 
@@ -9,14 +9,16 @@
 struct terminal {
         struct termios before;
         struct errand keeper;
-        int is_raw;
+        int is_changed;
 };
 
 /* Whether standard input and output are one. 0, or a line was printed. */
 int terminal_check(const char *command);
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows);
-/* 0, or a line was printed. */
+/* Each: 0, or a line was printed. */
 int terminal_raw(struct terminal *t);
+/* What is typed is not shown, but the end of its line. */
+int terminal_hide(struct terminal *t);
 /* Again does nothing. */
 void terminal_restore(struct terminal *t);
 

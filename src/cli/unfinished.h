@@ -1,0 +1,10 @@
+/* Whether a cell that is being typed goes on in the next line. Decided from brackets, quotes and words, as whoever types would; no language is parsed. */
+#ifndef CLOCHE_CLI_UNFINISHED_H
+#define CLOCHE_CLI_UNFINISHED_H
+
+#include <stddef.h>
+
+/* An empty last line ends any cell. */
+int unfinished(const char *language, const char *code, size_t size);
+
+#endif
