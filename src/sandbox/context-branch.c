@@ -31,6 +31,7 @@ struct branching {
         int files_fd;
         struct copy *packing;
         int is_branched;
+        unsigned ordered, making; /* boxes */
         unsigned count;
         struct twig twigs[];
 };
@@ -220,13 +221,17 @@ static void on_forked(struct twig *twig)
                 give_up(b, &e);
 }
 
+static int make_boxes(struct branching *b, struct cloche_err *e);
+
 static void on_made(struct twig *twig)
 {
+        struct branching *b = twig->branching;
         struct cloche_err e;
 
         twig->is_made = 1;
-        if (context_take_control(twig->to, twig->seat, &e) < 0 || fill(twig, &e) < 0 || seat_fork(twig->seat, &e) < 0)
-                give_up(twig->branching, &e);
+        b->making--;
+        if (context_take_control(twig->to, twig->seat, &e) < 0 || fill(twig, &e) < 0 || seat_fork(twig->seat, &e) < 0 || make_boxes(b, &e) < 0)
+                give_up(b, &e);
 }
 
 static void on_seat(struct seat *seat, const struct cloche_err *e)
@@ -278,25 +283,32 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */
 
-static int make_boxes(struct branching *b, struct cloche_err *e)
+static int make_box(struct twig *twig, struct cloche_err *e)
 {
-        struct context *from = b->from;
+        struct context *from = twig->branching->from, *to = twig->to;
         struct sandbox *s = from->sandbox;
         struct trunk *trunk = seat_trunk(from->seat, e);
-        int r = trunk ? 0 : -1;
+        const struct seat_order order = {
+                .limits = limits_of_box(&s->limits),
+                .shared_with = to->is_apart ? KEEPER_NO_BOX : s->box,
+                .is_template = to->is_forkable,
+                .holds_fork = 1,
+                .told = on_seat,
+                .owner = twig,
+        };
 
-        for (unsigned i = 0; r == 0 && i < b->count; i++) {
-                struct context *to = b->twigs[i].to;
-                const struct seat_order order = {
-                        .limits = limits_of_box(&s->limits),
-                        .shared_with = to->is_apart ? KEEPER_NO_BOX : s->box,
-                        .is_template = to->is_forkable,
-                        .holds_fork = 1,
-                        .told = on_seat,
-                        .owner = &b->twigs[i],
-                };
+        return trunk ? seat_branch(s->all->engine, trunk, &order, &twig->seat, e) : -(int)e->code;
+}
 
-                r = seat_branch(s->all->engine, trunk, &order, &b->twigs[i].seat, e);
+/* No more than the keeper takes orders for: it would be waited for, and those that are made be told of meanwhile. */
+static int make_boxes(struct branching *b, struct cloche_err *e)
+{
+        int r = 0;
+
+        while (r == 0 && b->ordered < b->count && (b->making == 0 || keeper_may_make(b->from->sandbox->all->engine->keeper))) {
+                r = make_box(&b->twigs[b->ordered], e);
+                b->ordered += r == 0;
+                b->making += r == 0;
         }
         return r;
 }
@@ -322,8 +334,7 @@ static void on_branched(struct context_task *task, const struct rpc_message *m, 
         }
         b->is_branched = 1;
         from->is_held = 1;
-        if (make_boxes(b, &e) < 0 ||
-            (b->needs_files && copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0))
+        if ((b->needs_files && copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, b, &b->packing, &e) < 0) || make_boxes(b, &e) < 0)
                 give_up(b, &e);
 }
 

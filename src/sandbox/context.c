@@ -41,10 +41,10 @@ struct context *context_find(struct sandbox *s, const char *name, struct cloche_
 
 int context_name_check(const char *name, struct cloche_err *e)
 {
-        size_t size = strlen(name);
+        size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
 
-        if (size == 0 || size >= SANDBOX_NAME_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "context: the name has %zu bytes, expected 1 to %d", size, SANDBOX_NAME_MAX - 1);
+        if (size == 0 || size >= SANDBOX_NAME_MAX || name[size])
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.64s\" is no name of a context or checkpoint: 1 to %d of A-Z a-z 0-9 . _ -", name, SANDBOX_NAME_MAX - 1);
         return 0;
 }
 
