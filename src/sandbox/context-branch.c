@@ -38,6 +38,8 @@ struct branching {
 
 /* -- its end -------------------------------------------------------------------------------------------------- */
 
+static void make_spare(struct context *from);
+
 /* The context goes on with what waited. */
 static void let_go(struct branching *b)
 {
@@ -46,8 +48,10 @@ static void let_go(struct branching *b)
         b->from = NULL;
         from->branching = NULL;
         from->is_held = 0;
-        if (from->state == CONTEXT_LIVE)
+        if (from->state == CONTEXT_LIVE) {
+                make_spare(from);
                 context_tasks_begin(from);
+        }
 }
 
 static void branching_free(struct branching *b)
@@ -221,6 +225,17 @@ static void on_forked(struct twig *twig)
                 give_up(b, &e);
 }
 
+static int go_on(struct twig *twig, struct cloche_err *e)
+{
+        int r;
+
+        twig->is_made = 1;
+        r = context_take_control(twig->to, twig->seat, e);
+        if (r == 0)
+                r = fill(twig, e);
+        return r < 0 ? r : seat_fork(twig->seat, e);
+}
+
 static int make_boxes(struct branching *b, struct cloche_err *e);
 
 static void on_made(struct twig *twig)
@@ -228,9 +243,8 @@ static void on_made(struct twig *twig)
         struct branching *b = twig->branching;
         struct cloche_err e;
 
-        twig->is_made = 1;
         b->making--;
-        if (context_take_control(twig->to, twig->seat, &e) < 0 || fill(twig, &e) < 0 || seat_fork(twig->seat, &e) < 0 || make_boxes(b, &e) < 0)
+        if (go_on(twig, &e) < 0 || make_boxes(b, &e) < 0)
                 give_up(b, &e);
 }
 
@@ -283,21 +297,76 @@ static void on_packed(void *data, int fd, const struct cloche_err *e)
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */
 
-static int make_box(struct twig *twig, struct cloche_err *e)
+static int make_box(struct context *from, const struct seat_order *order, struct seat **ret, struct cloche_err *e)
 {
-        struct context *from = twig->branching->from, *to = twig->to;
-        struct sandbox *s = from->sandbox;
         struct trunk *trunk = seat_trunk(from->seat, e);
-        const struct seat_order order = {
-                .limits = limits_of_box(&s->limits),
-                .shared_with = to->is_apart ? KEEPER_NO_BOX : s->box,
-                .is_template = to->is_forkable,
-                .holds_fork = 1,
-                .told = on_seat,
-                .owner = twig,
-        };
 
-        return trunk ? seat_branch(s->all->engine, trunk, &order, &twig->seat, e) : -(int)e->code;
+        return trunk ? seat_branch(from->sandbox->all->engine, trunk, order, ret, e) : -(int)e->code;
+}
+
+static struct seat_order order_of(const struct context *from)
+{
+        return (struct seat_order){.limits = limits_of_box(&from->sandbox->limits), .shared_with = KEEPER_NO_BOX, .holds_fork = 1};
+}
+
+static void on_spare(struct seat *seat, const struct cloche_err *e)
+{
+        struct context *c = seat->owner;
+
+        if (!e)
+                return;
+        seat_free(seat); /* the next fork makes one, or says why not */
+        c->spare = NULL;
+}
+
+/* What was forked once is forked again: a box stands ready, half of what a fork takes. */
+static void make_spare(struct context *from)
+{
+        struct seat_order order = order_of(from);
+        struct cloche_err e;
+
+        order.told = on_spare;
+        order.owner = from;
+        if (!from->spare && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
+            make_box(from, &order, &from->spare, &e) < 0)
+                from->spare = NULL;
+}
+
+/* 1: it is the twig's. */
+static int take_spare(struct twig *twig, const struct seat_order *order)
+{
+        struct context *from = twig->branching->from;
+        struct seat *spare = from->spare;
+
+        if (!spare || order->is_template || order->shared_with != KEEPER_NO_BOX)
+                return 0;
+        from->spare = NULL;
+        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) != 0) { /* the sandbox's are others now */
+                seat_free(spare);
+                return 0;
+        }
+        spare->told = on_seat;
+        spare->owner = twig;
+        twig->seat = spare;
+        return 1;
+}
+
+static int find_box(struct twig *twig, struct cloche_err *e)
+{
+        struct branching *b = twig->branching;
+        struct seat_order order = order_of(b->from);
+        int r;
+
+        order.told = on_seat;
+        order.owner = twig;
+        order.is_template = twig->to->is_forkable;
+        if (!twig->to->is_apart)
+                order.shared_with = b->from->sandbox->box;
+        if (take_spare(twig, &order) && twig->seat->state == SEAT_MADE)
+                return go_on(twig, e);
+        r = twig->seat ? 0 : make_box(b->from, &order, &twig->seat, e);
+        b->making += r == 0;
+        return r;
 }
 
 /* No more than the keeper takes orders for: it would be waited for, and those that are made be told of meanwhile. */
@@ -306,9 +375,8 @@ static int make_boxes(struct branching *b, struct cloche_err *e)
         int r = 0;
 
         while (r == 0 && b->ordered < b->count && (b->making == 0 || keeper_may_make(b->from->sandbox->all->engine->keeper))) {
-                r = make_box(&b->twigs[b->ordered], e);
+                r = find_box(&b->twigs[b->ordered], e);
                 b->ordered += r == 0;
-                b->making += r == 0;
         }
         return r;
 }

@@ -113,8 +113,9 @@ static void release(struct context *c)
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
+        seat_free(c->spare);
         seat_free(c->seat);
-        c->seat = NULL;
+        c->spare = c->seat = NULL;
         c->pid = 0;
         c->has_status = 0;
 }

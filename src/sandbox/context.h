@@ -43,6 +43,7 @@ struct context {
         struct template_wait wait;
         struct template_child child;
         struct seat *seat;
+        struct seat *spare; /* a box for the next fork of it, or NULL */
         struct control control; /* of its box's PID 1 */
         struct channel channel;
         struct context_stream streams[STREAMS];
