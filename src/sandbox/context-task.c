@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define REQUEST_ID_BYTES 64
-#define UNREAD_BYTES (16u << 20) /* of what the agent is told */
+#define UNREAD_BYTES (4u << 20) /* of what the agent is told */
 
 /* -- the queue ------------------------------------------------------------------------------------------------ */
 

@@ -1,5 +1,6 @@
 /* The life of contexts: forked from a notebook's prefix, ended, made again. */
 #include "context.h"
+#include "context-ahead.h"
 #include "copy.h"
 
 #include "base/clock.h"
@@ -194,6 +195,7 @@ void contexts_turn(struct sandbox *s)
 
 void contexts_gone(struct sandbox *s)
 {
+        ahead_gone(s);
         while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints go with what they are of, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
@@ -404,8 +406,18 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
 static void make_seat(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
+        struct seat *ahead = c->is_forkable ? NULL : ahead_take(c->sandbox, c->runtime);
         struct cloche_err e;
 
+        if (!c->is_forkable)
+                ahead_want(c->sandbox, c->runtime);
+        if (ahead) {
+                c->seat = ahead;
+                ahead->told = on_seat;
+                ahead->owner = c;
+                on_seat(ahead, NULL);
+                return;
+        }
         if (seat_new(template, &limits, NULL, c->sandbox->box, c->is_forkable, &c->seat, &e) < 0) {
                 context_end(c, &e);
                 return;

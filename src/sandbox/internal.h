@@ -161,6 +161,7 @@ struct sandbox {
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
         TAILQ_HEAD(context_list, context) contexts;
+        struct ahead *ahead; /* an interpreter for the next context, or NULL */
         TAILQ_HEAD(copy_list, copy) copies;
         TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
         struct port_watch *port_watch;

@@ -1,4 +1,5 @@
 /* All sandboxes of an engine: made, listed, changed, put to rest when nobody uses them. */
+#include "context-ahead.h"
 #include "internal.h"
 #include "notebook.h"
 
@@ -60,6 +61,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
+        ahead_tidy(s, now_ns);
         if (s->network_is_over) /* its gate was killed, for want of memory say */
                 connections_again(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000)
