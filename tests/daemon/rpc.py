@@ -152,7 +152,10 @@ class Daemon:
             assert self.process.poll() is None and time.monotonic() < until, self.log_text()
             time.sleep(0.01)
         if tcp:
-            self.port = next(line["port"] for line in self.lines() if line["event"] == "listening")
+            while not (ports := [line["port"] for line in self.lines() if line["event"] == "listening"]):  # the last line may be half there
+                assert time.monotonic() < until, self.log_text()
+                time.sleep(0.01)
+            self.port = ports[0]
             self.token = open(self.token_file).read().strip()
 
     def is_ready(self):
@@ -166,7 +169,7 @@ class Daemon:
         return open(self.log_path, errors="replace").read()
 
     def lines(self):
-        return [json.loads(line) for line in self.log_text().splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in self.log_text().splitlines(keepends=True) if line.startswith("{") and line.endswith("\n")]
 
     def connect(self):
         sock = socket.socket(socket.AF_UNIX)

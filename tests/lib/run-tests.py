@@ -243,6 +243,7 @@ class Starter:
     def become_shim(test, log, report):
         """Never returns."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell that starts the suite in the background has it ignored
         for source, place in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2), (report, 3)):
             os.dup2(source, place, inheritable=place < 3)
         os.closerange(4, max(map(int, os.listdir("/proc/self/fd"))) + 1)

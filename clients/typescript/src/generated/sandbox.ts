@@ -219,6 +219,8 @@ export interface FileWriteParams {
   append?: boolean | undefined
   /** Into it, from here, without cutting it; 0 and absent differ. */
   offset?: number | undefined
+  /** false: only into a file that is there, with append or offset. */
+  create?: boolean | undefined
   /** Permission bits, as a number. */
   mode?: number | undefined
 }
