@@ -24,6 +24,7 @@ selftest: all
 
 bench: all
 	bench/cold-call.py --build $(BUILD)
+	bench/context.py --build $(BUILD) --rounds 50 --without upstream,jupyter
 
 fuzz: packages
 	tools/fuzz

@@ -1,7 +1,7 @@
-"""The container server of @cloudflare/sandbox 0.3.7 on loopback: what bench/sandbox.py compares sandboxes with.
+"""The container server of @cloudflare/sandbox 0.3.7 on loopback: what bench/sandbox.py compares sandboxes with, and bench/context.py contexts.
 
 Downloaded with npm into a cache directory ($XDG_CACHE_HOME/cloche-bench), never into the tree, and built as the package's own Dockerfile says. Two things
-are changed: it listens on 127.0.0.1 instead of everywhere, and at a port of our choice. Its interpreters are not started (pools of 0), as nothing here uses them.
+are changed: it listens on 127.0.0.1 instead of everywhere, and at a port of our choice; and its interpreters are found where they are and work in its directory, not in those of its image. They are started ahead only when asked for (interpreters: how many of Python).
 It runs as who starts it, its commands too: each session is a Node process and a bash in a pid namespace, without other walls.
 Later versions have no server in their npm package (0.12.10 is the client, and a Dockerfile that builds from the repository), so only this one is measured."""
 import os
@@ -31,16 +31,27 @@ def run(command, cwd):
         raise Unavailable(f"{' '.join(command)} in {cwd} ended with {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
 
 
-def listen_on_loopback():
-    path = os.path.join(SOURCE, "index.ts")
+def change(name, changes):
+    path = os.path.join(SOURCE, name)
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    for was, is_now in (('hostname: "0.0.0.0"', 'hostname: "127.0.0.1"'), ("port: 3000", "port: Number(process.env.PORT)")):
+    for was, is_now in changes:
+        if is_now in text:
+            continue
         if text.count(was) != 1:
             raise Unavailable(f"{path} has {was!r} {text.count(was)} times, expected once")
         text = text.replace(was, is_now)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def listen_on_loopback():
+    change("index.ts", (('hostname: "0.0.0.0"', 'hostname: "127.0.0.1"'), ("port: 3000", "port: Number(process.env.PORT)")))
+
+
+def find_python():
+    script = "/runtime/executors/python/ipython_executor.py"
+    change("runtime/process-pool.ts", ((f'"/container-server{script}"', f'"{SOURCE}{script}"'), ('cwd: "/workspace"', "cwd: process.env.TEMP_DIR")))
 
 
 def install():
@@ -77,13 +88,14 @@ def free_port():
 class Server:
     """A running one, in a process group of its own and with a directory for its sessions and temporary files; all gone at the end."""
 
-    def __init__(self):
+    def __init__(self, interpreters=0):
         install()
+        find_python()
         self.directory = tempfile.mkdtemp(prefix="cloche-upstream-")
         self.port = free_port()
         path = os.pathsep.join(dict.fromkeys(["/usr/bin", "/bin", "/usr/sbin", "/sbin", os.path.dirname(shutil.which("node"))]))
         environment = {"PATH": path, "HOME": self.directory, "TEMP_DIR": self.directory, "TMPDIR": self.directory, "PORT": str(self.port)}
-        environment |= {f"{language}_POOL_MIN_SIZE": "0" for language in ("PYTHON", "JAVASCRIPT", "TYPESCRIPT")}
+        environment |= {"PYTHON_POOL_MIN_SIZE": str(interpreters), "JAVASCRIPT_POOL_MIN_SIZE": "0", "TYPESCRIPT_POOL_MIN_SIZE": "0"}
         self.process = subprocess.Popen([bun(), "index.ts"], cwd=SOURCE, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:

@@ -155,8 +155,5 @@ def nothing_is_left(n):
 
 
 def test_branches():
-    together(copies_have_everything_and_go_their_own_way, copies_of_copies_outlive_the_original, what_cannot_be_forked, forks_wait_for_the_cells_before)
-
-
-def test_checkpoints():
-    together(back_to_a_checkpoint, nothing_is_left)
+    together(copies_have_everything_and_go_their_own_way, copies_of_copies_outlive_the_original, what_cannot_be_forked, forks_wait_for_the_cells_before, back_to_a_checkpoint,
+             nothing_is_left)

@@ -193,6 +193,19 @@ def one_after_another(n):
     assert n.events(second)[0] == ("begin", {"context": "c", "executionCount": 9})
 
 
+def a_thousand_wait(n):
+    n.run(WAIT)
+    first = n.begin("print('go')\nwait_for('never')")
+    n.until_printed(first, b"go")
+    waiting = [n.ask("1") for _ in range(999)]
+    assert n.refused("context.run", context="c", code="1").name == "queue_full"
+    n.cancel(waiting.pop())
+    waiting.append(n.ask("1"))
+    n.call("context.restart", context="c")
+    assert n.wait(first)["ended"] and {n.outcome(number) for number in waiting} == {"context_ended"}
+    n.is_well()
+
+
 def apart_from_each_other(n):
     n.run("x = 'of c'\nimport os, socket\npid = os.getpid()\nopen('/tmp/shared', 'w').write('from c')\nserver = socket.create_server(('127.0.0.1', 8080))")
     assert n.error("x", "d") == "NameError" and n.value("open('/tmp/shared').read()", "d") == "'from c'", "files are the sandbox's, variables are not"
@@ -341,12 +354,9 @@ def over_http(n):
 
 
 def test_life():
-    together(interrupted, late, late_and_deaf, restarted, deleted, cancelled, closed_connections_cancel, questions, questions_without_an_answer)
-
-
-def test_company_and_end():
-    together(one_after_another, apart_from_each_other, where_and_with_what_it_begins, default_contexts, dead, dead_between_cells, out_of_memory, many, goes_with_its_sandbox,
-             over_http)
+    together(interrupted, late, late_and_deaf, restarted, deleted, cancelled, closed_connections_cancel, questions, questions_without_an_answer,
+             one_after_another, a_thousand_wait, apart_from_each_other, where_and_with_what_it_begins, default_contexts, dead, dead_between_cells, out_of_memory, many,
+             goes_with_its_sandbox, over_http)
 
 
 def test_a_sandbox_saved_while_contexts_live():

@@ -3,6 +3,7 @@ import json
 
 from cloche import HostStaysWell
 from context_cells import together
+from hostile_sandboxes import wait_for
 
 TIMEOUT = 120
 PRELUDE = r"""
@@ -59,13 +60,19 @@ def the_channel_is_found(n):
 # Each ends the context; what the reason names.
 BROKEN = [
     ("write(b'\\xff' * 64)", "frame"), ("write(struct.pack('<II', (64 << 20) + 5, 10))", "frame"), ("write(struct.pack('<II', 3, 0) + b'xxx')", "frame"),
-    ("write(struct.pack('<II', 10, 7) + b'{}    ')", "frame"), ("say(b'')", ""), ("say(b'{')", ""), ("say(b'[]')", ""), ("say(b'null')", ""), ("say(b'{\"jsonrpc\": \"1.0\"}')", ""),
-    ("say(b'{}' * 10)", ""), ("say(b'[' * 100000)", ""), ("say(b'{\"a\":' * 100000 + b'1' + b'}' * 100000)", ""), ("say(b'\\xff\\xfe')", ""), ("say(b'{\"jsonrpc\": \"2.0\", \"method\": \"\\\\ud800\"}')", ""),
-    ("say(b'{\"jsonrpc\": \"2.0\", \"method\": 5, \"params\": {}}')", ""), ("say(b'{\"jsonrpc\": \"2.0\", \"method\": \"display\", \"params\": {\"data\": {\"a\": 1e999}}}')", ""),
-    ("say({'method': 'unknown', 'id': 1, 'params': {}})", "unknown"), ("say({'method': 'bridge', 'id': 1, 'params': {'target': ['global', 'x'], 'args': [], 'kwargs': {}}})", "bridge"),
+    ("write(struct.pack('<II', 10, 7) + b'{}    ')", "frame"), ("say(b'')", ""), ("say(b'{')", ""), ("say(b'[]')", ""), ("say(b'null')", ""),
+    ("say(b'{\"jsonrpc\": \"1.0\"}')", ""),
+    ("say(b'{}' * 10)", ""), ("say(b'[' * 100000)", ""), ("say(b'{\"a\":' * 100000 + b'1' + b'}' * 100000)", ""), ("say(b'\\xff\\xfe')", ""),
+    ("say(b'{\"jsonrpc\": \"2.0\", \"method\": \"\\\\ud800\"}')", ""),
+    ("say(b'{\"jsonrpc\": \"2.0\", \"method\": 5, \"params\": {}}')", ""),
+    ("say(b'{\"jsonrpc\": \"2.0\", \"method\": \"display\", \"params\": {\"data\": {\"a\": 1e999}}}')", ""),
+    ("say({'method': 'unknown', 'id': 1, 'params': {}})", "unknown"),
+    ("say({'method': 'bridge', 'id': 1, 'params': {'target': ['global', 'x'], 'args': [], 'kwargs': {}}})", "bridge"),
     ("say({'id': 999, 'result': {'status': 'ok'}})", "nobody made"), ("say({'id': 1, 'result': {'pid': 1}})", "nobody made"), ("say({'id': None, 'result': 1})", ""),
-    ("say({'id': '2', 'result': {'status': 'ok'}})", "nobody made"), ("say({'id': 2.0, 'result': {}})", ""), ("say({'id': 2 ** 64, 'result': {}})", ""), ("say({'id': [2], 'result': {}})", ""),
-    ("display(data=[])", "display"), ("display(data='x')", "display"), ("display(data=None)", "display"), ("display(metadata=[])", "display"), ("display(displayId=5)", "display"),
+    ("say({'id': '2', 'result': {'status': 'ok'}})", "nobody made"), ("say({'id': 2.0, 'result': {}})", ""), ("say({'id': 2 ** 64, 'result': {}})", ""),
+    ("say({'id': [2], 'result': {}})", ""),
+    ("display(data=[])", "display"), ("display(data='x')", "display"), ("display(data=None)", "display"), ("display(metadata=[])", "display"),
+    ("display(displayId=5)", "display"),
     ("say({'method': 'display', 'params': []})", ""), ("say({'method': 'display'})", ""), ("say({'method': 'display', 'params': {}})", "display"),
     *((f"display(b'abc', data={{'a/b': {form}}})", "") for form in (
         "{'$': 'bytes', 'at': 0, 'n': 4}", "{'$': 'bytes', 'at': 3, 'n': 1}", "{'$': 'bytes', 'at': -1, 'n': 1}", "{'$': 'bytes', 'at': 1, 'n': -1}",
@@ -82,7 +89,8 @@ def what_is_broken_ends_the_context(n):
 
 # What is said in the agent's place, and the answer then.
 ANSWERS = [
-    ({"result": {"status": "ok"}}, "ok"), ({"result": {"status": 5}}, "error"), ({"result": None}, "error"), ({"result": []}, "error"), ({"result": {"status": "error"}}, "error"),
+    ({"result": {"status": "ok"}}, "ok"), ({"result": {"status": 5}}, "error"), ({"result": None}, "error"), ({"result": []}, "error"),
+    ({"result": {"status": "error"}}, "error"),
     ({"result": {"status": "error", "error": 5}}, "error"), ({"result": {"status": "error", "error": {"name": 5, "message": [], "traceback": "x"}}}, "error"),
     ({"result": {"status": "error", "error": {"name": "N\0ame" * 1000, "message": "\u202e" * 100000, "traceback": [1, None, "line"] * 10000}}}, "error"),
     ({"error": {"code": -1, "message": "m", "data": {"type": "missing_runtime"}}}, "error"), ({"error": {"code": 1, "message": "m", "data": 5}}, "error"),
@@ -112,8 +120,7 @@ def between_cells(n):
                               "say({'method': 'display', 'id': 'mine', 'params': {}})", "say({'method': 'input', 'id': 1, 'params': {'prompt': ''}})", "say({'id': 5, 'result': {}})")):
         done = f"done{i}"
         n.run(PRELUDE + f"def late():\n    time.sleep(0.05)\n    {late}\n    open('/workspace/{done}', 'w').close()\nthreading.Thread(target=late).start()", f"c{i}")
-        while not n.call("file.exists", path=done)["exists"]:
-            pass
+        wait_for(lambda: n.call("file.exists", path=done)["exists"] or n.get(f"c{i}")["state"] == "ended")
         answer = n.run("6 * 7", f"c{i}", restart=True)
         assert answer["status"] == "ok" and [d["data"]["text/plain"] for d in answer["displays"]] == [b"42"], (late, answer)
         assert n.value("6 * 7", "beside") == "42"

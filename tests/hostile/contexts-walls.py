@@ -141,15 +141,22 @@ def nobody_listens(n):
 
 # What a cell does to its own interpreter; whether it lives on (None: either).
 DOES = [
-    ("os.close(0); os.close(1); os.close(2)", True), ("for fd in range(3, 1024):\n    try: os.close(fd)\n    except OSError: pass", False), ("os.closerange(0, 70000)", False),
+    ("os.close(0); os.close(1); os.close(2)", True), ("for fd in range(3, 1024):\n    try: os.close(fd)\n    except OSError: pass", False),
+    ("os.closerange(0, 70000)", False),
     ("os.kill(os.getpid(), signal.SIGSTOP)", False), ("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: time.sleep(0.01)", False),
-    ("signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: time.sleep(0.01)", False), ("def again(*_):\n    while True: time.sleep(0.01)\nsignal.signal(signal.SIGINT, again)\nwhile True: time.sleep(0.01)", False),
-    ("libc.prctl(15, b'cloche-keeper\\n(x) ', 0, 0, 0)\nopen('/proc/self/comm', 'w').write(') R 1 1')", True), ("os.setsid() if os.getpid() != os.getsid(0) else None", True),
-    ("os.nice(19)\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))", None), ("nested = []\nfor _ in range(10 ** 6): nested = [nested]\nsys.setrecursionlimit(10 ** 9)\nrepr(nested)", None),
-    ("sys.stdout = sys.stderr = None", True), ("import builtins\nbuiltins.print = builtins.compile = builtins.exec = builtins.len = None", None), ("import json\njson.dumps = json.loads = None", True),
-    ("os.getpid = os.write = os.read = time.sleep = None", None), ("sys.modules.clear()", None), ("import gc\nfor o in gc.get_objects():\n    if type(o) is dict and o is not globals():\n        try: o.clear()\n        except BaseException: pass", None),
+    ("signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: time.sleep(0.01)", False),
+    ("def again(*_):\n    while True: time.sleep(0.01)\nsignal.signal(signal.SIGINT, again)\nwhile True: time.sleep(0.01)", False),
+    ("libc.prctl(15, b'cloche-keeper\\n(x) ', 0, 0, 0)\nopen('/proc/self/comm', 'w').write(') R 1 1')", True),
+    ("os.setsid() if os.getpid() != os.getsid(0) else None", True),
+    ("os.nice(19)\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))", None),
+    ("nested = []\nfor _ in range(10 ** 6): nested = [nested]\nsys.setrecursionlimit(10 ** 9)\nrepr(nested)", None),
+    ("sys.stdout = sys.stderr = None", True), ("import builtins\nbuiltins.print = builtins.compile = builtins.exec = builtins.len = None", None),
+    ("import json\njson.dumps = json.loads = None", True),
+    ("os.getpid = os.write = os.read = time.sleep = None", None), ("sys.modules.clear()", None),
+    ("import gc\nfor o in gc.get_objects():\n    if type(o) is dict and o is not globals():\n        try: o.clear()\n        except BaseException: pass", None),
     ("ctypes.memset(id(None), 0, 16)", None), ("threading.Thread(target=lambda: os._exit(0)).start()\ntime.sleep(10)", False),
-    ("os.dup2(os.open('/dev/null', os.O_RDWR), 1)", True), ("if os.fork() == 0:\n    time.sleep(1000)\nos._exit(0)", False), ("if os.fork() == 0: raise ValueError('in the child')", True),
+    ("os.dup2(os.open('/dev/null', os.O_RDWR), 1)", True), ("if os.fork() == 0:\n    time.sleep(1000)\nos._exit(0)", False),
+    ("if os.fork() == 0: raise ValueError('in the child')", True),
     ("os.setpgid(0, 0) if os.getpgid(0) != os.getpid() else None\nos.umask(0o777)\nos.chdir('/proc')", True),
 ]
 
@@ -175,9 +182,4 @@ def what_it_does_to_itself(n):
 
 def test_walls():
     with HostStaysWell():
-        together(system_calls, processes_of_others, files_of_the_kernel, secrets, nobody_listens, tcp=True, env={"DAEMONS": MARK + "daemons"})
-
-
-def test_what_it_does_to_itself():
-    with HostStaysWell():
-        together(what_it_does_to_itself)
+        together(system_calls, processes_of_others, files_of_the_kernel, secrets, nobody_listens, what_it_does_to_itself, tcp=True, env={"DAEMONS": MARK + "daemons"})

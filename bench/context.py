@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""context.py [--build BUILD] [--rounds N] [--idle N] [--only PART,…] [--without SIDE,…] [--json]: what contexts (interpreters that stay) cost, beside the interpreter of
+@cloudflare/sandbox's container server (peers/upstream.py), a Jupyter kernel (peers/jupyter.py), and python3 -i over a pipe. What is missing is installed at the first time.
+
+The sides take turns in blocks of ten, so that a slow moment of the machine falls on all: read the ratios (how many times Cloche's p50 a side's is), not the milliseconds.
+
+Parts: create, cells, plots, memory, fork (Cloche alone). As root, for the upstream server makes pid namespaces."""
+import argparse
+import contextlib
+import json
+import os
+import platform
+import sys
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PARTS = ("create", "cells", "plots", "memory", "fork")
+PEERS = ("upstream", "jupyter", "pipe")
+
+
+def some_of(parser, option, text, all_of_them):
+    chosen = [name for name in text.split(",") if name]
+    if unknown := set(chosen) - set(all_of_them):
+        parser.error(f"{option}: there is no {', '.join(sorted(unknown))}; there are {', '.join(all_of_them)}")
+    return chosen
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--idle", type=int, default=20)
+    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    parser.add_argument("--without", default="", help="some of " + ",".join(PEERS))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.parts = some_of(parser, "--only", options.only, PARTS)
+    options.without = some_of(parser, "--without", options.without, PEERS)
+    return options
+
+
+def peers(stack, without):
+    """Those that can be had."""
+    import context_sides
+    import jupyter
+    import upstream
+
+    def begin_upstream():
+        return context_sides.Upstream(stack.enter_context(upstream.Server(interpreters=3)))
+
+    def begin_closed(side):
+        return stack.enter_context(contextlib.closing(side()))
+    begin = {"upstream": begin_upstream, "jupyter": lambda: begin_closed(context_sides.Jupyter), "pipe": lambda: begin_closed(context_sides.Pipe)}
+    for name in PEERS:
+        try:
+            if name not in without:
+                yield begin[name]()
+        except (upstream.Unavailable, jupyter.Unavailable) as error:
+            print(f"without {name}: {error}", file=sys.stderr)
+
+
+def main():
+    options = arguments()
+    os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "bench/peers", "bench/clients")]
+    import context_parts
+    from context_sides import Frames, OverHttp
+    from rpc import Daemon
+    from sandbox_parts import Table
+    table = Table(options.json)
+    with contextlib.ExitStack() as stack:
+        daemon = stack.enter_context(Daemon("--state-dir", "", tcp=True))
+        sides = [Frames(daemon), OverHttp(daemon), *peers(stack, options.without)]
+        if not options.json:
+            print(f"kernel {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; ms\n"
+                  f"{'what':49}{'who':16}{'n':>6}{'p50':>10}{'p99':>10}{'bad':>5}", flush=True)
+        for part in options.parts:
+            getattr(context_parts, part)(table, sides, options)
+    if options.json:
+        print(json.dumps({"kernel": platform.release(), "processors": os.cpu_count(), "load": os.getloadavg()[0], "rows": table.rows}))
+
+
+if __name__ == "__main__":
+    main()
