@@ -82,6 +82,10 @@ step 'A command over its time is killed with all it started' 124 exec box --time
 step 'A server in the background' 0 start box --process web -- 'cd /workspace && exec python3 -m http.server 8000'
 step 'and its port, asked from inside' 0 exec box --timeout 30 -- 'until exec 9<>/dev/tcp/127.0.0.1/8000; do sleep 0.1; done 2>/dev/null; printf "GET /rivers.csv HTTP/1.0\r\n\r\n" >&9; grep -c km <&9'
 step 'Nowhere to connect to, until it is said' 7 exec box -- 'exec 9<>/dev/tcp/192.0.2.1/80 || exit 7'
+step 'A context: an interpreter that stays, pandas imported' 0 context run box -c 'import pandas as pd; rivers = pd.read_csv("/workspace/rivers.csv"); rivers.shape'
+step 'The next cell finds what it left' 0 context run box -c 'rivers.length_km.max()'
+step 'A cell that leaves the interpreter is an error of that cell' 1 context run box -c 'import os; os._exit(3)'
+step 'A notebook, its outputs written as Jupyter writes them' 0 notebook run rivers.ipynb -o "$XDG_DATA_HOME/rivers.ipynb" --sandbox box
 step 'The end of it' 0 sandbox rm box
 kill "$daemon"
 wait "$daemon"
