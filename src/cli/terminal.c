@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,13 +37,18 @@ void terminal_size(unsigned *ret_cols, unsigned *ret_rows)
 static int keep(void *data, int socket_fd)
 {
         struct terminal *t = data;
+        _cleanup_fd_ int fd = -EBADF;
         char word;
 
         /* What is sent to our group is not for it; and it may set the mode from the background, where it then is. */
         (void)setpgid(0, 0);
         signal(SIGTTOU, SIG_IGN);
-        if (fd_read_full(socket_fd, &word, 1) < 0)
-                (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
+        if (fd_read_full(socket_fd, &word, 1) == 0 || tcsetattr(STDIN_FILENO, TCSANOW, &t->before) == 0)
+                return 0;
+        /* Its session ended with who began it, and hung it up (tty_ioctl(4), TIOCNOTTY): it can be opened anew. */
+        fd = open(t->path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0)
+                (void)tcsetattr(fd, TCSANOW, &t->before);
         return 0;
 }
 
@@ -51,6 +57,8 @@ static int change(struct terminal *t, void (*make)(struct termios *mode))
         struct termios mode;
         int bad;
 
+        if (ttyname_r(STDIN_FILENO, t->path, sizeof(t->path)) != 0)
+                t->path[0] = '\0';
         if (tcgetattr(STDIN_FILENO, &t->before) < 0)
                 return cli_bad("cannot read the terminal's mode: %s", strerror(errno)), 1;
         bad = errand_prepare(&t->keeper, keep, t);

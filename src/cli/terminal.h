@@ -9,6 +9,7 @@
 struct terminal {
         struct termios before;
         struct errand keeper;
+        char path[64]; /* its name, or "" */
         int is_changed;
 };
 
