@@ -86,29 +86,36 @@ static void set_pause(struct cell *cell, int is_paused)
         channel_pause(&cell->task.context->channel, is_paused);
 }
 
-/* Who does not keep up has the cell wait. */
+/* Who does not keep up has the cell wait. One that is to end is heard all the same, or it could not end in time; what it shows then is not told. */
+static int is_deaf(const struct cell *cell)
+{
+        return cell->ask->is_held && cell->is_ending;
+}
+
+static void wait_if_held(struct cell *cell)
+{
+        if (cell->ask->is_held && !cell->is_ending)
+                set_pause(cell, 1);
+}
+
 static void tell(struct cell *cell, const char *event, json_t *about, const struct buf *attachments)
 {
+        if (is_deaf(cell)) {
+                json_decref(about);
+                return;
+        }
         ask_event(cell->ask, event, about, attachments);
-        if (cell->ask->is_held)
-                set_pause(cell, 1);
+        wait_if_held(cell);
 }
 
 static void tell_output(struct cell *cell, enum stream_index index, const char *data, size_t size)
 {
         cell->task.context->streams[index].told += size;
         ask_output(cell->ask, stream_names[index], data, size);
-        if (cell->ask->is_held)
-                set_pause(cell, 1);
+        wait_if_held(cell);
 }
 
-void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
-{
-        if (cell->ask && cell->is_stream)
-                tell_output(cell, index, data, size);
-}
-
-/* What was printed between cells. */
+/* What was printed between cells, or while nobody could be told. */
 static void tell_earlier(struct cell *cell, enum stream_index index)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
@@ -121,6 +128,18 @@ static void tell_earlier(struct cell *cell, enum stream_index index)
                         return;
                 tell_output(cell, index, data, (size_t)n);
         }
+}
+
+void cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size)
+{
+        const struct context_stream *s = &cell->task.context->streams[index];
+
+        if (!cell->ask || !cell->is_stream || is_deaf(cell))
+                return;
+        if (s->told + size == s->spool.total)
+                tell_output(cell, index, data, size);
+        else
+                tell_earlier(cell, index);
 }
 
 static void ask_let_go(struct sandbox_ask *ask)
@@ -146,6 +165,7 @@ static void on_signal_again(uv_timer_t *timer)
 static void end_soon(struct cell *cell)
 {
         cell->is_ending = 1;
+        set_pause(cell, 0);
         context_signal(cell->task.context);
         uv_timer_start(cell->signal_timer, on_signal_again, SIGNAL_AGAIN_MS, SIGNAL_AGAIN_MS);
         uv_timer_start(cell->timer, on_late, GRACE_MS, 0);

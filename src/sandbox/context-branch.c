@@ -27,8 +27,8 @@ struct branching {
         struct sandbox_ask *ask;
         struct context *from; /* the context, or of a rollback the checkpoint; NULL once it was let go */
         enum { FORKS, CHECKPOINT, ROLLBACK } kind;
-        int needs_files, has_files; /* of the workspace: to be packed; files_fd holds them */
-        int files_fd;
+        int needs_files; /* of the workspace: to be packed, into files_fd */
+        int files_fd;    /* of a rollback the checkpoint's */
         struct copy *packing;
         int is_branched;
         unsigned ordered, making; /* boxes */
@@ -63,7 +63,7 @@ static void branching_free(struct branching *b)
                 if (b->twigs[i].to)
                         b->twigs[i].to->branching = NULL;
         }
-        if (b->kind != ROLLBACK) /* they are the checkpoint's */
+        if (b->kind != ROLLBACK)
                 fd_close(&b->files_fd);
         free(b);
 }
