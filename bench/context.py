@@ -7,9 +7,7 @@ The sides take turns in blocks of ten, so that a slow moment of the machine fall
 Parts: create, cells, plots, memory, fork (Cloche alone). As root, for the upstream server makes pid namespaces."""
 import argparse
 import contextlib
-import json
 import os
-import platform
 import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -70,13 +68,10 @@ def main():
     with contextlib.ExitStack() as stack:
         daemon = stack.enter_context(Daemon("--state-dir", "", tcp=True))
         sides = [Frames(daemon), OverHttp(daemon), *peers(stack, options.without)]
-        if not options.json:
-            print(f"kernel {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; ms\n"
-                  f"{'what':49}{'who':16}{'n':>6}{'p50':>10}{'p99':>10}{'bad':>5}", flush=True)
+        table.begin()
         for part in options.parts:
             getattr(context_parts, part)(table, sides, options)
-    if options.json:
-        print(json.dumps({"kernel": platform.release(), "processors": os.cpu_count(), "load": os.getloadavg()[0], "rows": table.rows}))
+    table.end()
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: u
 transfer (100 MiB there and back), idle (memory of N sandboxes with a session each, all processes), cli. As root, for the peer makes pid namespaces."""
 import argparse
 import contextlib
-import json
 import os
-import platform
 import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -51,13 +49,10 @@ def main():
                 sides.append(Upstream(stack.enter_context(upstream.Server())))
             except upstream.Unavailable as error:
                 print(f"without upstream: {error}", file=sys.stderr)
-        if not options.json:
-            print(f"kernel {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; ms\n"
-                  f"{'what':49}{'who':16}{'n':>6}{'p50':>10}{'p99':>10}{'bad':>5}", flush=True)
+        table.begin()
         for part in options.parts:
             getattr(sandbox_parts, part)(table, sides, options)
-    if options.json:
-        print(json.dumps({"kernel": platform.release(), "processors": os.cpu_count(), "load": os.getloadavg()[0], "rows": table.rows}))
+    table.end()
 
 
 if __name__ == "__main__":

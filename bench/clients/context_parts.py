@@ -3,11 +3,9 @@ import contextlib
 import time
 
 from context_sides import IMPORTS
-from measure import rollup_kb
-from sandbox_parts import timed
+from sandbox_parts import BLOCK, pss_kb, timed
 from sandbox_sides import Refused, expect
 
-BLOCK = 10
 LINE = "x" * 1023
 MIB = f"print('\\n'.join(['{LINE}'] * 1024))"
 PLOTS = "for i in range(10): plt.figure(); plt.plot(range(100)); plt.title(str(i));"
@@ -119,12 +117,6 @@ def memory(table, sides, options):
         table.add(f"an idle context, pandas and pyplot imported ({count})", side.name, note=f"{each:.1f} MiB of PSS each")
         for context in kept:
             side.drop(context)
-
-
-def pss_kb(pid):
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return rollup_kb("Pss", pid)
-    return 0
 
 
 def fork(table, sides, options):

@@ -3,6 +3,7 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import threading
 import time
@@ -21,6 +22,15 @@ ROUNDS_AT_ONCE = 10
 class Table:
     def __init__(self, as_json):
         self.as_json, self.rows = as_json, []
+
+    def begin(self):
+        if not self.as_json:
+            print(f"kernel {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; ms\n"
+                  f"{'what':49}{'who':16}{'n':>6}{'p50':>10}{'p99':>10}{'bad':>5}", flush=True)
+
+    def end(self):
+        if self.as_json:
+            print(json.dumps({"kernel": platform.release(), "processors": os.cpu_count(), "load": os.getloadavg()[0], "rows": self.rows}))
 
     def add(self, what, who, times=None, failed=0, note=""):
         row = {"what": what, "who": who, "failed": failed, "note": note}

@@ -3,9 +3,6 @@
 
 #include "shell/session.h"
 
-#include <execute_cmd.h>
-#include <jobs.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,10 +13,7 @@
 
 #define STORE_BYTES ((size_t)16 << 20)
 
-extern int read_but_dont_execute, just_one_command, evalnest, sourcenest;
 extern volatile int last_command_exit_value;
-
-int change_flag(int flag, int on_or_off); /* '-' is on */
 
 static struct {
         int is_open;
@@ -37,7 +31,6 @@ size_t cell_store_bytes(void)
 {
         return context.store_bytes;
 }
-
 
 int refuse(struct agent_refusal *refusal, int code, const char *format, ...)
 {
@@ -132,26 +125,6 @@ static json_t *result_of(const struct outcome *outcome, enum abandoned why)
 
 /* -- cell ------------------------------------------------------------------------------------------------------ */
 
-/* `set -n` and `set -t` would make this the last cell that does anything. */
-static void get_shell_ready(void)
-{
-        if (read_but_dont_execute)
-                change_flag('n', '+');
-        if (just_one_command)
-                change_flag('t', '+');
-        this_shell_builtin = NULL;
-        this_command_name = NULL;
-}
-
-/* What a jump out of the middle leaves behind. */
-static void clean_up(void)
-{
-        loop_level = breaking = continuing = executing_list = executing_builtin = 0;
-        comsub_ignore_return = return_catch_flag = funcnest = evalnest = sourcenest = 0;
-        stop_making_children();
-        unfreeze_jobs_list();
-}
-
 /* In the numbers that processes of earlier cells still have. */
 static void begin_telling(void)
 {
@@ -183,7 +156,7 @@ static json_t *run(struct agent *a, const char *code, const char *filename)
         enum abandoned why = ABANDONED_NOT;
         struct outcome outcome;
 
-        get_shell_ready();
+        live_get_ready();
         enter_file(filename);
         if (!is_rehearsal) {
                 begin_telling();
@@ -192,7 +165,7 @@ static json_t *run(struct agent *a, const char *code, const char *filename)
         evaluate_code(code, filename, last_command_exit_value & 0xff, &outcome);
         if (!is_rehearsal) {
                 why = interrupt_disarm();
-                clean_up();
+                live_clean_up();
                 if (why == ABANDONED_BY_INTERRUPT)
                         interrupt_programs();
                 end_telling(a);

@@ -3,15 +3,10 @@
 
 #include "shell/session.h"
 
-#include <execute_cmd.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-extern int expand_aliases, no_exit_on_failed_exec, startup_state, funcnest_max;
-extern volatile int last_command_exit_value;
 
 static int check_variable(const char *name, const json_t *value, struct agent_refusal *refusal)
 {
@@ -97,26 +92,6 @@ static int enter_directory(const char *path, struct agent_refusal *refusal)
         return refuse(refusal, REFUSED_THREW, "the context cannot be in %.200s: %.200s", path, messages_last());
 }
 
-/* An interrupt undoes everything down to the shell's top level. That is to be here: the command that called us is left for good. */
-static void become_top_level(void)
-{
-        while (parse_and_execute_level)
-                parse_and_execute_cleanup(-1);
-        run_unwind_protects();
-        executing_builtin = 0;
-}
-
-/* As whoever types commands one by one expects: aliases last, and `exec` of what is not there does not end the shell. */
-static void be_a_context(void)
-{
-        startup_state = 0;
-        expand_aliases = 1;
-        no_exit_on_failed_exec = 1;
-        last_command_exit_value = 0;
-        if (funcnest_max == 0)
-                funcnest_max = FUNCTIONS_NESTED_MAX;
-}
-
 int answer_open(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal)
 {
         const char *cwd = json_string_value(json_object_get(params, "cwd"));
@@ -124,7 +99,7 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
 
         if (check_open(params, refusal) < 0)
                 return -1;
-        become_top_level();
+        live_become_top_level();
         export_all(json_object_get(params, "env"));
         if (cwd && enter_directory(cwd, refusal) < 0)
                 return -1;
@@ -138,7 +113,7 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
         setpgid(0, 0); /* interrupt_programs() */
         shows_start(a);
         names_start();
-        be_a_context();
+        live_begin();
         *ret_result = json_pack("{s:i}", "pid", (int)getpid());
         return 0;
 }

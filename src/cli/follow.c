@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "sandbox-words.h"
+#include "signals.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -283,18 +284,11 @@ static int loop(struct follow *f, struct cloche_err *e)
 
 static int open_signals(sigset_t *before, struct cloche_err *e)
 {
-        sigset_t set;
-        int fd;
+        int fd = signals_open();
 
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGWINCH);
-        fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "hear signals");
-        sigprocmask(SIG_BLOCK, &set, before);
+                return err_os(e, CLOCHE_E_RESOURCE, -fd, "hear signals");
+        signals_block(before);
         signal(SIGPIPE, SIG_IGN);
         return fd;
 }

@@ -1,40 +1,21 @@
 /* The options of the commands of contexts, notebooks and the prompt. */
-#include "options.h"
+#include "options-setters.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#define TEXT_SETTER(symbol, member)                                                   \
-        static int set_##symbol(struct cli_request *r, const char *v)                 \
-        {                                                                             \
-                r->sandbox.member = v;                                                \
-                return 0;                                                             \
-        }
-#define FLAG_SETTER(symbol, member)                                                   \
-        static int set_##symbol(struct cli_request *r, const char *v)                 \
-        {                                                                             \
-                (void)v;                                                              \
-                r->sandbox.member = 1;                                                \
-                return 0;                                                             \
-        }
-TEXT_SETTER(sandbox, sandbox)
-TEXT_SETTER(context, context)
-TEXT_SETTER(language, language)
-TEXT_SETTER(cwd, cwd)
-TEXT_SETTER(displays, displays)
-TEXT_SETTER(output, output)
-FLAG_SETTER(input, input)
-FLAG_SETTER(forkable, forkable)
-FLAG_SETTER(no_files, no_files)
-FLAG_SETTER(allow_errors, allow_errors)
-FLAG_SETTER(restart, restart)
+TEXT_SETTER(sandbox)
+TEXT_SETTER(context)
+TEXT_SETTER(language)
+TEXT_SETTER(cwd)
+TEXT_SETTER(displays)
+TEXT_SETTER(output)
+FLAG_SETTER(input)
+FLAG_SETTER(forkable)
+FLAG_SETTER(no_files)
+FLAG_SETTER(allow_errors)
+FLAG_SETTER(restart)
 
 static int set_count(struct cli_request *r, const char *v)
 {
-        size_t size = strlen(v);
-
-        r->sandbox.count = size > 0 && size < 4 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : 0;
-        return r->sandbox.count >= 1 && r->sandbox.count <= 100 ? 0 : cli_bad("--count: '%s' is not a whole number from 1 to 100", v);
+        return options_count(&r->sandbox.count, "--count", v, 1, 100);
 }
 
 const struct cli_option options_choice[] = {

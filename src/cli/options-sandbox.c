@@ -1,5 +1,5 @@
 /* The options of the commands of sandboxes. */
-#include "options.h"
+#include "options-setters.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,33 +10,20 @@
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-#define TEXT_SETTER(symbol, member)                                                   \
-        static int set_##symbol(struct cli_request *r, const char *v)                 \
-        {                                                                             \
-                r->sandbox.member = v;                                                \
-                return 0;                                                             \
-        }
-#define FLAG_SETTER(symbol, member)                                                   \
-        static int set_##symbol(struct cli_request *r, const char *v)                 \
-        {                                                                             \
-                (void)v;                                                              \
-                r->sandbox.member = 1;                                                \
-                return 0;                                                             \
-        }
-TEXT_SETTER(socket, socket)
-TEXT_SETTER(session, session)
-TEXT_SETTER(cwd, cwd)
-TEXT_SETTER(process, process)
-TEXT_SETTER(signal, signal)
-TEXT_SETTER(word, word)
-TEXT_SETTER(branch, branch)
-TEXT_SETTER(username, username)
-TEXT_SETTER(password_file, password_file)
-FLAG_SETTER(input, input)
-FLAG_SETTER(terminal, terminal)
-FLAG_SETTER(follow, follow)
-FLAG_SETTER(none, none)
-FLAG_SETTER(log, log)
+TEXT_SETTER(socket)
+TEXT_SETTER(session)
+TEXT_SETTER(cwd)
+TEXT_SETTER(process)
+TEXT_SETTER(signal)
+TEXT_SETTER(word)
+TEXT_SETTER(branch)
+TEXT_SETTER(username)
+TEXT_SETTER(password_file)
+FLAG_SETTER(input)
+FLAG_SETTER(terminal)
+FLAG_SETTER(follow)
+FLAG_SETTER(none)
+FLAG_SETTER(log)
 
 static int set_seconds(uint64_t *ms, const char *option, const char *v)
 {
@@ -56,29 +43,19 @@ static int set_idle(struct cli_request *r, const char *v)
         return set_seconds(&r->sandbox.idle_ms, "--idle", v);
 }
 
-static int set_number(uint64_t *number, const char *option, const char *v, uint64_t least, uint64_t most)
-{
-        size_t size = strlen(v);
-
-        *number = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : 0;
-        if (*number >= least && *number <= most)
-                return 0;
-        return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least, (unsigned long long)most);
-}
-
 static int set_expose(struct cli_request *r, const char *v)
 {
-        return set_number(&r->sandbox.expose, "--expose", v, 1024, 65535);
+        return options_count(&r->sandbox.expose, "--expose", v, 1024, 65535);
 }
 
 static int set_unexpose(struct cli_request *r, const char *v)
 {
-        return set_number(&r->sandbox.unexpose, "--unexpose", v, 1024, 65535);
+        return options_count(&r->sandbox.unexpose, "--unexpose", v, 1024, 65535);
 }
 
 static int set_depth(struct cli_request *r, const char *v)
 {
-        return set_number(&r->sandbox.depth, "--depth", v, 1, 100000000);
+        return options_count(&r->sandbox.depth, "--depth", v, 1, 100000000);
 }
 
 static int add_text(json_t **list, const char *option, const char *v)

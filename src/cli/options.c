@@ -136,30 +136,30 @@ static int set_cold(struct cli_request *r, const char *v)
         return 0;
 }
 
-static int set_count(uint64_t *count, const char *option, const char *v, uint64_t least, uint64_t most)
+int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most)
 {
         size_t size = strlen(v);
 
-        *count = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
-        if (*count >= least && *count <= most)
+        *ret = size > 0 && size < 10 && strspn(v, "0123456789") == size ? strtoull(v, NULL, 10) : UINT64_MAX;
+        if (*ret >= least && *ret <= most)
                 return 0;
         return cli_bad("%s: '%s' is not a whole number from %llu to %llu", option, v, (unsigned long long)least, (unsigned long long)most);
 }
 
 static int set_runs(struct cli_request *r, const char *v)
 {
-        return set_count(&r->runs, "--runs", v, 1, 1000000);
+        return options_count(&r->runs, "--runs", v, 1, 1000000);
 }
 
 static int set_concurrency(struct cli_request *r, const char *v)
 {
-        return set_count(&r->concurrency, "--concurrency", v, 1, 1000);
+        return options_count(&r->concurrency, "--concurrency", v, 1, 1000);
 }
 
 static int set_spares(struct cli_request *r, const char *v)
 {
         uint64_t count;
-        int bad = set_count(&count, "--spares", v, 0, 1000);
+        int bad = options_count(&count, "--spares", v, 0, 1000);
 
         r->engine.spares = count == 0 ? CLOCHE_NO_SPARES : (unsigned)count;
         return bad;

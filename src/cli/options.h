@@ -41,5 +41,7 @@ extern const struct cli_option options_code[], options_call[], options_build[], 
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);
 void options_done(struct cli_request *request);
 void options_help(const struct cli_operation *operation);
+/* The value of `option`, a whole number of at most nine digits. 0, or a line was printed. */
+int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most);
 
 #endif

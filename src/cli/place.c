@@ -3,21 +3,10 @@
 #include "cli.h"
 #include "follow.h"
 #include "sandbox-words.h"
+#include "signals.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void block_signals(sigset_t *before)
-{
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGWINCH);
-        sigprocmask(SIG_BLOCK, &set, before);
-}
 
 /* All is taken down: what came and was not heard goes by. */
 static void let_signals_by(const sigset_t *before)
@@ -72,7 +61,7 @@ int place_open(struct place *place, struct daemon_client *client, const char *sa
         int code = 0;
 
         *place = (struct place){.client = client, .sandbox = sandbox ? strdup(sandbox) : NULL};
-        block_signals(&place->signals);
+        signals_block(&place->signals);
         if (!sandbox)
                 code = make_sandbox(place);
         else if (!place->sandbox)

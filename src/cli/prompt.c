@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "say.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <histedit.h>
@@ -178,18 +179,6 @@ static char *prompt_text(EditLine *editor)
         return of(editor)->text;
 }
 
-static int open_signals(void)
-{
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGWINCH);
-        return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void set_up(struct prompt *p)
 {
         el_set(p->editor, EL_CLIENTDATA, p);
@@ -217,7 +206,7 @@ struct prompt *prompt_new(const char *file, int (*ask)(void *data, const char *l
         /* Characters of more than one byte are those of the terminal; a locale that has none would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = ask, .data = data, .file = file ? strdup(file) : NULL, .signal_fd = open_signals()};
+        *p = (struct prompt){.complete = ask, .data = data, .file = file ? strdup(file) : NULL, .signal_fd = signals_open()};
         p->history = history_init();
         p->editor = el_init("cloche", stdin, stdout, stderr);
         if (p->signal_fd >= 0 && p->history && p->editor) {

@@ -15,8 +15,6 @@
 #define SOCKET_FD 3
 #define PROGRAM_FD 4 /* this object */
 
-extern int expand_aliases, no_exit_on_failed_exec, startup_state;
-
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
 /* Whether the engine is still there. */
@@ -106,25 +104,6 @@ static int start(void)
         return r < 0 ? fail("start the thread that waits for SIGINT", r) : 0;
 }
 
-/* An interrupt undoes everything down to the shell's top level. That is to be here: the command that called us is left for good. */
-static void become_top_level(void)
-{
-        while (parse_and_execute_level)
-                parse_and_execute_cleanup(-1);
-        run_unwind_protects();
-        executing_builtin = 0;
-}
-
-/* As whoever types commands one by one expects: aliases last, and `exec` of what is not there does not end the shell. */
-static void be_a_session(void)
-{
-        loadable_look_plain();
-        startup_state = 0; /* that of `bash -c` executes the last program in the shell's place */
-        expand_aliases = 1;
-        no_exit_on_failed_exec = 1;
-        last_command_exit_value = 0;
-}
-
 static int serve(WORD_LIST *words)
 {
         static int is_serving;
@@ -137,8 +116,9 @@ static int serve(WORD_LIST *words)
         if (!loadable_fits() || start() < 0)
                 return EXECUTION_FAILURE;
         is_serving = 1;
-        become_top_level();
-        be_a_session();
+        live_become_top_level();
+        loadable_look_plain();
+        live_begin();
         command_close();
         serve_all();
         exit_shell(last_command_exit_value & 0xff);

@@ -15,9 +15,6 @@
 #define AS_TYPED (SEVAL_NONINT | SEVAL_RESETLINE | SEVAL_NOHIST | SEVAL_NOHISTEXP | SEVAL_NOFREE | SEVAL_NOOPTIMIZE)
 #define LARGE_BYTES (1u << 20) /* memory of what is larger is given back at once */
 
-extern int read_but_dont_execute, just_one_command, evalnest, sourcenest;
-
-int change_flag(int flag, int on_or_off); /* '-' is on */
 void zreset(void);
 
 /* -- descriptors ----------------------------------------------------------------------------------------------- */
@@ -98,27 +95,10 @@ static int evaluate(void *data)
         return parse_and_execute(request->strings, get_name_for_error(), AS_TYPED) & 0xff;
 }
 
-/* `set -n` and `set -t` would make this the last command that does anything. */
 static void get_ready(void)
 {
-        if (read_but_dont_execute)
-                change_flag('n', '+');
-        if (just_one_command)
-                change_flag('t', '+');
-        if (funcnest_max == 0)
-                funcnest_max = FUNCTIONS_NESTED_MAX;
+        live_get_ready();
         each_job(hush_if_dead);
-        this_shell_builtin = NULL;
-        this_command_name = NULL;
-}
-
-/* What a jump out of the middle leaves behind. */
-static void clean_up(void)
-{
-        loop_level = breaking = continuing = executing_list = executing_builtin = 0;
-        comsub_ignore_return = return_catch_flag = funcnest = evalnest = sourcenest = 0;
-        stop_making_children();
-        unfreeze_jobs_list();
 }
 
 static int status_after(int jump, int status)
@@ -152,7 +132,7 @@ void command_run(struct request *request, struct shell_answer *answer)
         if (!why && is_exit(jump))
                 exit_shell(last_command_exit_value & 0xff);
         status = why ? status_of_abandoned(why) : status_after(jump, status);
-        clean_up();
+        live_clean_up();
         /* What the engine kills of an abandoned command is no news for the next one, nor is what died between the two. */
         if (why)
                 each_job(forget_if_waited_for);
@@ -189,6 +169,6 @@ void command_export(struct request *request, struct shell_answer *answer)
         int status = 0, jump = loadable_guard(export, request, NULL, &status);
 
         answer->exit_code = status_after(jump, status);
-        clean_up();
+        live_clean_up();
         request_done(request);
 }

@@ -53,6 +53,17 @@ enum abandoned interrupt_disarm(void);
 /* In a fork of the shell: SIGINT and SIGPIPE are as in any. */
 void interrupt_forget(void);
 
+/* -- live.c: a shell that runs one piece of code after another --------------------------------------------------- */
+
+/* An interrupt undoes everything down to the shell's top level. That is to be here: the command that called us is left for good. */
+void live_become_top_level(void);
+/* As whoever types commands one by one expects: aliases last, and `exec` of what is not there does not end the shell. */
+void live_begin(void);
+/* Before each piece: `set -n` and `set -t` would make it the last that does anything. */
+void live_get_ready(void);
+/* After each: what a jump out of the middle leaves behind. */
+void live_clean_up(void);
+
 /* -- overlay.c: directory and variables of one command --------------------------------------------------------- */
 
 /* Both may jump (loadable_guard). 0, or -1 after a message on stderr. What was set until then is in force. */

@@ -3,7 +3,7 @@ it is told to fork, and of what is forked from it; and what a fork can do to its
 import importlib.util
 import os
 
-from keeper_boxes import Keeper, Refused
+from keeper_boxes import Keeper, Refused, refusal
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
 spec = importlib.util.spec_from_file_location("template_rights", os.path.join(os.path.dirname(os.path.abspath(__file__)), "template-rights.py"))
@@ -39,14 +39,6 @@ print(met)
 """
 
 
-def refusal(act, *arguments, **named):
-    try:
-        act(*arguments, **named)
-    except Refused as refused:
-        return refused
-    raise AssertionError("it was done")
-
-
 class Forkable:
     def __init__(self, keeper):
         self.keeper, self.template, self.sandbox = keeper, keeper.template(), keeper.sandbox()
@@ -54,8 +46,7 @@ class Forkable:
         self.context = self.box.live()
 
     def fork(self, box):
-        equal(self.context.branch(), None)
-        return box.live()
+        return self.context.fork(box)
 
     def branch(self, **spec):
         return self.fork(self.keeper.box(parent=self.box.name, **spec))

@@ -2,31 +2,13 @@
 import json
 import time
 
-from hostile_sandboxes import Box, Daemon, IS_SANITIZED, wait_for
+from hostile_sandboxes import Box, Daemon, Memory, wait_for
 from http_client import Http
 from sandbox_client import Socket, read_events
 
 A = "/v1/sandboxes/a"
 TIMEOUT = 90
 ROOM = 40 << 20  # of memory, for several streams of which each may hold some MiB
-
-
-class Memory:
-    """The daemon's own grows by no more than ROOM meanwhile."""
-
-    def __init__(self, daemon):
-        self.daemon = daemon
-
-    def __enter__(self):
-        self.before = self.most = self.daemon.memory()
-        return self
-
-    def look(self):
-        self.most = max(self.most, self.daemon.memory())
-
-    def __exit__(self, kind, *_):
-        self.look()
-        assert kind or IS_SANITIZED or self.most - self.before < ROOM, self.most - self.before
 
 
 def begin_stream(http, method="/exec", **params):
@@ -43,7 +25,7 @@ def test_slow_readers_of_endless_output():
         for n in range(3):
             box.call("session.create", session=f"s{n}")
         box.says("echo", session="look")
-        with Memory(daemon) as memory:
+        with Memory(daemon, ROOM) as memory:
             streams = [Http(daemon.connect()) for _ in range(3)]
             for n, http in enumerate(streams):
                 begin_stream(http, command="yes flood" if n else "cat /dev/zero", session=f"s{n}")
@@ -65,7 +47,7 @@ def test_slow_readers_of_endless_output():
 def test_floods_nobody_streams():
     with Daemon() as daemon, daemon.frames() as frames:
         box = Box(frames)
-        with Memory(daemon) as memory:
+        with Memory(daemon, ROOM) as memory:
             result = box.run("head -c 150000000 /dev/zero | tr '\\0' x; head -c 70000000 /dev/zero | tr '\\0' y >&2", outputBytes=100)
             assert (result["stdoutBytes"], result["stderrBytes"], result["stdout"], result["truncated"]) == (150000000, 70000000, "x" * 100, True)
             memory.look()
@@ -84,7 +66,7 @@ def test_floods_nobody_streams():
 def test_processes_that_print_for_ever():
     with Daemon() as daemon, daemon.frames() as frames:
         box = Box(frames)
-        with Memory(daemon) as memory:
+        with Memory(daemon, ROOM) as memory:
             names = [box.call("process.start", command="exec yes flood", process=f"p{n}")["process"] for n in range(4)]
             names.append(box.call("process.start", command="exec cat /dev/urandom", terminal={"cols": 80, "rows": 24})["process"])
             until = time.monotonic() + 1.5
@@ -133,7 +115,7 @@ ESCAPES = "python3 -c 'import sys\nfor i in range(3000): sys.stdout.write(\"\\x1
 def test_terminals_flooded_with_escapes():
     with Daemon() as daemon, daemon.frames() as frames:
         box = Box(frames)
-        with Memory(daemon) as memory, Socket(daemon.connect(), A + "/terminal?cols=80&rows=24") as viewer, Socket(daemon.connect(), A + "/terminal") as deaf:
+        with Memory(daemon, ROOM) as memory, Socket(daemon.connect(), A + "/terminal?cols=80&rows=24") as viewer, Socket(daemon.connect(), A + "/terminal") as deaf:
             assert all(json.loads(socket.receive())["type"] == "ready" for socket in (viewer, deaf))
             viewer.send(b"stty -echo\n")
             viewer.send(ESCAPES.encode())
@@ -179,7 +161,7 @@ def test_a_flood_of_input_nobody_takes():
 def test_events_faster_than_they_are_taken():
     with Daemon() as daemon, daemon.frames() as frames:
         box = Box(frames)
-        with Memory(daemon) as memory, Http(daemon.connect()) as watch, Http(daemon.connect()) as events:
+        with Memory(daemon, ROOM) as memory, Http(daemon.connect()) as watch, Http(daemon.connect()) as events:
             begin_stream(watch, "/file/watch", path="/workspace", recursive=True)
             begin_stream(events, "/events")
             assert next(event for event in read_events(watch) if event[0])[0] == "ready"

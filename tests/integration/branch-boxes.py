@@ -1,24 +1,10 @@
 """Contexts that can be forked: what a fork has of its original, what is its own, how deep it goes, and how both end."""
 import re
 
-from keeper_boxes import Keeper, Refused
+from keeper_boxes import Keeper, refusal
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
 LOOK = "import os; print(x, os.getcwd(), sorted(os.listdir('/workspace')))"
-
-
-def refusal(act, *arguments, **named):
-    try:
-        act(*arguments, **named)
-    except Refused as refused:
-        return refused
-    raise AssertionError("it was done")
-
-
-def fork(context, box):
-    """box: one beneath the context's."""
-    equal(context.branch(), None)
-    return box.live()
 
 
 def forks_have_what_there_was(*before):
@@ -31,9 +17,9 @@ def forks_have_what_there_was(*before):
         other = keeper.sandbox()
         other.said("touch /workspace/of-the-other")
         own = keeper.box(parent=original.name)
-        branch = fork(context, own)
-        same = fork(context, sandbox.context(original))
-        elsewhere = fork(context, other.context(original))
+        branch = context.fork(own)
+        same = context.fork(sandbox.context(original))
+        elsewhere = context.fork(other.context(original))
         equal(context.run("x.append(2)"), "")
         equal(branch.run(LOOK), "[1, 'of the template'] /workspace []\n")
         equal(same.run(LOOK), "[1, 'of the template'] /workspace ['file']\n")
@@ -67,9 +53,9 @@ def forks_of_forks(*before):
         contexts[0].run("x = [0]; open('/workspace/file', 'w').close()")
         for depth in range(1, 4):
             boxes.append(sandbox.forkable(boxes[-1]))
-            contexts.append(fork(contexts[-1], boxes[-1]))
+            contexts.append(contexts[-1].fork(boxes[-1]))
             equal(contexts[-1].run(f"x.append({depth}); print(x)"), str(list(range(depth + 1))) + "\n")
-        own = fork(contexts[-1], keeper.box(parent=boxes[-1].name, template=True))
+        own = contexts[-1].fork(keeper.box(parent=boxes[-1].name, template=True))
         equal(own.run(LOOK), "[0, 1, 2, 3] /workspace []\n")
         equal(contexts[1].run(LOOK), "[0, 1] /workspace ['file']\n")
         # The first ends, and what was forked from it goes on; its box has to stay for that.
@@ -96,7 +82,7 @@ def what_ends_spares_those_above(*before):
         original = sandbox.forkable(template)
         context = original.live()
         context.run("import os, subprocess, time")
-        own, same = fork(context, keeper.box(parent=original.name)), fork(context, sandbox.context(original))
+        own, same = context.fork(keeper.box(parent=original.name)), context.fork(sandbox.context(original))
         child = re.search(r"\d+", context.run("p = subprocess.Popen(['sleep', '1000']); print(p.pid)"))[0]
         # Everything in its box is killed, its interpreter with what it started, but not who lives in boxes beneath.
         assert original.kill(1, 9, tree=True, below=True) == 2
@@ -125,7 +111,7 @@ def test_a_fork_that_is_dropped_is_let_go_of():
         original = sandbox.forkable(template)
         context = original.live()
         boxes = [keeper.box(parent=original.name) for _ in range(3)]
-        forks = [fork(context, box) for box in boxes]
+        forks = [context.fork(box) for box in boxes]
         boxes[0].drop()  # answered when it is gone
         assert '"method":"exited"' in context.hear("}}")
         equal(context.run("1"), "")
@@ -146,7 +132,7 @@ def test_children_of_the_code_are_its_own():
         context.run("import os, signal, subprocess, time\nseen = []\nsignal.signal(signal.SIGCHLD, lambda *_: seen.append(1))")
         context.run("p = subprocess.Popen(['sh', '-c', 'exit 3'])\nos.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)")
         box = keeper.box(parent=original.name)
-        branch = fork(context, box)
+        branch = context.fork(box)
         equal(context.run("print(p.wait(), bool(seen), signal.getsignal(signal.SIGCHLD) is not None, signal.pthread_sigmask(signal.SIG_BLOCK, []))"),
               "3 True True set()\n")
         equal(branch.run("print(signal.pthread_sigmask(signal.SIG_BLOCK, []))"), "set()\n")
@@ -182,12 +168,12 @@ def test_what_stands_in_the_way_is_named_each_time():
             equal(context.branch(), None)
         # In a fork as in its original, and where the number was the interpreter's before.
         box = keeper.box(parent=original.name, template=True)
-        branch = fork(context, box)
+        branch = context.fork(box)
         equal(branch.branch(), None)
         branch.run("import os\nf = os.open('/workspace', os.O_RDONLY)")
         assert "(/workspace)" in branch.branch()
         branch.run("os.close(f)")
-        again = fork(branch, keeper.box(parent=box.name))
+        again = branch.fork(keeper.box(parent=box.name))
         equal(again.run("print(before == sorted(map(int, os.listdir('/proc/self/fd'))), secret)").split(" ", 1)[1], "of the template\n")
         context.run("os.dup2(os.open('/workspace/data', os.O_RDONLY), 2)")
         context.run("for fd in map(int, os.listdir('/proc/self/fd')):\n    if 2 < fd < 900 and fd != 3:\n        try: os.close(fd)\n        except OSError: pass")

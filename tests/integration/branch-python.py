@@ -1,34 +1,19 @@
 """Contexts of Python that are forked while they live: what a fork has, what is renewed in it, and what stands in the way."""
-from keeper_boxes import Keeper, notebook
+from keeper_boxes import Keeper, notebook, opened
 from cloche import equal
 
 
-def start(keeper, prefix):
-    sandbox = keeper.sandbox()
-    box = sandbox.forkable(prefix)
-    context = box.agent()
-    assert context.done("open", cwd="/workspace/here", env={"OWN": "set"}, language="python")["pid"] > 1
-    return sandbox, box, context
-
-
-def fork(context, box):
-    equal(context.hindrance(), None)
-    child = box.agent()
-    child.count = context.count
-    return child, child.done("enter")["pid"]
-
-
 def forks(keeper, prefix):
-    sandbox, box, context = start(keeper, prefix)
+    sandbox, box, context = opened(keeper, prefix, "python")
     context.cell("import os, random, tempfile, uuid\nimport numpy as np, pandas as pd, matplotlib.pyplot as plt\n"
                  "random.seed(1)\nframe = pd.DataFrame({'a': range(1000)})\nnote = ['first']")
     same, elsewhere = sandbox.forkable(box), keeper.box(parent=box.name)
-    branch, pid = fork(context, same)
+    branch, pid = context.fork(same)
     equal(branch.cell("os.getpid()"), str(pid))
     equal(branch.cell("os.getcwd(), os.environ['OWN'], frame.a.sum(), note"), "('/workspace/here', 'set', 499500, ['first'])")
     equal(branch.cell("len(In), In[1][:9], _2"), f"(5, 'import os', {pid})")
     # A directory that the fork has not is /workspace; the original goes on as it was.
-    alone, _ = fork(context, elsewhere)
+    alone, _ = context.fork(elsewhere)
     equal(alone.cell("os.getcwd(), os.listdir()"), "('/workspace', [])")
     context.cell("note.append('original')")
     branch.cell("note.append('fork')")
@@ -43,7 +28,7 @@ def forks(keeper, prefix):
     code = "random.random(), np.random.random(), next(tempfile._get_candidate_names()), uuid.uuid4().hex, os.urandom(4)"
     assert len({c.cell(code) for c in (context, branch, alone)}) == 3
     # A fork of the fork, and a second request to enter.
-    again, _ = fork(branch, sandbox.context(same))
+    again, _ = branch.fork(sandbox.context(same))
     equal(again.cell("note, await asyncio.sleep(0, 1)"), "(['first', 'fork'], 1)")
     equal(again.told("enter")["error"]["code"], -32600)
     equal(again.hindrance(), "the context was not made to be forked")
@@ -52,7 +37,7 @@ def forks(keeper, prefix):
 
 
 def what_libraries_leave_does_not_stand_in_the_way(keeper, prefix):
-    sandbox, box, context = start(keeper, prefix)
+    sandbox, box, context = opened(keeper, prefix, "python")
     context.cell("import asyncio, numpy as np, pandas as pd, matplotlib.pyplot as plt\n"
                  "a = np.random.rand(400, 400); b = (a @ a).sum(); np.linalg.eigvals(a[:50, :50])")
     context.cell("frame = pd.DataFrame({'a': range(200000), 'b': np.random.rand(200000)})\n"
@@ -63,7 +48,7 @@ def what_libraries_leave_does_not_stand_in_the_way(keeper, prefix):
                  "database = sqlite3.connect(':memory:'); database.execute('create table t (a)')")
     context.told("cell", code="1/0", count=20)
     context.told("complete", code="pd.Da", at=5)
-    branch, _ = fork(context, sandbox.context(box))
+    branch, _ = context.fork(sandbox.context(box))
     equal(branch.cell("round(float(frame.b.mean()), 1), (a @ a).sum() == b, database.execute('select count(*) from t').fetchall()"), "(0.5, True, [(0,)])")
     equal(branch.cell("plt.plot([1, 2]); plt.title('$x^2$'); plt.show()\n'drawn'"), "'drawn'")
     equal(context.cell("await asyncio.sleep(0, 'goes on')"), "'goes on'")
@@ -71,7 +56,7 @@ def what_libraries_leave_does_not_stand_in_the_way(keeper, prefix):
 
 
 def what_stands_in_the_way(keeper, prefix):
-    sandbox, box, context = start(keeper, prefix)
+    sandbox, box, context = opened(keeper, prefix, "python")
     context.cell("import asyncio, os, subprocess, threading, time, sqlite3, socket")
     for make, unmake, says in [
             ("t = asyncio.create_task(asyncio.sleep(1000), name='sleeper'); await asyncio.sleep(0)", "t.cancel()\nawait asyncio.sleep(0)",
@@ -101,7 +86,7 @@ def what_stands_in_the_way(keeper, prefix):
 
 def test_contexts_of_python_are_forked():
     with Keeper() as keeper:
-        prefix = notebook(keeper)
+        prefix = notebook(keeper, "python")
         forks(keeper, prefix)
         what_libraries_leave_does_not_stand_in_the_way(keeper, prefix)
         what_stands_in_the_way(keeper, prefix)

@@ -1,38 +1,12 @@
 """Contexts of Ruby that are forked while they live: what a fork has, what is renewed in it, and what stands in the way."""
-import os
-
-from keeper_boxes import Agent, Keeper, RUNTIMES
+from keeper_boxes import Keeper, notebook, opened
 from cloche import equal
-
-COMMAND = ["ruby", "--disable=gems,did_you_mean,error_highlight", "/run/cloche/agent.rb"]
-
-
-def notebook(keeper):
-    folder = os.path.join(RUNTIMES, "ruby")
-    base = keeper.box(template=True, runtime=folder)
-    Agent(base, base.spawn(*COMMAND, env=["LANG=C.UTF-8"], template=True).pid).done("freeze")
-    prefix = keeper.box(parent=base.name, template=True)
-    agent = Agent(prefix, prefix.ask("fork", context=True)["pid"])
-    with open(os.path.join(folder, "notebook.rb")) as file:
-        agent.done("prepare", code=file.read(), filename="notebook.rb", function=None, globals={}, imports={})
-    agent.done("freeze")
-    return prefix
 
 
 def start(keeper):
-    prefix, sandbox = notebook(keeper), keeper.sandbox()
-    box = sandbox.forkable(prefix)
-    context = box.agent()
-    assert context.done("open", cwd="/workspace/here", env={"OWN": "set"}, language="ruby")["pid"] > 1
+    sandbox, box, context = opened(keeper, notebook(keeper, "ruby"), "ruby")
     equal(context.done("describe"), {"variables": []})
     return sandbox, box, context
-
-
-def fork(context, box):
-    equal(context.hindrance(), None)
-    child = box.agent()
-    child.count = context.count
-    return child, child.done("enter")["pid"]
 
 
 def test_forks():
@@ -40,11 +14,11 @@ def test_forks():
         sandbox, box, context = start(keeper)
         context.cell("note = ['first']; class Kept; def n = 3; end; def f = 4; $g = 5")
         same, elsewhere = sandbox.forkable(box), keeper.box(parent=box.name)
-        branch, pid = fork(context, same)
+        branch, pid = context.fork(same)
         equal(branch.cell("Process.pid"), str(pid))
         equal(branch.cell("[Dir.pwd, ENV['OWN'], note, Kept.new.n, f, $g]"), '["/workspace/here", "set", ["first"], 3, 4, 5]')
         # A directory that the fork has not is /workspace; the original goes on as it was.
-        alone, _ = fork(context, elsewhere)
+        alone, _ = context.fork(elsewhere)
         equal(alone.cell("[Dir.pwd, Dir.children('.')]"), '["/workspace", []]')
         context.cell("note << 'original'")
         branch.cell("note << 'fork'")
@@ -58,7 +32,7 @@ def test_forks():
         told = [c.cell(code)[1:-1].split(", ") for c in (context, branch, alone)]
         assert all(len(set(parts)) == 3 for parts in zip(*(row[:3] + row[-1:] for row in told))), told
         # A fork of the fork, and a second request to enter.
-        again, _ = fork(branch, sandbox.context(same))
+        again, _ = branch.fork(sandbox.context(same))
         equal(again.cell("note"), '["first", "fork"]')
         equal(again.told("enter")["error"]["code"], -32600)
         equal(again.hindrance(), "this context was not made to be forked")

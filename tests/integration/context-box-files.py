@@ -1,16 +1,8 @@
 """Boxes beneath a template that share a sandbox's files: what is one, what is their own, and how they end."""
-from keeper_boxes import Keeper, Refused
+from keeper_boxes import Keeper, refusal
 from cloche import ORDINARY_USER, equal, need_ordinary_user
 
 OWNERS = "import os; print(*sorted({(os.stat(f).st_uid, os.stat(f).st_gid) for f in ('/workspace/theirs', '/workspace/mine')}))"
-
-
-def refusal(act, *arguments, **named):
-    try:
-        act(*arguments, **named)
-    except Refused as refused:
-        return refused
-    raise AssertionError("it was done")
 
 
 def files_are_one(*before):

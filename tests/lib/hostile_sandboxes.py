@@ -64,6 +64,24 @@ class Box:
         assert self.call("sandbox.get")["state"] == "running"
 
 
+class Memory:
+    """The daemon's own grows by no more than `room` bytes meanwhile."""
+
+    def __init__(self, daemon, room):
+        self.daemon, self.room = daemon, room
+
+    def __enter__(self):
+        self.before = self.most = self.daemon.memory()
+        return self
+
+    def look(self):
+        self.most = max(self.most, self.daemon.memory())
+
+    def __exit__(self, kind, *_):
+        self.look()
+        assert kind or IS_SANITIZED or self.most - self.before < self.room, f"it grew by {self.most - self.before} bytes"
+
+
 class Host:
     """What the host holds of a daemon just now, in numbers that come back when nothing is left behind."""
 

@@ -66,6 +66,14 @@ class Refused(Exception):
         self.code, self.message = answer["error"], answer["message"]
 
 
+def refusal(act, *arguments, **named):
+    try:
+        act(*arguments, **named)
+    except Refused as refused:
+        return refused
+    raise AssertionError("it was done")
+
+
 class Keeper:
     def __init__(self, *before):
         """before: a command that starts the driver, to drop privilege, say."""
@@ -160,7 +168,7 @@ class Box:
         return Live(self, self.ask("fork", context=True)["pid"])
 
     def agent(self):
-        """As live, where the real agent of Python is."""
+        """As live, where a real agent is."""
         self.kill(NOBODY, signal.SIGCONT)
         return Agent(self, self.ask("fork", context=True)["pid"])
 
@@ -220,11 +228,10 @@ class Program:
 
 
 RUNTIMES = os.path.join(BUILD, "runtimes")
-PYTHON_ENV = ["PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1"]
 
 
 class Agent(Program):
-    """The real agent of Python (spec/agent.md), as a template or a context."""
+    """The real agent of a language (spec/agent.md), as a template or a context."""
 
     def __init__(self, box, pid):
         super().__init__(box, pid)
@@ -263,19 +270,38 @@ class Agent(Program):
         assert "result" in answer or answer["error"]["code"] == -32001, answer
         return answer["error"]["message"] if "error" in answer else None
 
+    def fork(self, box):
+        """box: one beneath its own. The fork, and its number in there."""
+        assert (said := self.hindrance()) is None, said
+        child = box.agent()
+        child.count = self.count
+        return child, child.done("enter")["pid"]
 
-def notebook(keeper):
-    """The box of a prefix from which contexts of Python can be forked, as the engine makes it."""
-    folder = os.path.join(RUNTIMES, "python")
-    base, prefix = keeper.box(template=True, runtime=folder), None
-    agent = Agent(base, base.spawn("python3", "/run/cloche/agent.py", env=PYTHON_ENV, template=True).pid)
-    agent.done("freeze")
+
+def notebook(keeper, language):
+    """The box of a prefix from which contexts of the language can be forked, as the engine makes it."""
+    folder = os.path.join(RUNTIMES, language)
+    with open(os.path.join(folder, "manifest.json")) as file:
+        manifest = json.load(file)
+    base = keeper.box(template=True, runtime=folder)
+    env = [f"{name}={value}" for name, value in manifest["env"].items()]
+    Agent(base, base.spawn(*manifest["agent"], env=env, template=True).pid).done("freeze")
     prefix = keeper.box(parent=base.name, template=True)
     agent = Agent(prefix, prefix.ask("fork", context=True)["pid"])
-    with open(os.path.join(folder, "notebook.py")) as file:
-        agent.done("prepare", code=file.read(), filename="notebook.py", function=None, globals={}, imports={})
+    name = manifest["notebook"]
+    with open(os.path.join(folder, name)) as file:
+        agent.done("prepare", code=file.read(), filename=name, function=None, globals={}, imports={})
     agent.done("freeze")
     return prefix
+
+
+def opened(keeper, prefix, language):
+    """A sandbox, and in it a context of a notebook's prefix, with its box."""
+    sandbox = keeper.sandbox()
+    box = sandbox.forkable(prefix)
+    context = box.agent()
+    assert context.done("open", cwd="/workspace/here", env={"OWN": "set"}, language=language)["pid"] > 1
+    return sandbox, box, context
 
 
 class Live(Program):
@@ -296,6 +322,11 @@ class Live(Program):
         """From now on until it is asked something it can be forked. What is in the way, or None."""
         said = self.run(None)
         return None if said == "frozen" else said
+
+    def fork(self, box):
+        """box: one beneath its own."""
+        assert (said := self.branch()) is None, said
+        return box.live()
 
     def hear(self, until):
         """Notifications of the guest library, as they stand on the channel."""

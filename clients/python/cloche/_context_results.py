@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from ._base_errors import GuestFault
 from ._results import Raw, _get, _list
-from ._sandbox_results import _bytes, _path, _texts
+from ._sandbox_results import _path, _printed, _texts
 from .errors import ProtocolError
 
 CHART = "application/vnd.cloche.chart+json"
@@ -250,13 +250,11 @@ class CellResult:
         """told: what was displayed, where it came as events and is not in the answer."""
         if raw.get("status") not in ("ok", "error"):
             raise ProtocolError("the daemon's answer has no status of the cell")
-        out, err, failure = _bytes(raw, "stdout"), _bytes(raw, "stderr"), _get(raw, "error", dict, None)
+        failure = _get(raw, "error", dict, None)
         displays = [Display.read(row) for row in _list(raw, "displays")] + (told or [])
         return cls(_get(raw, "context", str, ""), _get(raw, "executionCount", int, 0), _get(raw, "status", str, ""),
-                   None if failure is None else CellError.read(failure), out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err,
-                   _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0), bool(raw.get("truncated")), raw.get("output"), displays,
-                   _get(raw, "displaysDropped", int, 0) + dropped, bool(raw.get("timedOut")), bool(raw.get("interrupted")), bool(raw.get("ended")),
-                   _get(raw, "durationMs", (int, float), 0.0), raw)
+                   None if failure is None else CellError.read(failure), *_printed(raw), displays, _get(raw, "displaysDropped", int, 0) + dropped,
+                   bool(raw.get("timedOut")), bool(raw.get("interrupted")), bool(raw.get("ended")), _get(raw, "durationMs", (int, float), 0.0), raw)
 
 
 @dataclass(frozen=True)

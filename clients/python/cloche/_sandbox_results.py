@@ -33,6 +33,13 @@ def _texts(raw: Raw, name: str) -> dict[str, str]:
     return {key: str(value) for key, value in _get(raw, name, dict, {}).items()}
 
 
+def _printed(raw: Raw) -> tuple[str, str, bytes, bytes, int, int, bool, str | None]:
+    """What a command or a cell printed: stdout and stderr as text, as bytes, how much there was of each; truncated, output."""
+    out, err = _bytes(raw, "stdout"), _bytes(raw, "stderr")
+    return (out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err, _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0),
+            bool(raw.get("truncated")), raw.get("output"))
+
+
 # ---- sandboxes and sessions ----
 
 @dataclass(frozen=True)
@@ -129,11 +136,8 @@ class Completed:
 
     @classmethod
     def read(cls, raw: Raw) -> Completed:
-        out, err = _bytes(raw, "stdout"), _bytes(raw, "stderr")
-        return cls(_get(raw, "exitCode", int, 0), raw.get("signal"), out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), out, err,
-                   _get(raw, "stdoutBytes", int, 0), _get(raw, "stderrBytes", int, 0), bool(raw.get("truncated")), raw.get("output"),
-                   bool(raw.get("timedOut")), _get(raw, "durationMs", (int, float), 0.0), _get(raw, "session", str, ""), _path(raw, "cwd"),
-                   bool(raw.get("sessionEnded")), raw)
+        return cls(_get(raw, "exitCode", int, 0), raw.get("signal"), *_printed(raw), bool(raw.get("timedOut")), _get(raw, "durationMs", (int, float), 0.0),
+                   _get(raw, "session", str, ""), _path(raw, "cwd"), bool(raw.get("sessionEnded")), raw)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 import json
 import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
 from bash_agent import Agent
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "php"))
-from context_driver import Context, ContextCase
+from context_process import Context, SharedContextCase
 
 
-class BashCase(ContextCase):
-    start = Agent
+class BashCase(SharedContextCase):
+    @staticmethod
+    def start():
+        return Context(Agent())
 
     def printed(self, code, lines=(), **params):
         """By a cell that runs well; what it displays is in the context."""
@@ -123,11 +122,7 @@ class Interrupts(BashCase):
     def test_while_input_is_awaited(self):
         for code in ("input who", "x=$(input who)", "input who | cat"):
             with self.subTest(code):
-                self.context.begin(code)
-                number = self.context.next()[0]["id"]
-                self.context.interrupt()
-                self.assertEqual(self.context.finish()["error"]["name"], "Interrupt")
-                self.context.answer_input(number, "late")
+                self.interrupt_while_it_asks(code, "Interrupt")
                 self.assertEqual(self.printed("input again", ["line"]), "line\n")
 
 
@@ -176,7 +171,7 @@ class Displays(BashCase):
                 ("display --type text/x-mine page.html", "text/x-mine", "<p>ü"), ("display --text -- --text", "text/plain", "--text"),
                 ("printf 'a\\xffb' | display --text", "text/plain", "a\ufffdb")]:
             with self.subTest(code):
-                self.assertEqual(self.shown(code), {"data": {mime: content}, "metadata": {}, "isResult": False})
+                self.assertEqual(self.display(code), {"data": {mime: content}, "metadata": {}, "isResult": False})
 
     def test_in_order_and_from_processes_of_the_cell(self):
         displays = self.run_cell("display --text 1; (display --text 2); echo | display --text 3; x=$(display --text 4)")
@@ -189,7 +184,7 @@ class Displays(BashCase):
 
     def test_clear(self):
         self.run_cell("display --clear; display --clear --wait")
-        self.assertEqual(self.context.cleared, [{"wait": False}, {"wait": True}])
+        self.assertEqual(self.context.cleared, [(False, 0), (True, 0)])
 
     def test_what_cannot_be_shown(self):
         for code, message in [("display nosuch.html", "display: nosuch.html: No such file or directory"),
@@ -210,18 +205,15 @@ class Displays(BashCase):
     def test_what_is_too_large_lies_in_a_file(self):
         for code, mime, content in [("head -c 5000 /dev/zero | tr '\\0' x | display --html", "text/html", b"x" * 5000),
                                     ("display --text %s" % ("y" * 200), "text/plain", b"y" * 200)]:
-            display = self.shown(code, storeBytes=100)
-            stored = display["metadata"]["stored"]
-            self.addCleanup(os.unlink, stored["path"])
-            self.assertEqual((stored["mime"], stored["bytes"]), (mime, len(content)))
-            self.assertEqual(pathlib.Path(stored["path"]).read_bytes(), content)
+            display = self.display(code, storeBytes=100)
+            self.assertStored(display, mime, content)
             self.assertEqual(display["data"], {"text/plain": "<%s of %d bytes>" % (mime, len(content))})
-        self.assertEqual(self.shown("display --text %s" % ("z" * 100), storeBytes=100)["metadata"], {})
+        self.assertEqual(self.display("display --text %s" % ("z" * 100), storeBytes=100)["metadata"], {})
 
 
 class Names(BashCase):
     def described(self):
-        return {row["name"]: (row["type"], row["summary"]) for row in self.asks("describe")["result"]["variables"]}
+        return {row["name"]: (row["type"], row["summary"]) for row in self.result("describe")["variables"]}
 
     def test_what_the_cells_made(self):
         self.run_cell("s=text; declare -a list=(1 2); declare -A map=([a]=1); declare -i n=4; f() { :; }; long=$(printf 'ü%.0s' {1..300}); [[ a =~ a ]]; read x < /etc/hostname")
@@ -238,13 +230,13 @@ class Names(BashCase):
                                ("ls fol", (["folder/"], 3, 6)), ("ls folder/f", (["folder/file"], 3, 11)), ("ls a", (["a\\ b/"], 3, 4)),
                                ("x=fol", (["folder/"], 2, 5)), ("nosuchthing", ([], 0, 11)), ("", ([], 0, 0))]:
             with self.subTest(code):
-                result = self.asks("complete", code=code + " behind", at=len(code))["result"]
+                result = self.result("complete", code=code + " behind", at=len(code))
                 self.assertEqual((result["matches"], result["from"], result["to"]), expected)
-        self.assertIn("printf", self.asks("complete", code="pri", at=99)["result"]["matches"])
+        self.assertIn("printf", self.result("complete", code="pri", at=99)["matches"])
 
     def test_no_code_of_the_users_runs(self):
         self.run_cell("compgen() { echo no; }; printf() { echo no; }; complete -F given ls; enable -n compgen")
-        self.assertEqual(self.asks("complete", code="given_v=1 $HOSTN", at=16)["result"]["matches"], ["$HOSTNAME"])
+        self.assertEqual(self.result("complete", code="given_v=1 $HOSTN", at=16)["matches"], ["$HOSTNAME"])
         self.run_cell("unset -f compgen printf; enable compgen")
 
 
@@ -256,9 +248,8 @@ class Opening(unittest.TestCase):
 
     def test_place_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
-            context = Context(self.start(), cwd=os.path.join(folder, "a", "b"), env={"COLOUR": "blue", "IFS": "-"}, language="bash")
-            self.assertEqual(context.opened["result"], {"pid": context.agent.process.pid})
-            self.assertEqual(context.agent.ask("describe")[0]["result"], {"variables": []})
+            context = Context(self.start()).opened(cwd=os.path.join(folder, "a", "b"), env={"COLOUR": "blue", "IFS": "-"}, language="bash")
+            self.assertEqual(context.ask("describe")["result"], {"variables": []})
             context.cell("x=1-2; echo $COLOUR $x \"$PWD\"; printenv COLOUR")
             self.assertEqual(context.printed("b\nblue\n"), "blue 1 2 %s/a/b\nblue\n" % folder)
 
@@ -289,19 +280,19 @@ class Opening(unittest.TestCase):
 
     def test_exec_ends_the_context(self):
         agent = self.start()
-        Context(agent)
+        Context(agent).opened()
         self.assertIsNone(agent.ask("cell", code="exec true", count=1))
 
     def test_a_trap_on_exit_runs_when_the_context_ends(self):
         agent = self.start()
-        context = Context(agent)
+        context = Context(agent).opened()
         self.assertEqual(context.cell("trap 'echo bye' EXIT"), {"status": "ok"})
         self.assertEqual(context.cell("exit 3")["error"]["message"], "exit 3")
         self.assertEqual(agent.end()[:2], (3, "bye\n"))
 
     def test_hostile_frames(self):
         agent = self.start()
-        Context(agent)
+        Context(agent).opened()
         for text in (b'{"jsonrpc":"2.0","id":1,"method":"cell"}', b'{"jsonrpc":"2.0","id":1,"method":"cell","params":[1]}',
                      b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"code":"\\u0000","at":99999999999}}'):
             agent.send_raw(text)

@@ -5,16 +5,18 @@ import subprocess
 import tempfile
 import unittest
 
-from context_driver import Context, ContextCase
 from php_agent import PHP, Agent
+from context_process import Context, SharedContextCase
 
 
-class PhpCase(ContextCase):
-    start = Agent
+class PhpCase(SharedContextCase):
+    @staticmethod
+    def start():
+        return Context(Agent())
 
     def text(self, code, lines=(), **params):
         """Of the result, which is all that the cell displays."""
-        display = self.shown(code, lines, **params)
+        display = self.display(code, lines, **params)
         self.assertEqual((display["isResult"], display["metadata"]), (True, {}))
         return display["data"]["text/plain"]
 
@@ -167,7 +169,7 @@ class Ending(unittest.TestCase):
     def ends(self, code, name, message, **params):
         agent = Agent()
         self.addCleanup(agent.end)
-        context = Context(agent)
+        context = Context(agent).opened()
         answer = context.cell("\n" + code, **params)
         self.assertEqual((answer["status"], answer["error"]["name"], answer["error"]["message"]), ("error", name, message))
         self.assertEqual(answer["error"]["traceback"][-1], "PHP has ended: what the cells had made is gone")
@@ -183,7 +185,7 @@ class Ending(unittest.TestCase):
 
     def test_the_end_of_the_channel(self):
         agent = Agent()
-        context = Context(agent)
+        context = Context(agent).opened()
         self.assertEqual(context.cell("register_shutdown_function(fn() => print('down')); class D { function __destruct() { echo 'gone'; } } $d = new D;")["status"], "ok")
         self.assertEqual(agent.end()[:2], (0, "downgone"))
 
@@ -223,11 +225,7 @@ class Interrupts(PhpCase):
         self.assertEqual(self.text("'fine'"), "'fine'")
 
     def test_while_input_is_awaited(self):
-        self.context.begin("input('who')")
-        number = self.context.next()[0]["id"]
-        self.context.interrupt()
-        self.assertEqual(self.context.finish()["error"]["name"], "Cloche\\Interrupt")
-        self.context.answer_input(number, "late")
+        self.interrupt_while_it_asks("input('who')", "Cloche\\Interrupt")
         self.assertEqual(self.text("input()", ["line"]), "'line'")
 
 
@@ -260,7 +258,7 @@ class Displays(PhpCase):
                 ("json(['a' => [1, 2.0, null], 'b' => []])", {"application/json": {"a": [1, 2.0, None], "b": []}}), ("javascript('x()')", {"application/javascript": "x()"}),
                 ("chart(['type' => 'line'])", {"application/vnd.cloche.chart+json": {"type": "line"}}), (r'html("a\xff")', {"text/html": "a\ufffd"})]:
             with self.subTest(code):
-                self.assertEqual(self.shown("Cloche\\" + code), {"data": data, "metadata": {}, "isResult": False})
+                self.assertEqual(self.display("Cloche\\" + code), {"data": data, "metadata": {}, "isResult": False})
 
     def test_in_order_with_ids(self):
         displays = self.run_cell("display(1, id: 'one'); Cloche\\display(2, 'one', true, ['m' => 1]); 3")
@@ -271,33 +269,31 @@ class Displays(PhpCase):
 
     def test_clear(self):
         self.run_cell("Cloche\\clear(); Cloche\\clear(true); Cloche\\clear(wait: true);")
-        self.assertEqual(self.context.cleared, [{"wait": False}, {"wait": True}, {"wait": True}])
+        self.assertEqual(self.context.cleared, [(False, 0), (True, 0), (True, 0)])
 
     def test_objects_that_say_what_they_look_like(self):
         self.run_cell("class Looks implements Cloche\\Displayable { public $x = 1; function __construct(public array $data) {} function display(): array { return $this->data; } }")
-        data = self.shown(r'new Looks(["text/html" => "<p>", "image/png" => "\x89", "application/json" => [1]])')["data"]
+        data = self.shown(r'new Looks(["text/html" => "<p>", "image/png" => "\x89", "application/json" => [1]])')
         self.assertEqual((data["text/html"], data["image/png"], data["application/json"]), ("<p>", b"\x89", [1]))
         self.assertTrue(data["text/plain"].startswith("Looks {x: 1, data: ["), data)
-        self.assertEqual(self.shown("display(new Looks(['text/plain' => 'own']));")["data"], {"text/plain": "own"})
+        self.assertEqual(self.shown("display(new Looks(['text/plain' => 'own']));"), {"text/plain": "own"})
         self.assertEqual(self.error("new Looks(['html' => 1])")["message"], "Looks::display() has the key 'html', which is no MIME type")
 
     def test_plain_data_comes_as_json_too(self):
-        self.assertEqual(self.shown("['a' => [1, 'ü', 1.5, true, null], 'e' => []]")["data"]["application/json"], {"a": [1, "ü", 1.5, True, None], "e": []})
-        self.assertEqual(self.shown("(object) ['a' => 1]")["data"], {"text/plain": "stdClass {a: 1}", "application/json": {"a": 1}})
+        self.assertEqual(self.shown("['a' => [1, 'ü', 1.5, true, null], 'e' => []]")["application/json"], {"a": [1, "ü", 1.5, True, None], "e": []})
+        self.assertEqual(self.shown("(object) ['a' => 1]"), {"text/plain": "stdClass {a: 1}", "application/json": {"a": 1}})
         for code in ("[1, NAN]", "['a' => fn() => 1]", r'["\xff"]', "[PHP_INT_MAX]", "[new ArrayObject([1])]", "range(1, 10001)", "$loop = []; $loop[] = &$loop; $loop", "'text'", "1"):
             with self.subTest(code):
-                self.assertEqual(set(self.shown(code)["data"]), {"text/plain"})
+                self.assertEqual(set(self.shown(code)), {"text/plain"})
 
     def test_what_cannot_be_sent(self):
-        self.assertEqual(self.shown("Cloche\\json(fopen('/dev/null', 'r'))"), {
+        self.assertEqual(self.display("Cloche\\json(fopen('/dev/null', 'r'))"), {
             "data": {}, "metadata": {"application/json": {"error": "$: resource (stream) cannot be sent"}}, "isResult": False})
 
     def test_what_is_too_large_lies_in_a_file(self):
-        display = self.shown("Cloche\\html(str_repeat('a', 3000))", storeBytes=1000)
-        stored = display["metadata"]["stored"]
-        self.addCleanup(os.unlink, stored["path"])
-        self.assertEqual((stored["mime"], stored["bytes"], display["data"]), ("text/html", 3000, {"text/plain": "<text/html of 3000 bytes>"}))
-        self.assertEqual(pathlib.Path(stored["path"]).read_text(), "a" * 3000)
+        display = self.display("Cloche\\html(str_repeat('a', 3000))", storeBytes=1000)
+        self.assertStored(display, "text/html", b"a" * 3000)
+        self.assertEqual(display["data"], {"text/plain": "<text/html of 3000 bytes>"})
 
     def test_text_is_short(self):
         for code, limit in [("str_repeat('x', 1000000)", 11000), ("range(1, 1000000)", 1000), ("array_fill(0, 90, str_repeat('y', 1000))", 13000),
@@ -319,7 +315,7 @@ class Displays(PhpCase):
 class Names(PhpCase):
     def test_what_the_cells_made(self):
         self.run_cell("$text = str_repeat('ü', 300); $list = [1, 2]; $none = null; $made = new ArrayObject(); $call = fn($x) => 1; function described(int $a, ...$b) {} class Described extends ArrayObject {} 1")
-        rows = {row["name"]: (row["type"], row["summary"]) for row in self.asks("describe")["result"]["variables"]}
+        rows = {row["name"]: (row["type"], row["summary"]) for row in self.result("describe")["variables"]}
         self.assertLessEqual(len(rows["text"][1]), 200)
         self.assertEqual({name: row for name, row in rows.items() if name not in ("text", "object")}, {
             "list": ("array", "2 items"), "none": ("null", "null"), "made": ("ArrayObject", "ArrayObject"), "call": ("Closure", "Closure($x)"),
@@ -330,9 +326,9 @@ class Names(PhpCase):
         for code, expected in [("$obj", (["$object"], 0, 4)), ("é; $object->open", (["open_door", "open_one"], 12, 16)), ("Lazy::C", (["CON", "class"], 6, 7)), ("Lazy::$", (["$shared"], 6, 7)),
                                ("array_su", (["array_sum"], 0, 8)), ("$nothing->x", ([], 10, 11)), ("1 + ", ([], 4, 4))]:
             with self.subTest(code):
-                result = self.asks("complete", code=code + " behind", at=len(code))["result"]
+                result = self.result("complete", code=code + " behind", at=len(code))
                 self.assertEqual((result["matches"], result["from"], result["to"]), expected)
-        self.assertIn("foreach", self.asks("complete", code="forea", at=99)["result"]["matches"])
+        self.assertIn("foreach", self.result("complete", code="forea", at=99)["matches"])
         self.assertEqual(self.printed(""), "")
 
 
@@ -345,8 +341,7 @@ class Opening(unittest.TestCase):
     def test_place_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
             where = os.path.join(folder, "a", "b")
-            context = Context(self.start(), cwd=where, env={"COLOUR": "blue"}, language="php")
-            self.assertEqual(context.opened["result"], {"pid": context.agent.process.pid})
+            context = Context(self.start()).opened(cwd=where, env={"COLOUR": "blue"}, language="php")
             pathlib.Path(where, "mine.php").write_text("<?php return 5;")
             context.cell("[getcwd(), getenv('COLOUR'), $_SERVER['COLOUR'], include 'mine.php', trim(shell_exec('echo $COLOUR'))]")
             self.assertEqual(context.displays[0]["data"]["application/json"], [where, "blue", "blue", 5, "blue"])

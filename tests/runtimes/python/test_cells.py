@@ -1,7 +1,6 @@
 """Cells in a context: what they see, show, print and ask, how they fail."""
 import os
 import pathlib
-import random
 import tempfile
 import unittest
 
@@ -49,7 +48,7 @@ class Namespace(ContextCase):
             context = Context()
             self.addCleanup(context.end)
             where = os.path.join(folder, "a", "b")
-            self.assertEqual(context.open(cwd=where, env={"COLOUR": "blue"})["result"], {"pid": context.process.pid})
+            context.opened(cwd=where, env={"COLOUR": "blue"})
             pathlib.Path(where, "mine.py").write_text("x = 5")
             context.cell("import os, mine\n(os.getcwd(), os.environ['COLOUR'], mine.x)")
             self.assertEqual(context.displays[0]["data"]["text/plain"], repr((where, "blue", 5)))
@@ -133,9 +132,9 @@ class Syntax(ContextCase):
 class Output(ContextCase):
     def test_a_print_is_seen_at_once(self):
         self.context.begin("print('a', 'b', end='')\ninput()")
-        message, _ = self.context.receive()
+        message, _ = self.context.next()
         self.assertEqual(message["method"], "input")
-        self.assertEqual(os.read(self.context.process.stdout.fileno(), 100), b"a b")
+        self.assertEqual(os.read(self.context.agent.process.stdout.fileno(), 100), b"a b")
         self.context.answer_input(message["id"], "")
         self.context.finish()
 
@@ -212,14 +211,9 @@ class Displays(ContextCase):
         self.assertEqual(self.text("'\\ud800'"), "'\\ud800'")
 
     def test_large_ones_are_kept_in_files(self):
-        self.addCleanup(lambda: os.listdir("/tmp/.cloche-display") or os.rmdir("/tmp/.cloche-display"))
         displays = self.run_cell("from IPython.display import HTML\ndisplay(HTML('é' * 5000))\n'x' * 3000", storeBytes=2000)
         for display, kind, content in zip(displays, ("text/html", "text/plain"), ("é" * 5000, repr("x" * 3000))):
-            stored = display["metadata"]["stored"]
-            self.addCleanup(os.unlink, stored["path"])
-            self.assertRegex(stored["path"], r"^/tmp/\.cloche-display/[0-9a-f]+\.(html|txt)$")
-            self.assertEqual((stored["mime"], stored["bytes"]), (kind, len(content.encode())))
-            self.assertEqual(pathlib.Path(stored["path"]).read_text(), content)
+            self.assertStored(display, kind, content.encode())
             self.assertEqual(list(display["data"]), ["text/plain"])
             self.assertLess(len(display["data"]["text/plain"]), 1100)
         self.assertEqual(self.text("'x' * 1000", storeBytes=2000), repr("x" * 1000))
@@ -343,11 +337,7 @@ class Interrupts(ContextCase):
         self.interrupted("!trap '' INT; sleep 1000; true")
 
     def test_waiting_for_input(self):
-        self.context.begin("try:\n    input()\nexcept KeyboardInterrupt:\n    y = 6\n    raise")
-        message, _ = self.context.receive()
-        self.context.interrupt()
-        self.assertEqual(self.context.finish()["error"]["name"], "KeyboardInterrupt")
-        self.context.answer_input(message["id"], "too late")
+        self.interrupt_while_it_asks("try:\n    input()\nexcept KeyboardInterrupt:\n    y = 6\n    raise", "KeyboardInterrupt")
         self.assertEqual(self.text("y"), "6")
 
     def test_while_displays_are_on_their_way(self):
@@ -373,23 +363,15 @@ class Interrupts(ContextCase):
         self.assertEqual(self.text("x"), "1")
 
     def test_many_at_any_time(self):
-        for _ in range(60):
-            self.context.begin("for i in range(300): display(i)")
-            # The signal may come before, in and behind the cell.
-            for _ in range(random.randrange(3)):
-                self.context.interrupt()
-            self.assertIn(self.context.finish().get("status"), ("ok", "error"))
+        self.interrupt_at_any_time("for i in range(300): display(i)", 60)
         self.assertEqual(self.text("1"), "1")
 
 
 class Tools(ContextCase):
-    def ask(self, method, **params):
-        return self.context.ask(method, **params)[0]["result"]
-
     def test_describe(self):
         self.run_cell("import numpy as np, pandas as pd\na = 1\ns = 'x' * 500\nl = [1]\ndef f(p, *, q): pass\nd = pd.DataFrame({'u': [1]})\n"
                       "n = np.zeros((2, 3))\nclass Bad:\n    def __repr__(self): 1/0\nb = Bad()\n_hidden = 1")
-        told = {row["name"]: (row["type"], row["summary"]) for row in self.ask("describe")["variables"]}
+        told = {row["name"]: (row["type"], row["summary"]) for row in self.result("describe")["variables"]}
         self.assertEqual(told.pop("s")[1][-5:], "(500)")
         self.assertEqual(told, {
             "np": ("module", "numpy"), "pd": ("module", "pandas"), "a": ("int", "1"), "l": ("list", "1 item"),
@@ -398,9 +380,9 @@ class Tools(ContextCase):
 
     def test_complete(self):
         self.run_cell("colour = 'red'")
-        self.assertEqual(self.ask("complete", code="x = colo", at=8), {"matches": ["colour"], "from": 4, "to": 8})
-        self.assertIn("upper", str(self.ask("complete", code="é = colour.up\n1", at=13)["matches"]))
-        self.assertEqual(self.ask("complete", code="nosuchname", at=10), {"matches": [], "from": 10, "to": 10})
+        self.assertEqual(self.result("complete", code="x = colo", at=8), {"matches": ["colour"], "from": 4, "to": 8})
+        self.assertIn("upper", str(self.result("complete", code="é = colour.up\n1", at=13)["matches"]))
+        self.assertEqual(self.result("complete", code="nosuchname", at=10), {"matches": [], "from": 10, "to": 10})
 
 
 class Requests(ContextCase):
@@ -409,23 +391,23 @@ class Requests(ContextCase):
                                 ({"code": "1"}, "params.count is missing or of the wrong type"),
                                 ({"code": "1", "count": 1, "silent": "no"}, "params.silent is missing or of the wrong type"),
                                 ({"code": "1", "count": -1}, "params.count is -1: less than 0")):
-            self.assertEqual(self.context.ask("cell", **params)[0]["error"], {"code": -32602, "message": message})
+            self.assertEqual(self.context.ask("cell", **params)["error"], {"code": -32602, "message": message})
         self.assertEqual(self.context.open()["error"]["message"], "a context is open here already")
 
     def test_open(self):
         with Context() as context:
-            self.assertEqual(context.ask("cell", code="1", count=1)[0]["error"]["message"],
+            self.assertEqual(context.ask("cell", code="1", count=1)["error"]["message"],
                              "no context is open here: `open` comes before `cell`")
             self.assertIn("this is the agent of python", context.open(language="ruby")["error"]["message"])
             self.assertIn("params.env['A=']", context.open(env={"A=": "x"})["error"]["message"])
             self.assertIn("params.env['A']", context.open(env={"A": 1})["error"]["message"])
             self.assertIn("cannot be in /proc/nosuch", context.open(cwd="/proc/nosuch")["error"]["message"])
-            self.assertEqual(context.open()["result"], {"pid": context.process.pid})
+            context.opened()
 
     def test_calls_still_work_before_a_context(self):
         with Context() as context:
-            self.assertEqual(context.request(code="def f(x): return x", args=[1])[0]["result"]["value"], 1)
-            self.assertEqual(context.open()["result"], {"pid": context.process.pid})
+            self.assertEqual(context.agent.request(code="def f(x): return x", args=[1])[0]["result"]["value"], 1)
+            context.opened()
             self.assertEqual(context.cell("f = 1\nf"), {"status": "ok"})
 
 
@@ -436,7 +418,7 @@ class Bridge(ContextCase):
             context.open()
             for code in ("double(4)", "async def f(): return await double(4)\nawait f()"):
                 context.begin(code)
-                message, _ = context.receive()
+                message, _ = context.next()
                 self.assertEqual((message["method"], message["params"]["args"]), ("bridge", [4]))
                 context.answer_input(message["id"], 8)
                 self.assertEqual(context.finish(), {"status": "ok"})
@@ -447,7 +429,7 @@ class Bridge(ContextCase):
             context.ask("prepare", code="", filename="p.py", globals={"double": {"kind": "function"}}, imports={})
             context.open()
             context.begin("import threading\nt = threading.Thread(target=lambda: print(double(4)))\nt.start()")
-            message = next(told for told in (context.receive()[0], context.receive()[0]) if "method" in told)
+            message = next(told for told in (context.next()[0], context.next()[0]) if "method" in told)
             context.begin("5")
             self.assertEqual(context.finish(), {"status": "ok"})
             context.answer_input(message["id"], 8)
@@ -460,7 +442,7 @@ class WithoutIPython(unittest.TestCase):
             pathlib.Path(folder, "IPython.py").write_text("raise ImportError('not here')")
             with Context() as context:
                 code = "import sys\ndef f(p):\n    sys.path.insert(0, p)\n    return 1"
-                self.assertEqual(context.request(code=code, args=[folder])[0]["result"]["value"], 1)
+                self.assertEqual(context.agent.request(code=code, args=[folder])[0]["result"]["value"], 1)
                 error = context.open()["error"]
         self.assertEqual(error["data"]["type"], "missing_runtime")
         self.assertIn("python3-ipython", error["message"])

@@ -2,7 +2,8 @@
 import os
 import unittest
 
-from contexts import CHART, Context, ContextCase
+from contexts import Context, ContextCase
+from context_process import CHART
 from harness import RUNTIME
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -58,10 +59,10 @@ class Figures(ContextCase):
 
     def test_shown_where_show_stands_and_after_an_error(self):
         self.context.begin("plt.plot([1])\nplt.show()\ninput()")
-        shown, _ = self.context.receive()
-        self.assertEqual(shown["method"], "display")
-        self.context.say_heard(shown)
-        message, _ = self.context.receive()
+        shown = self.context.next()
+        self.assertEqual(shown[0]["method"], "display")
+        self.context.hear(*shown)
+        message, _ = self.context.next()
         self.context.answer_input(message["id"], "")
         self.context.finish()
         self.error("plt.plot([1])\n1/0")
@@ -141,10 +142,10 @@ class FromTheNotebookPrefix(ContextCase):
         self.context = Context()
         self.addCleanup(self.context.end)
         code = (RUNTIME / "notebook.py").read_text()
-        answer = self.context.ask("prepare", code=code, filename="notebook.py", globals={}, imports={})[0]
+        answer = self.context.ask("prepare", code=code, filename="notebook.py", globals={}, imports={})
         self.assertIn("result", answer)
-        self.assertEqual(len(os.listdir("/proc/%d/task" % self.context.process.pid)), 1, "threads are alive")
-        self.assertEqual(self.context.open()["result"], {"pid": self.context.process.pid})
+        self.assertEqual(len(os.listdir("/proc/%d/task" % self.context.agent.process.pid)), 1, "threads are alive")
+        self.context.opened()
 
     def test_nothing_is_left_of_it(self):
         self.assertEqual(self.text("sorted(n for n in globals() if n[0] != '_' and n != 'open')"), "['In', 'Out', 'exit', 'get_ipython', 'quit']")

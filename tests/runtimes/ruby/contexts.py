@@ -1,134 +1,15 @@
-"""A context of the Ruby agent, driven cell by cell."""
-import json
-import os
-import select
-import signal
-import unittest
-
+"""Contexts of the Ruby agent."""
 from harness import Agent
-
-CHART = "application/vnd.cloche.chart+json"
-
-
-class Context(Agent):
-    """displays: those of the last cell, each with its bytes put in place. asked: what it asked for, as (prompt, password)."""
-
-    def open(self, **params):
-        answer = self.ask("open", **{"cwd": self.workdir, "env": {}, "language": "ruby", **params})[0]
-        self.count = 0
-        return answer
-
-    def begin(self, code, **params):
-        self.count += 1
-        self.displays, self.clears = [], []
-        self.tell("cell", code=code, **{"count": self.count, **params})
-
-    def finish(self, lines=()):
-        """The cell's result, questions for input answered with `lines`: text, or an error's message in a tuple."""
-        lines, self.asked = list(lines), []
-        while True:
-            message, attachments = self.receive() or self.died()
-            if message.get("method") in ("display", "clear"):
-                self.hear(message, attachments)
-            elif message.get("method") == "input":
-                self.asked.append((message["params"]["prompt"], message["params"]["password"]))
-                self.answer_input(message["id"], lines.pop(0))
-            else:
-                assert message["id"] == self.ids, message
-                return message.get("result") or message
-
-    def hear(self, message, attachments):
-        params = message["params"]
-        if message["method"] == "clear":
-            self.clears.append((params["wait"], len(self.displays)))
-        else:
-            self.displays.append(in_place(params, attachments))
-        # The result is told; what else is shown waits for an answer.
-        assert ("id" in message) != params.get("isResult", False), message
-        if "id" in message:
-            self.send_raw(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode())
-
-    def answer_input(self, number, line):
-        what = ({"error": {"code": -32000, "message": line[0], "data": {"message": line[0]}}} if type(line) is tuple
-                else {"result": {"value": line}})
-        self.send_raw(json.dumps({"jsonrpc": "2.0", "id": number, **what}).encode())
-
-    def died(self):
-        raise AssertionError("the agent died: %r" % (self.end(),))
-
-    def cell(self, code, lines=(), **params):
-        self.begin(code, **params)
-        return self.finish(lines)
-
-    def printed(self, until, stream="stdout"):
-        """What came, as far as `until`, which must come."""
-        fd, text = getattr(self.process, stream).fileno(), ""
-        while until not in text:
-            assert select.select([fd], [], [], 20)[0], "%r did not come: %r" % (until, text)
-            data = os.read(fd, 65536).decode()
-            assert data, "the stream ended: %r" % text
-            text += data
-        return text
-
-    def interrupt(self):
-        os.kill(self.process.pid, signal.SIGINT)
+import context_process
 
 
-def in_place(tree, attachments):
-    if isinstance(tree, list):
-        return [in_place(item, attachments) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if tree.get("$") == "bytes":
-        return bytes(attachments[tree["at"]:tree["at"] + tree["n"]])
-    return {key: in_place(item, attachments) for key, item in tree.items()}
+class Context(context_process.Context):
+    def __init__(self):
+        super().__init__(Agent(), language="ruby")
 
 
-class ContextCase(unittest.TestCase):
-    """The tests of a class share one context, but for those that spoil it: each says so and has its own."""
-    maxDiff = None
-    context = None
-
-    @classmethod
-    def setUpClass(cls):
-        cls.shared = cls.fresh()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.shared.end()
-
-    @staticmethod
-    def fresh():
-        context = Context()
-        answer = context.open()
-        assert answer.get("result") == {"pid": context.process.pid}, answer
-        return context
-
-    def setUp(self):
-        self.context = self.shared
-
-    def own_context(self):
-        self.context = self.fresh()
-        self.addCleanup(self.context.end)
-        return self.context
-
-    def run_cell(self, code, **params):
-        self.assertEqual(self.context.cell(code, **params), {"status": "ok"})
-        return self.context.displays
-
-    def shown(self, code, **params):
-        """The one display's kinds."""
-        displays = self.run_cell(code, **params)
-        self.assertEqual(len(displays), 1, displays)
-        return displays[0]["data"]
-
-    def text(self, code, **params):
-        return self.shown(code, **params)["text/plain"]
-
-    def error(self, code, **params):
-        answer = self.context.cell(code, **params)
-        self.assertEqual(answer.get("status"), "error", answer)
-        return answer["error"]
+class ContextCase(context_process.SharedContextCase):
+    start = Context
 
     def place(self, line):
         """How the last cell's line stands in a traceback."""

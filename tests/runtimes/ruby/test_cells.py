@@ -1,20 +1,12 @@
 """Cells in a context: what they see, show, print and ask, how they fail."""
 import os
 import pathlib
-import random
 import select
 import tempfile
 import unittest
 
-from contexts import CHART, Context, ContextCase
-
-
-def remove_if_empty(folder):
-    """Tests of other languages may be using it, or have removed it already."""
-    try:
-        os.rmdir(folder)
-    except OSError:
-        pass
+from contexts import Context, ContextCase
+from context_process import CHART
 
 
 class Namespace(ContextCase):
@@ -42,7 +34,7 @@ class Namespace(ContextCase):
             context = Context()
             self.addCleanup(context.end)
             where = os.path.join(folder, "a", "b")
-            self.assertIn("result", context.open(cwd=where, env={"COLOUR": "blue"}))
+            context.opened(cwd=where, env={"COLOUR": "blue"})
             pathlib.Path(where, "mine.rb").write_text("def mine = 5")
             context.cell("require_relative 'mine'\n[Dir.pwd, ENV['COLOUR'], mine]")
             self.assertEqual(context.displays[0]["data"]["application/json"], [where, "blue", 5])
@@ -131,7 +123,7 @@ class Displays(ContextCase):
 
     def test_clear(self):
         self.run_cell("display 1\nCloche.clear\nCloche.clear(wait: true)\ndisplay 2")
-        self.assertEqual(self.context.clears, [(False, 1), (True, 1)])
+        self.assertEqual(self.context.cleared, [(False, 1), (True, 1)])
 
     def test_what_cannot_be_sent_is_named(self):
         display = self.run_cell("Cloche.json([Object])")[0]
@@ -139,14 +131,9 @@ class Displays(ContextCase):
         self.assertEqual(self.shown("Cloche.html(\"\\xff\")"), {"text/html": "\ufffd"})
 
     def test_large_ones_are_kept_in_files(self):
-        self.addCleanup(remove_if_empty, "/tmp/.cloche-display")
         displays = self.run_cell("Cloche.html('é' * 5000)\n'x' * 3000", storeBytes=2000)
         for display, kind, content in zip(displays, ("text/html", "text/plain"), ("é" * 5000, '"%s"' % ("x" * 3000))):
-            stored = display["metadata"]["stored"]
-            self.addCleanup(os.unlink, stored["path"])
-            self.assertRegex(stored["path"], r"^/tmp/\.cloche-display/[0-9a-f]+\.(html|txt)$")
-            self.assertEqual((stored["mime"], stored["bytes"]), (kind, len(content.encode())))
-            self.assertEqual(pathlib.Path(stored["path"]).read_text(), content)
+            self.assertStored(display, kind, content.encode())
             self.assertEqual(list(display["data"]), ["text/plain"])
             self.assertLess(len(display["data"]["text/plain"]), 1100)
         self.assertEqual(self.text("'x' * 1000", storeBytes=2000), '"%s"' % ("x" * 1000))
@@ -155,7 +142,7 @@ class Displays(ContextCase):
 class Output(ContextCase):
     def test_a_print_is_seen_before_what_follows(self):
         self.context.begin("print 'a', 'b'\n$stdout.sync = false\nprint 'c'\ngets")
-        message, _ = self.context.receive()
+        message, _ = self.context.next()
         self.assertEqual(message["method"], "input")
         self.assertEqual(self.context.printed("c"), "abc")
         self.context.answer_input(message["id"], "")
@@ -292,7 +279,7 @@ class Input(ContextCase):
     def test_an_answer_that_comes_between_cells(self):
         context = self.own_context()
         context.begin("late = Thread.new { gets }\nThread.pass until late.stop?\nnil")
-        question, _ = context.receive()
+        question, _ = context.next()
         self.assertEqual((question["method"], context.finish()), ("input", {"status": "ok"}))
         self.assertEqual(self.text("1"), "1")
         context.answer_input(question["id"], "now")
@@ -302,23 +289,19 @@ class Input(ContextCase):
 class Waiting(ContextCase):
     def test_what_is_printed_after_a_display_waits_for_it(self):
         self.context.begin("puts 'before'\ndisplay 1\nputs 'after'")
-        display = self.context.receive()
+        display = self.context.next()
         self.assertEqual(self.context.printed("before\n"), "before\n")
-        self.assertEqual(select.select([self.context.process.stdout], [], [], 0.05)[0], [])
+        self.assertEqual(select.select([self.context.agent.process.stdout], [], [], 0.05)[0], [])
         self.context.hear(*display)
         self.assertEqual((self.context.finish(), self.context.printed("\n")), ({"status": "ok"}, "after\n"))
 
     def test_an_error_for_an_answer_counts_for_nothing(self):
         self.context.begin("display 1\n2")
-        self.context.answer_input(self.context.receive()[0]["id"], ("no",))
+        self.context.answer_input(self.context.next()[0]["id"], ("no",))
         self.assertEqual((self.context.finish(), len(self.context.displays)), ({"status": "ok"}, 1))
 
     def test_an_interrupt_while_it_waits(self):
-        self.context.begin("display 1")
-        question, _ = self.context.receive()
-        self.context.interrupt()
-        self.assertEqual(self.context.finish()["error"]["name"], "Interrupt")
-        self.context.answer_input(question["id"], "late")
+        self.interrupt_while_it_asks("display 1", "Interrupt")
         self.assertEqual(self.text("2"), "2")
 
 
@@ -362,11 +345,7 @@ class Interrupts(ContextCase):
         self.assertEqual(self.context.finish()["error"], {"name": "Endless", "message": "", "traceback": ["Endless"]})
 
     def test_waiting_for_input(self):
-        self.context.begin("begin\n  gets\nrescue Interrupt\n  y = 6\n  raise\nend")
-        message, _ = self.context.receive()
-        self.context.interrupt()
-        self.assertEqual(self.context.finish()["error"]["name"], "Interrupt")
-        self.context.answer_input(message["id"], "too late")
+        self.interrupt_while_it_asks("begin\n  gets\nrescue Interrupt\n  y = 6\n  raise\nend", "Interrupt")
         self.assertEqual(self.text("y"), "6")
 
     def test_what_the_user_rescues(self):
@@ -379,7 +358,7 @@ class Interrupts(ContextCase):
     def test_while_displays_are_on_their_way(self):
         self.context.begin("loop { display('y' * 5000) }")
         for _ in range(3):
-            self.context.hear(*self.context.receive())
+            self.context.hear(*self.context.next())
         self.context.interrupt()
         self.assertEqual(self.context.finish()["error"]["name"], "Interrupt")
         self.assertEqual({display["data"]["text/plain"] for display in self.context.displays}, {'"%s"' % ("y" * 5000)})
@@ -401,28 +380,20 @@ class Interrupts(ContextCase):
         self.assertEqual(self.text("`grep SigIgn /proc/self/status`")[-4:-3] in "02468ace", True)  # SIGINT is 2: not ignored in programs
 
     def test_many_at_any_time(self):
-        for _ in range(40):
-            self.context.begin("100.times { |i| display(i) }")
-            # The signal may come before, in and behind the cell.
-            for _ in range(random.randrange(3)):
-                self.context.interrupt()
-            self.assertIn(self.context.finish().get("status"), ("ok", "error"))
+        self.interrupt_at_any_time("100.times { |i| display(i) }", 40)
         self.assertEqual(self.text("1"), "1")
 
 
 class Tools(ContextCase):
-    def ask(self, method, **params):
-        return self.context.ask(method, **params)[0]["result"]
-
     def complete(self, code, at=None):
-        found = self.ask("complete", code=code, at=len(code) if at is None else at)
+        found = self.result("complete", code=code, at=len(code) if at is None else at)
         return found["matches"], code[found["from"]:found["to"]]
 
     def test_describe(self):
         self.own_context()
         self.run_cell("require 'tempfile'\na = 1\nbig = 1 << 5000\ns = 'x' * 500\nl = [1]\nh = {a: 1, b: 2}\nr = (1..)\nq = ->(u, v = 1, *w, k:) {}\n"
                       "class Bad; def inspect = exit!; def class = exit!; end\nb = Bad.new\nBAD = Bad\n$g = :sym\n@i = 2.5\ndef f(p, *, q: 1, &z) = 1\n_hidden = 1")
-        told = {row["name"]: (row["type"], row["summary"]) for row in self.ask("describe")["variables"]}
+        told = {row["name"]: (row["type"], row["summary"]) for row in self.result("describe")["variables"]}
         self.assertEqual(told.pop("s")[1][-5:], "(500)")
         self.assertEqual(told, {
             "a": ("Integer", "1"), "big": ("Integer", "5001 bits"), "l": ("Array", "1 item"), "h": ("Hash", "2 items"), "r": ("Range", "1.."),
@@ -450,12 +421,12 @@ class Tools(ContextCase):
         self.assertEqual(self.complete("trap_.ow")[0], ["own"])
         self.run_cell("autoload :Lazily, '/nowhere.rb'")
         self.assertEqual(self.complete("Lazily::X")[0], [])
-        self.assertNotIn("Lazily", [row["name"] for row in self.ask("describe")["variables"]])
+        self.assertNotIn("Lazily", [row["name"] for row in self.result("describe")["variables"]])
 
     def test_any_place(self):
         for code in ("", "é" * 3, "a.b.c", "(", "::", "@", "$", "\0", "..", "&."):
             for at in (0, 1, 2, 100):
-                self.assertIn("matches", self.ask("complete", code=code, at=at))
+                self.assertIn("matches", self.result("complete", code=code, at=at))
 
 
 class Hostile(ContextCase):
@@ -468,8 +439,8 @@ class Hostile(ContextCase):
         self.assertEqual(self.text("1.5"), "1.5", code)
         self.assertEqual(self.error("nil.nowhere")["name"], "NoMethodError")
         self.assertEqual(self.run_cell("display :a")[0]["data"], {"text/plain": ":a"})
-        self.assertIn("result", self.context.ask("describe")[0])
-        self.assertIn("String", self.context.ask("complete", code="Stri", at=4)[0]["result"]["matches"])
+        self.assertIn("result", self.context.ask("describe"))
+        self.assertIn("String", self.context.ask("complete", code="Stri", at=4)["result"]["matches"])
 
     def test_operators_changed(self):
         self.spoilt("class Integer\n %i[+ - * < > <= >= == to_s &].each { |n| define_method(n) { |*a| raise 'changed' } }\nend\n"
@@ -501,7 +472,7 @@ class Hostile(ContextCase):
         for code, status in (("exit!(7)", 7), ("Process.kill(:KILL, $$)", -9)):
             context = self.own_context()
             context.begin(code)
-            self.assertIsNone(context.receive())
+            self.assertIsNone(context.agent.receive())
             self.assertEqual(context.end()[0], status)
 
     def test_exceptions_from_threads(self):
@@ -516,7 +487,7 @@ class Hostile(ContextCase):
 
 class Requests(ContextCase):
     def answer(self, method, **params):
-        return self.context.ask(method, **params)[0]["error"]
+        return self.context.ask(method, **params)["error"]
 
     def test_wrong_ones(self):
         for method, params, said in (
@@ -534,15 +505,15 @@ class Requests(ContextCase):
     def test_before_open(self):
         context = Context()
         self.addCleanup(context.end)
-        self.assertEqual(context.ask("cell", code="1", count=1)[0]["error"]["code"], -32600)
+        self.assertEqual(context.ask("cell", code="1", count=1)["error"]["code"], -32600)
         for params, code in (({"language": "python"}, -32602), ({"env": {"A=": "1"}}, -32602), ({"env": {"A": 1}}, -32602), ({"cwd": "/proc/nowhere"}, -32000)):
             self.assertEqual(context.open(**params)["error"]["code"], code, params)
-        self.assertIn("result", context.open())
+        context.opened()
 
     def test_the_end(self):
         context = self.own_context()
         context.begin("at_exit { puts 'bye' }\nt = Thread.new { gets }\nThread.pass until t.stop?;")
-        self.assertEqual((context.receive()[0]["method"], context.finish()), ("input", {"status": "ok"}))
+        self.assertEqual((context.next()[0]["method"], context.finish()), ("input", {"status": "ok"}))
         self.assertEqual(context.end(), (0, "bye\n", ""))
 
 
