@@ -14,14 +14,27 @@ class Context(context_process.Context):
         super().__init__(Agent(), language="python")
 
 
+class Printed:
+    def printed_by(self, code):
+        """Of a cell that runs well."""
+        self.run_cell(code + "\nprint('<end>')")
+        return self.context.printed("<end>").partition("<end>")[0]
+
+
 @needs_libraries
-class ContextCase(context_process.ContextCase):
+class ContextCase(Printed, context_process.ContextCase):
     start = Context
 
     def setUp(self):
         self.own_context()
 
-    def printed_by(self, code):
-        """Of a cell that runs well."""
-        self.run_cell(code + "\nprint('<end>')")
-        return self.context.printed("<end>").partition("<end>")[0]
+
+@needs_libraries
+class SharedCase(Printed, context_process.SharedContextCase):
+    """Importing what notebooks want takes longer than a test: those of a class share a context, whose names are forgotten and whose cells count anew."""
+    start = Context
+
+    def setUp(self):
+        super().setUp()
+        self.context.cell("%reset -f", silent=True)
+        self.context.count = 0

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from contexts import Context, ContextCase
+from contexts import Context, ContextCase, SharedCase
 
 
 class Namespace(ContextCase):
@@ -66,7 +66,7 @@ class Namespace(ContextCase):
         self.assertEqual(self.text("_"), "7")
 
 
-class Syntax(ContextCase):
+class Syntax(SharedCase):
     def test_the_last_expression(self):
         self.assertEqual(self.run_cell("1 + 1")[0], {"data": {"text/plain": "2"}, "metadata": {}, "isResult": True})
         for code in ("x = 1", "None", "5;", "5  ;  # kept back", "for i in range(2):\n    i", "", "# nothing", "\n\n"):
@@ -83,6 +83,7 @@ class Syntax(ContextCase):
         self.assertEqual(self.text("await f(8)"), "8")
 
     def test_tasks_go_on_between_cells(self):
+        self.own_context()
         self.run_cell("import asyncio\nasync def f():\n    await asyncio.sleep(0.05)\n    print('ran')\ntask = asyncio.create_task(f())\n"
                       "await asyncio.sleep(0)")
         self.assertEqual(self.context.printed("ran"), "ran\n")
@@ -112,6 +113,7 @@ class Syntax(ContextCase):
         self.assertEqual((error["name"], error["message"]), ("UsageError", "Line magic function `%nosuch` not found."))
 
     def test_commands(self):
+        self.own_context()
         self.assertEqual(self.run_cell("!echo out; echo err >&2; exit 3"), [])
         self.assertEqual(self.context.printed("out\n"), "out\n")
         self.assertEqual(self.context.printed("err\n", "stderr"), "err\n")
@@ -165,7 +167,7 @@ class Output(ContextCase):
         self.assertEqual(self.text("import multiprocessing\nwith multiprocessing.Pool(2) as p:\n    r = p.map(abs, [-1, -2])\nr"), "[1, 2]")
 
 
-class Displays(ContextCase):
+class Displays(SharedCase):
     def test_several_and_the_result(self):
         displays = self.run_cell("display('a')\ndisplay(1, 2)\n3")
         self.assertEqual([(d["data"]["text/plain"], d["isResult"]) for d in displays],
@@ -219,7 +221,7 @@ class Displays(ContextCase):
         self.assertEqual(self.text("'x' * 1000", storeBytes=2000), repr("x" * 1000))
 
 
-class Errors(ContextCase):
+class Errors(SharedCase):
     def test_in_the_cells_coordinates(self):
         self.run_cell("def f(a):\n    return 1 / a")
         error = self.error("x = 1\nf(0)")
@@ -259,6 +261,7 @@ class Errors(ContextCase):
         self.assertIn("sums.py, line 1", self.error("1/0", filename="sums.py")["traceback"])
 
     def test_exit_is_an_error_and_the_context_lives(self):
+        self.own_context()
         for code, message in (("exit()", "0"), ("quit(2)", "2"), ("import sys; sys.exit(3)", "3"), ("raise SystemExit('why')", "why"),
                               ("import asyncio; await asyncio.sleep(0); exit(4)", "4")):
             error = self.error("x = 1\n" + code)
@@ -285,7 +288,7 @@ class Errors(ContextCase):
         self.assertIn("Cell In[1]:2: UserWarning: careful", self.context.printed("careful')", "stderr"))
 
 
-class Input(ContextCase):
+class Input(SharedCase):
     def test_lines(self):
         self.assertEqual(self.text("input('name? ') + input()", lines=["Ada", " L"]), "'Ada L'")
         self.assertEqual(self.context.asked, [("name? ", False), ("", False)])
@@ -310,7 +313,7 @@ class Input(ContextCase):
         self.assertIn("only be asked for while a cell runs", self.context.printed("\n"))
 
 
-class Interrupts(ContextCase):
+class Interrupts(SharedCase):
     def interrupted(self, code, lines=()):
         """A cell that says `on` and is then interrupted."""
         self.context.begin("x = 5\nprint('on')\n" + code)
@@ -367,7 +370,7 @@ class Interrupts(ContextCase):
         self.assertEqual(self.text("1"), "1")
 
 
-class Tools(ContextCase):
+class Tools(SharedCase):
     def test_describe(self):
         self.run_cell("import numpy as np, pandas as pd\na = 1\ns = 'x' * 500\nl = [1]\ndef f(p, *, q): pass\nd = pd.DataFrame({'u': [1]})\n"
                       "n = np.zeros((2, 3))\nclass Bad:\n    def __repr__(self): 1/0\nb = Bad()\n_hidden = 1")
@@ -385,7 +388,7 @@ class Tools(ContextCase):
         self.assertEqual(self.result("complete", code="nosuchname", at=10), {"matches": [], "from": 10, "to": 10})
 
 
-class Requests(ContextCase):
+class Requests(SharedCase):
     def test_refused(self):
         for params, message in (({"code": 5, "count": 1}, "params.code is missing or of the wrong type"),
                                 ({"code": "1"}, "params.count is missing or of the wrong type"),
@@ -411,7 +414,7 @@ class Requests(ContextCase):
             self.assertEqual(context.cell("f = 1\nf"), {"status": "ok"})
 
 
-class Bridge(ContextCase):
+class Bridge(SharedCase):
     def test_host_functions_in_cells(self):
         with Context() as context:
             context.ask("prepare", code="", filename="p.py", globals={"double": {"kind": "function"}}, imports={})

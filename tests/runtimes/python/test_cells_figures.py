@@ -2,14 +2,14 @@
 import os
 import unittest
 
-from contexts import Context, ContextCase
+from contexts import Context, ContextCase, SharedCase
 from context_process import CHART
 from harness import RUNTIME
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-class Libraries(ContextCase):
+class Libraries(SharedCase):
     def test_pandas(self):
         self.run_cell("import pandas as pd")
         data = self.shown("pd.DataFrame({'a': [1], 'b': ['x']})")
@@ -31,7 +31,7 @@ class Libraries(ContextCase):
         self.assertEqual(data["application/vnd.plotly.v1+json"], {"data": [{"x": [1.5]}]})
 
 
-class Figures(ContextCase):
+class Figures(SharedCase):
     """Each test's figures are those of the last cell."""
 
     def setUp(self):
@@ -69,6 +69,8 @@ class Figures(ContextCase):
         self.assertEqual(len(self.context.displays), 1)
 
     def test_agg_by_name(self):
+        self.own_context()
+        self.run_cell("import matplotlib.pyplot as plt")
         self.assertEqual(len(self.run_cell("import matplotlib\nmatplotlib.use('Agg')\nplt.plot([1])\nNone")), 0)
 
     def test_lines(self):
