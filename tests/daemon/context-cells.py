@@ -260,10 +260,13 @@ def a_held_request_loses_nothing(n):
     assert n.frames.call("hold", id=number, hold=True) == {"found": True}
     n.call("file.write", path="go", content="")
     assert n.value("1 + 1", "other") == "2", "others go on meanwhile"
-    held = len(n.printed(number))
-    for _ in range(5):
-        n.call("context.list")
-        time.sleep(0.05)
+    n.until_printed(number, b"0000000\n")  # what was on its way is told, then no more
+    held = -1
+    while held != len(n.printed(number)):
+        held = len(n.printed(number))
+        for _ in range(5):
+            n.call("context.list")
+            time.sleep(0.05)
     assert n.get()["state"] == "busy" and len(n.printed(number)) == held < 300000, "and the cell waits"
     assert n.frames.call("hold", id=number, hold=False) == {"found": True}
     answer = n.wait(number)
