@@ -302,6 +302,14 @@ class Mounted:
     def usage(self):
         return self.control.call("usage")
 
+    def settled(self):
+        """The usage once all handles are gone: the kernel tells of a file's end after close(2) has returned (FUSE_RELEASE)."""
+        until = time.monotonic() + 20
+        while (usage := self.usage())["handles"] and time.monotonic() < until:
+            time.sleep(0.01)
+        assert usage["handles"] == 0, usage
+        return usage
+
 
 ALL = {"read": True, "list": True, "create": True, "modify": True, "delete": True}
 

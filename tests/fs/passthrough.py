@@ -52,14 +52,6 @@ def attempt(function, *arguments):
     return "ok"
 
 
-def settle(m):
-    """Closing is told after the fact: until all handles are gone."""
-    until = time.monotonic() + 20
-    while m.usage()["handles"] and time.monotonic() < until:
-        time.sleep(0.01)
-    assert m.usage()["handles"] == 0
-
-
 # ---- what is read ----------------------------------------------------------------------------------------------
 
 def test_every_way_to_read_gives_the_same():
@@ -214,13 +206,13 @@ def test_all_opens_of_a_file_agree():
             page = mmap.mmap(-1, 8192)
             return os.preadv(fd, [page], 4096) == 8192 and page[:] == DATA[4096:12288] and whole() == DATA
         assert m.guest(first_directly) and counts(m) == (0, 0)
-        settle(m)
+        m.settled()
 
         def then_directly():
             with open("large", "rb") as held:
                 return held.read(1) == DATA[:1] and first_directly()
         assert m.guest(then_directly) and counts(m) == (3, 0), counts(m)
-        settle(m)
+        m.settled()
 
         def by_place():
             place = os.open("large", os.O_PATH)
@@ -296,7 +288,7 @@ def test_a_child_keeps_the_descriptor():
             os.close(told)
             return os.waitpid(pid, 0)[1]
         assert m.guest(work) == 0 and counts(m) == (2, 0)
-        settle(m)
+        m.settled()
 
 
 def test_ids_are_given_back():
@@ -421,7 +413,7 @@ def test_a_keeper_that_goes_takes_nothing_along():
             m.keeper.kill()
             m.keeper.wait()
         assert host_does(m, work, end) == (True, True, True)
-        settle(m)
+        m.settled()
         assert m.guest(whole) == DATA
         opened, refused = counts(m)
         assert opened == 2 and refused == 1, (opened, refused)

@@ -106,7 +106,7 @@ def test_open_files_outlive_their_names():
             return old.read(), new.read(), os.fstat(new.fileno()).st_nlink, os.listdir(".")
         assert m.guest(work) == ("host+", "abc", 0, [])
         assert m.summary() == {"file": "deleted"}
-        assert m.usage()["bytes"] == 0 and m.usage()["handles"] == 0
+        assert m.settled()["bytes"] == 0
 
 
 def test_a_reader_sees_what_is_written_after_it_opened():
