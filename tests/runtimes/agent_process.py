@@ -34,7 +34,7 @@ def only_descriptor_3(fd):
 
 
 class Agent:
-    def __init__(self, command, extension, env, result_bytes=1 << 26, patience=20, workdir=None):
+    def __init__(self, command, extension, env, result_bytes=1 << 26, patience=60, workdir=None):
         self.extension, self.result_bytes = extension, result_bytes
         self.workdir = workdir or tempfile.mkdtemp()
         self.ids, self.ending = 0, None
