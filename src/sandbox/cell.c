@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTPUT_BYTES (1u << 20)
-#define OUTPUT_BYTES_MAX (256u << 20)
 #define DISPLAY_BYTES_MAX (32u << 20) /* in an answer */
 #define DISPLAYS_MAX 10000
 #define QUESTIONS_MAX 16
@@ -18,8 +16,6 @@
 /* A signal that meets the agent before it has taken the cell from its channel means nothing to it: it is sent again. */
 #define SIGNAL_AGAIN_MS 100
 #define READ_BYTES 65536
-
-static const char *const stream_names[] = {"stdout", "stderr"};
 
 struct question {
         TAILQ_ENTRY(question) link;
@@ -434,12 +430,11 @@ static json_t *error_json(const struct cell *cell, const char *name, const char 
 
 static int put_streams(struct cell *cell, json_t *answer)
 {
-        uint64_t most = ask_count(cell->ask, "outputBytes", OUTPUT_BYTES);
+        uint64_t most = output_most(cell->ask);
         const struct context_stream *streams = cell->task.context->streams;
         const char *id;
         int is_cut = 0;
 
-        most = most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
         for (int i = 0; i < STREAMS; i++) {
                 uint64_t next = 0;
 
@@ -471,6 +466,7 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
         }
         for (int i = 0; i < STREAMS; i++)
                 context_stream_renew(&c->streams[i]);
+        set_pause(cell, 0); /* nobody else lets go of what this one's caller held */
         ask_result(ask, answer, &cell->attachments);
         cell_free(cell);
 }
@@ -513,11 +509,8 @@ static void on_cancel(struct sandbox_ask *ask)
         struct cell *cell = ask->state;
 
         cell->ask = NULL;
-        if (cell->is_begun) {
-                set_pause(cell, 0);
-                if (!cell->is_ending)
-                        end_soon(cell);
-        }
+        if (cell->is_begun && !cell->is_ending)
+                end_soon(cell);
         context_task_abandon(&cell->task);
 }
 

@@ -60,7 +60,7 @@ static int ask_in_turn(struct sandbox_ask *ask, struct context *c, const struct 
         return r;
 }
 
-static struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e)
+struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e)
 {
         const char *name = ask_text(ask, "context");
 

@@ -481,11 +481,8 @@ static int begin(struct branching *b, struct cloche_err *e)
 
 static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context");
-        struct context *c = name ? context_find(ask->sandbox, name, e) : NULL;
+        struct context *c = context_of(ask, e);
 
-        if (!name)
-                err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s needs the field \"context\": its name", ask->method->name);
         if (!c)
                 return NULL;
         if (!c->is_forkable)
@@ -535,12 +532,17 @@ int begin_CONTEXT_FORK(struct sandbox_ask *ask, struct cloche_err *e)
         return begin(b, e);
 }
 
+static int is_checkpoint(const struct context *k, const struct context *of)
+{
+        return k->of == of && !k->is_doomed && k->state == CONTEXT_LIVE;
+}
+
 static struct context *checkpoint_find(const struct context *c, const char *name)
 {
         struct context *k, *found = NULL;
 
         TAILQ_FOREACH(k, &c->sandbox->contexts, link) /* the newest is the last */
-                if (k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE && (!name || strcmp(k->name, name) == 0))
+                if (is_checkpoint(k, c) && (!name || strcmp(k->name, name) == 0))
                         found = k;
         return found;
 }
@@ -551,7 +553,7 @@ unsigned checkpoints_count(const struct context *c)
         unsigned count = 0;
 
         TAILQ_FOREACH(k, &c->sandbox->contexts, link)
-                count += k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE;
+                count += (unsigned)is_checkpoint(k, c);
         return count;
 }
 
@@ -620,15 +622,14 @@ int begin_CONTEXT_ROLLBACK(struct sandbox_ask *ask, struct cloche_err *e)
 
 int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context");
-        const struct context *c = context_find(ask->sandbox, name ? name : "", e), *k;
+        const struct context *c = context_of(ask, e), *k;
         json_t *list;
 
         if (!c)
                 return -(int)e->code;
         list = json_array();
         TAILQ_FOREACH(k, &ask->sandbox->contexts, link)
-                if (k->of == c && !k->is_doomed && k->state == CONTEXT_LIVE)
+                if (is_checkpoint(k, c))
                         json_array_append_new(list, checkpoint_json(k));
         ask_result(ask, json_pack("{s:o}", "checkpoints", list), NULL);
         return 0;
@@ -636,8 +637,8 @@ int begin_CONTEXT_CHECKPOINTS(struct sandbox_ask *ask, struct cloche_err *e)
 
 int begin_CONTEXT_FORGET(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        const char *name = ask_text(ask, "context"), *checkpoint = ask_text(ask, "checkpoint");
-        const struct context *c = context_find(ask->sandbox, name ? name : "", e);
+        const char *checkpoint = ask_text(ask, "checkpoint");
+        const struct context *c = context_of(ask, e);
         struct context *k = c && checkpoint ? checkpoint_find(c, checkpoint) : NULL;
 
         if (!c)

@@ -130,8 +130,6 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
         if (!task || !json_is_integer(m->id) || json_integer_value(m->id) != task->id)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         context_streams_take(c); /* what was printed before */
-        if (cell_of(c))
-                channel_pause(&c->channel, 0);
         leave(task);
         if (task->is_abandoned)
                 task->kind->release(task);

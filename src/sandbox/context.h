@@ -82,6 +82,8 @@ struct context_task_kind {
 /* The context of that name; NULL with e. */
 struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e);
 struct context *context_look_up(struct sandbox *s, const char *name);
+/* Whom the request names. NULL with e. */
+struct context *context_of(struct sandbox_ask *ask, struct cloche_err *e);
 /* One that does not live yet; cwd NULL: /workspace. NULL with e. */
 struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env, struct cloche_err *e);
 /* One like that, which is to be forked from it, or from a checkpoint of it. */

@@ -92,20 +92,6 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         done(done_data, -EBADF, &error);
 }
 
-static int start(struct copy *copy, const char *const *argv, int in_fd, struct cloche_err *e)
-{
-        struct sandbox *s = copy->sandbox;
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
-        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, copy->fd >= 0 ? copy->fd : null_fd, null_fd, s->all->files_fd}, r;
-        struct spawn spawn = {.control = copy->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4,
-                              .flags = INIT_SPAWN_PROGRAM};
-
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, on_spawned, copy, e);
-        env_free(env);
-        return r;
-}
-
 static struct copy *copy_new(struct sandbox *s, struct control *control, copy_done done, void *data, struct cloche_err *e)
 {
         struct copy *copy = calloc(1, sizeof(*copy));
@@ -128,7 +114,7 @@ int copy_out(struct sandbox *s, struct control *control, copy_done done, void *d
         if (!copy)
                 return -(int)e->code;
         copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : start(copy, argv, -EBADF, e);
+        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : files_ask(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else
@@ -150,7 +136,7 @@ int copy_in(struct sandbox *s, struct control *control, int fd, int empties, cop
         /* A position of its own: others may read at the same time. */
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own_fd = open(path, O_RDONLY | O_CLOEXEC);
-        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : start(copy, argv, own_fd, e);
+        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
         else

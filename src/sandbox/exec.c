@@ -82,18 +82,24 @@ int put_page(json_t *answer, const char *name, const struct spool *spool, uint64
         return r;
 }
 
+uint64_t output_most(const struct sandbox_ask *ask)
+{
+        uint64_t most = ask_count(ask, "outputBytes", OUTPUT_BYTES);
+
+        return most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
+}
+
 static json_t *answer_of(struct exec *x, struct buf *attachments)
 {
         const struct process *p = x->process;
         const struct spool *out = &p->streams[STREAM_OUT].spool, *err = &p->streams[STREAM_ERR].spool;
-        uint64_t most = ask_count(x->ask, "outputBytes", OUTPUT_BYTES), next_out = 0, next_err = 0;
+        uint64_t most = output_most(x->ask), next_out = 0, next_err = 0;
         const char *cwd = p->session->cwd ? p->session->cwd : p->session->start_cwd;
         json_t *answer;
 
         answer = json_pack("{s:i, s:I, s:I, s:b, s:I, s:s, s:b}", "exitCode", p->timed_out ? TIMED_OUT_CODE : p->exit_code, "stdoutBytes",
                            (json_int_t)out->total, "stderrBytes", (json_int_t)err->total, "timedOut", p->timed_out, "durationMs",
                            (json_int_t)((p->ended_ns - p->started_ns) / 1000000), "session", p->session->name, "sessionEnded", p->session_ended);
-        most = most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
         if (!answer || put_page(answer, "stdout", out, 0, most, attachments, &next_out) < 0 ||
             put_page(answer, "stderr", err, 0, most, attachments, &next_err) < 0) {
                 json_decref(answer);

@@ -228,6 +228,8 @@ struct spawn {
         uint32_t flags, cols, rows;
 };
 int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
+/* The file program with that command line (NULL-terminated); in_fd, out_fd: borrowed, or negative: nothing. */
+int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e);
 int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done,
              void *data, struct cloche_err *e);
 /* The environment of what is started: ours, the sandbox's, then more's (objects of text, null: unset; may be NULL). free() the list and what is in it with env_free(). */
@@ -315,6 +317,7 @@ void sessions_gone(struct sandbox *s);
 /* -- processes (process.c) ------------------------------------------------------------------------------------ */
 
 enum stream_index { STREAM_OUT, STREAM_ERR, STREAMS };
+extern const char *const stream_names[];
 
 struct stream_of {
         int fd; /* -EBADF: at its end */
@@ -438,6 +441,8 @@ unsigned processes_running(const struct sandbox *s);
 void killings_ended(struct process *p); /* process-ask.c */
 /* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
+/* How much of each stream the answer may hold. */
+uint64_t output_most(const struct sandbox_ask *ask);
 /* cell-output.c: what was printed, for output.read; NULL: there is no such, or not any more. */
 const struct spool *output_find(struct sandbox *s, const char *id, enum stream_index index);
 /* What a cell has printed is taken over (both spools); its id, or NULL without memory. */

@@ -13,7 +13,7 @@
 
 #define READ_BYTES 65536
 
-static const char *const stream_names[] = {"stdout", "stderr"};
+const char *const stream_names[] = {"stdout", "stderr"};
 
 static void on_output(uv_poll_t *poll, int status, int events);
 

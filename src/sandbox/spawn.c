@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,18 @@ int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct c
         fds[0] = strings_fd;
         memcpy(fds + 1, spawn->fds, spawn->fd_count * sizeof(int));
         return control_ask(spawn->control, &request, fds, spawn->fd_count + 1, done, data, e);
+}
+
+int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e)
+{
+        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        char **env = env_list(s, NULL);
+        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
+        struct spawn spawn = {.control = control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4, .flags = INIT_SPAWN_PROGRAM};
+
+        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, done, data, e);
+        env_free(env);
+        return r;
 }
 
 int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done, void *data,

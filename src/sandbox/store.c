@@ -451,19 +451,6 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         job->pid = answer->pid;
 }
 
-static int spawn_job(struct store_job *job, const char *const *argv, int in_fd, int out_fd, struct cloche_err *e)
-{
-        struct sandbox *s = job->sandbox;
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        char **env = env_list(s, NULL);
-        int fds[4] = {in_fd >= 0 ? in_fd : null_fd, out_fd >= 0 ? out_fd : null_fd, null_fd, s->all->files_fd}, r;
-        struct spawn spawn = {.control = &s->control, .cwd = "/", .argv = argv, .env = (const char *const *)env, .fds = fds, .fd_count = 4, .flags = INIT_SPAWN_PROGRAM};
-
-        r = !env || null_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, env ? errno : ENOMEM, "start the file program") : spawn_ask(&spawn, on_spawned, job, e);
-        env_free(env);
-        return r;
-}
-
 static struct store_job *job_new(struct sandbox *s, int is_restore, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         struct store_job *job = calloc(1, sizeof(*job));
@@ -501,7 +488,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "save the sandbox %s", s->name);
         uv_poll_start(job->poll, UV_READABLE, on_packed);
-        return spawn_job(job, argv, -1, their_fd, e);
+        return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
@@ -551,7 +538,7 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         if (!job) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "put back the files of a sandbox");
                 done(data, &e);
-        } else if (spawn_job(job, argv, file_fd, -1, &e) < 0) {
+        } else if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0) {
                 job_over(job, &e);
         }
 }
