@@ -71,7 +71,7 @@ function open (params) {
   if (cwd !== null) goTo(cwd)
   begin()
   interrupts.start()
-  return { pid: host.process.pid }
+  return { pid: host.process.pid, interpreter: `Node ${host.process.versions.node}` }
 }
 
 // Node's own way (`recursive`) goes round for ever in /proc.

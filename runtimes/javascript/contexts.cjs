@@ -52,6 +52,7 @@ function makeContexts (agent) {
     if (parser === undefined) agent.compile('acorn.js', ['exports', 'module'])(parser = {}, {})
     return parser
   }
+  Object.getOwnPropertyDescriptors(globalThis) // Node 22 makes DOMException when it is first looked at, and aborts when another realm looks
   const globals = host.globals = load('globals.cjs', host)
   host.displays = load('displays.cjs', host)
   host.names = load('names.cjs', host)

@@ -57,7 +57,8 @@ function random () {
 const cached = { randomUUID: UUIDS_CACHED, randomInt: INTEGERS_CACHED }
 const used = new Set()
 const plain = { randomUUID: crypto.randomUUID, randomInt: crypto.randomInt }
-const webUUID = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'randomUUID')
+const WebCrypto = Object.getPrototypeOf(crypto.webcrypto) // Node 18 has no global of it
+const webUUID = Object.getOwnPropertyDescriptor(WebCrypto, 'randomUUID')
 
 function watchRandom () {
   Object.defineProperty(Math, 'random', { value: { random }.random, writable: true, configurable: true })
@@ -67,7 +68,7 @@ function watchRandom () {
       return plain[name](...args)
     } }[name]
   }
-  Object.defineProperty(Object.getPrototypeOf(globalThis.crypto), 'randomUUID', { ...webUUID, value: { randomUUID () {
+  Object.defineProperty(WebCrypto, 'randomUUID', { ...webUUID, value: { randomUUID () {
     used.add('randomUUID')
     return webUUID.value.call(this)
   } }.randomUUID })
@@ -97,10 +98,24 @@ function renewClock () {
 // -- what cannot be forked and libcloche-guest does not see
 
 const workers = new Set()
-require('node:diagnostics_channel').subscribe('worker_threads', ({ worker }) => {
+function watchWorker (worker) {
   workers.add(worker)
   worker.once('exit', () => workers.delete(worker))
-})
+}
+
+require('node:diagnostics_channel').subscribe('worker_threads', ({ worker }) => watchWorker(worker))
+if (parseInt(process.versions.node, 10) < 20) watchClass(require('node:worker_threads'))
+
+// Node 18 says nothing on that channel.
+function watchClass (threads) {
+  threads.Worker = class Worker extends threads.Worker {
+    constructor (...args) {
+      super(...args)
+      watchWorker(this)
+    }
+  }
+  require('node:module').syncBuiltinESMExports()
+}
 
 function hindrance () {
   if (workers.size > 0) return 'a worker thread is alive'

@@ -4,6 +4,12 @@
  * holds what was thrown, and that one is gone before other code runs. */
 namespace Cloche\Agent;
 
+// Any version of PHP can read this file and old.php.
+if (\PHP_VERSION_ID < 80100) {
+    require __DIR__ . '/old.php';
+    exit(0);
+}
+
 require __DIR__ . '/types.php';
 require __DIR__ . '/source.php';
 require __DIR__ . '/channel.php';
@@ -22,12 +28,13 @@ while (!Server::$isOver) {
     } catch (\Throwable $thrown) {
         try {
             Server::settle();
-        } catch (\Throwable) {
+        } catch (\Throwable $late) {
         }
         try {
             Server::settle(); // the first may have been interrupted as it began
-        } catch (\Throwable) {
+        } catch (\Throwable $late) {
         }
+        unset($late);
         Server::threw($thrown);
         unset($thrown);
     }

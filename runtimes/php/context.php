@@ -100,7 +100,7 @@ final class Context
         }
         self::$isOpen = true;
         self::ignoreInterrupts();
-        Server::answer(['result' => ['pid' => getmypid()]]);
+        Server::answer(['result' => ['pid' => getmypid(), 'interpreter' => 'PHP ' . \PHP_VERSION]]);
     }
 
     /** Where the cells run, and with which environment; null, or [code, message, type] of what stands in the way. */

@@ -11,6 +11,7 @@ import os
 import sys
 from _frozen_importlib_external import MAGIC_NUMBER
 
+LEAST = (3, 9)
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 RAW_MAGIC = int.from_bytes(MAGIC_NUMBER, "little")
 PRIVATE_BUILTINS = dict(vars(builtins))
@@ -44,7 +45,7 @@ class Part:
         if self.space is None:
             code = self.code or compile(self.source, FOLDER + "/" + self.name + ".py", "exec", dont_inherit=True)
             space = {"__name__": "cloche_" + self.name, "__builtins__": PRIVATE_BUILTINS,
-                     "FOLDER": FOLDER, "part": part}
+                     "FOLDER": FOLDER, "part": part, "LEAST": LEAST}
             exec(code, space)
             self.space = space
         return self.space
@@ -60,4 +61,4 @@ def part(name):
     return PARTS[name]()
 
 
-part("serve")["main"]()
+part("serve" if sys.version_info >= LEAST else "old")["main"]()

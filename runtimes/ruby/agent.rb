@@ -40,11 +40,17 @@ module ClocheAgent
 
     # What precompile.rb wrote fits when this very Ruby made it, of this very text: compiling takes as long as Ruby's own start.
     def compiled(path, text, binary)
-      if binary && ISEQ.load_from_binary_extra_data(binary) == RUBY_DESCRIPTION.b + text.b
+      if binary && made_for(binary) == RUBY_DESCRIPTION.b + text.b
         ISEQ.load_from_binary(binary)
       else
         ISEQ.compile(text, path, path, 1)
       end
+    end
+
+    def made_for(binary)
+      ISEQ.load_from_binary_extra_data(binary)
+    rescue RuntimeError
+      nil # another version's
     end
   end
 

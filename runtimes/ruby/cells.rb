@@ -91,7 +91,7 @@ module ClocheAgent
         Hooks.stay
         Serve.context = Context.new(Serve.channel, Serve.bridge, Code::TOP)
         Border.watch
-        success(number, "pid" => Process.pid)
+        success(number, "pid" => Process.pid, "interpreter" => "Ruby #{RUBY_VERSION}")
       rescue SystemCallError => error
         message = "the context cannot be in #{request["cwd"]}: #{error.message}"
         Serve.failure(number, Serve::THREW, message, "type" => Agent.class_name(error), "message" => message, "stack" => "")

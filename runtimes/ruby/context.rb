@@ -79,9 +79,19 @@ module ClocheAgent
       is_quiet = is_silent || code.rstrip.end_with?(";")
       Code.name_program(code, name)
       Serve.for_user do
-        value = Code::EVAL.bind_call(@scope, code, name, 1)
+        value = contained { Code::EVAL.bind_call(@scope, code, name, 1) }
         Border.ours { give(value, is_quiet) } unless is_silent
       end
+    end
+
+    # Since Ruby 3.3 a `return` outside of methods leaves every frame below it, and would end the agent: before, it was this error.
+    def contained
+      is_over = false
+      value = yield
+      is_over = true
+      value
+    ensure
+      raise LocalJumpError, "unexpected return" if !is_over && NilClass === $!
     end
 
     def give(value, is_quiet)

@@ -22,8 +22,8 @@ module ClocheAgent
     REHEARSED = [
       ["args", nil, [1, "two", 3.5, nil, [true], {"key" => "value"}]],
       ["def f_(a, b = 2, *rest, **more)\n  {a: a, b: [b, rest], more: more, n: 1.5, t: [:t, \"x\\n\"]}\nend\n", "f_", [1, "x"]],
-      ["require 'json'\nclass ClocheRehearsal_\n  def initialize(x) = @x = x\n  def g = [@x.to_s, JSON.generate(@x)]\nend\n" \
-       "def g_(x) = ClocheRehearsal_.new(x).g\n", "g_", [{"k" => [1, 2]}]],
+      ["require 'json'\nclass ClocheRehearsal_\n  def initialize(x)\n    @x = x\n  end\n  def g\n    [@x.to_s, JSON.generate(@x)]\n  end\nend\n" \
+       "def g_(x)\n  ClocheRehearsal_.new(x).g\nend\n", "g_", [{"k" => [1, 2]}]],
       ["def h_\n  raise ArgumentError, 'no'\nend\n", "h_", []],
       ["(1..10).map { |i| i * i }.sum", nil, []]
     ].freeze
@@ -38,6 +38,7 @@ module ClocheAgent
       @parent = function("parent", [Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
       @freeze = function("freeze", [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T])
       @collapse = function("collapse", [Fiddle::TYPE_INT], Fiddle::TYPE_LONG)
+      prepare_forks
       started = @start.call
       @threads = Dir.children("/proc/self/task").size
       raise SystemCallError.new("cannot become a template", -started) unless started == 1
@@ -118,7 +119,16 @@ module ClocheAgent
     private
 
     def function(name, takes, gives = Fiddle::TYPE_INT, need_gvl: true)
-      Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, need_gvl: need_gvl)
+      # Ruby 2.7 never holds other threads up.
+      options = RUBY_VERSION.to_i < 3 ? {} : {need_gvl: need_gvl}
+      Fiddle::Function.new(@library["cloche_guest_#{name}"], takes, gives, **options)
+    end
+
+    # Since Ruby 3.3 a fork starts Ruby's own thread for timers in the child, and once in the parent: here, before the threads are counted.
+    def prepare_forks
+      refused = function("watch_fork", []).call
+      raise SystemCallError.new("watch forks", -refused) if refused.negative?
+      Process.wait(Process.fork { Process.exit!(0) })
     end
 
     def fork_child

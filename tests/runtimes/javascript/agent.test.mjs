@@ -32,15 +32,16 @@ test('call: what the host declares', () => withAgent({}, async ({ call, asked })
 }))
 
 test('call: several questions at once, answered in another order', () => {
-  const bridge = async ({ args: [ms] }) => {
-    await new Promise((resolve) => setTimeout(resolve, ms))
-    return { value: ms }
-  }
+  const waiting = []
+  const bridge = ({ args: [count, number] }) => new Promise((resolve) => {
+    waiting.push(() => resolve({ value: number }))
+    if (waiting.length === count) setImmediate(() => { while (waiting.length > 0) waiting.pop()() })
+  })
   return withAgent({ bridge }, async ({ call }) => {
     const globals = { wait: fn }
-    const code = 'async () => 0; async function main () { const seen = []; await Promise.all([60, 30, 1].map((ms) => wait(ms).then((got) => seen.push(got)))); return seen }'
-    assert.deepEqual(await call(code, { globals, function: 'main' }), [1, 30, 60])
-    assert.equal(await call('async function main () { await new Promise((r) => setTimeout(r, 5)); return wait(1) }'), 1)
+    const code = 'async () => 0; async function main () { const seen = []; await Promise.all([3, 2, 1].map((i) => wait(3, i).then((got) => seen.push(got)))); return seen }'
+    assert.deepEqual(await call(code, { globals, function: 'main' }), [1, 2, 3])
+    assert.equal(await call('async function main () { await new Promise((r) => setTimeout(r, 5)); return wait(1, 1) }'), 1)
   })
 })
 
@@ -162,4 +163,12 @@ test('a template: what a fork would lose', () => withAgent({ asTemplate: true },
   }
   assert.equal(await reason('globalThis.worker = new (require("worker_threads").Worker)("setInterval(() => {}, 1000)", { eval: true })'), 'a worker thread is alive')
   assert.equal(await reason('await worker.terminate(); require("fs").stat("/", () => {})'), 'requests are under way: FSReqCallback')
+}))
+
+test('a Node that is too old refuses every request, by name', () => withAgent({ env: { NODE_OPTIONS: `--require ${new URL('./fake-old-node.cjs', import.meta.url).pathname}` } }, async ({ ask, stop, output, child }) => {
+  const message = 'this image has Node 12.22.12, and the agent needs Node 18 or later: use an image with one (Debian 12 or later)'
+  const error = { code: -32000, message, data: { type: 'UnsupportedVersion', message, stack: '' } }
+  for (const method of ['call', 'freeze', 'open']) assert.deepEqual((await ask(method, { code: 'x'.repeat(200000) })).error, error)
+  await stop()
+  assert.deepEqual([child.exitCode, output.stderr], [0, ''])
 }))

@@ -1,7 +1,9 @@
 // Contexts that are forked: what stands in the way, and how both sides go on. The fork itself is not here (tests/daemon).
 import assert from 'node:assert/strict'
+import { existsSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { makeFolder, startLanguage } from './contexts.mjs'
+import { NOTED, makeFolder, once, startLanguage, until } from './contexts.mjs'
 
 async function openForkable (branch) {
   const agent = startLanguage('javascript', { asTemplate: true, env: { FAKE_BRANCH: branch } })
@@ -13,7 +15,14 @@ async function openForkable (branch) {
     assert.deepEqual(await agent.result('cell', { code, count: 1 }), { status: 'ok' })
     return agent.told[0]?.[1].data['text/plain']
   }
-  return { ...agent, text, refused: async () => (await agent.ask('branch')).error }
+  const noted = join(makeFolder(), 'noted')
+  const interruptBetween = async () => {
+    await text(once(NOTED, `require('fs').writeFileSync(${JSON.stringify(noted)}, '')`))
+    agent.child.kill('SIGINT')
+    await until(() => existsSync(noted), () => 'the signal was not noted')
+    unlinkSync(noted)
+  }
+  return { ...agent, text, interruptBetween, refused: async () => (await agent.ask('branch')).error }
 }
 
 test('what the user has open is in the way, and is named', async () => {
@@ -36,25 +45,25 @@ test('what the user has open is in the way, and is named', async () => {
 })
 
 test('the context goes on as it was', async () => {
-  const { text, result, child, stop } = await openForkable('-1')
+  const { text, result, interruptBetween, stop } = await openForkable('-1')
   await text('let x = 1, ticks = 0; const timer = setInterval(() => ticks++, 1)')
   assert.deepEqual(await result('branch'), {})
   assert.equal(await text('x++; await new Promise((r) => setTimeout(r, 20)); clearInterval(timer); [x, ticks > 0]'), '[ 2, true ]')
   assert.deepEqual(await result('branch'), {})
-  child.kill('SIGINT')
+  await interruptBetween()
   assert.equal(await text('x'), '2')
   await stop()
 })
 
 test('a child is an open context of its own', async () => {
-  const { text, result, ask, child, stop } = await openForkable('0')
+  const { text, result, ask, child, interruptBetween, stop } = await openForkable('0')
   await text('let x = 1; process.chdir("/tmp")')
   assert.deepEqual(await result('branch'), {})
   assert.deepEqual(await result('enter'), { pid: child.pid })
   assert.equal(await text('[x, process.cwd()]'), "[ 1, '/tmp' ]")
   assert.equal((await ask('cell', { code: 'process.exit(1)', count: 1 })).result.error.name, 'Exit')
   assert.match((await ask('branch')).error.message, /not made to be forked/)
-  child.kill('SIGINT')
+  await interruptBetween()
   assert.equal(await text('x'), '1')
   await stop()
 })

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { makeFolder, openContext, startLanguage } from './contexts.mjs'
 
 const context = await openContext()
-const { run, shown, text, error, printed, interrupt } = context
+const { run, shown, text, error, printed, between, interrupt, interruptBetween } = context
 const CHART = 'application/vnd.cloche.chart+json'
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
@@ -24,7 +24,7 @@ test('open: where and with what; what is wrong is refused by name', async () => 
   assert.deepEqual(await refused('open', { env: [] }), [-32602, 'params.env: expected object, found array'])
   assert.match((await refused('open', { cwd: '/proc/nowhere' }))[1], /^the context cannot be in \/proc\/nowhere: /)
   const cwd = `${makeFolder()}/a/b`
-  assert.deepEqual(await agent.result('open', { cwd, env: { COLOUR: 'blue' }, language: 'javascript' }), { pid: agent.child.pid })
+  assert.deepEqual(await agent.result('open', { cwd, env: { COLOUR: 'blue' }, language: 'javascript' }), { pid: agent.child.pid, interpreter: `Node ${process.versions.node}` })
   assert.deepEqual(await refused('open', {}), [-32600, 'a context is open here already'])
   assert.deepEqual(await refused('cell', { code: 5, count: 1 }), [-32602, 'params.code: expected string, found number'])
   assert.deepEqual(await refused('cell', { code: '', count: -1 }), [-32602, 'params.count is -1: expected a whole number from 0'])
@@ -164,12 +164,12 @@ test('what is printed comes before displays and the answer', async () => {
 })
 
 test('the event loop goes on between cells', async () => {
-  await run("setTimeout(() => console.log('between'), 20); setTimeout(() => { display({ a: 1 }); throw new Error('nobody') }, 30); undefined")
+  await between("console.log('between'); display({ a: 1 }); throw new Error('nobody')")
   await printed('between')
   await printed('{ a: 1 }\n')
   await printed('Uncaught Error: nobody\n    at Timeout._onTimeout (Cell In[', 'stderr')
   assert.equal(await text('let ticks = 0; const timer = setInterval(() => ticks++, 1); await new Promise((r) => setTimeout(r, 30)); clearInterval(timer); ticks > 0'), 'true')
-  await run("setTimeout(() => process.exit(1), 1); Promise.reject(new Error('first')).catch(() => {}); undefined")
+  await between("Promise.reject(new Error('first')).catch(() => {}); process.exit(1)")
   await printed('process.exit(1) was called', 'stderr')
 })
 
@@ -184,13 +184,13 @@ test('prompt and input', async () => {
     if (typeof answer === 'object') throw answer // eslint-disable-line no-throw-literal
     return answer
   }
-  const { text, run, error, printed, stop } = await openContext({ input })
+  const { text, between, error, printed, stop } = await openContext({ input })
   assert.equal(await text("prompt('Name? ') + '!'"), "'Ann!'")
   assert.deepEqual(await error("prompt('again', { password: true })", { count: 7 }), { name: 'Error', message: 'no input here', traceback: ['Error: no input here', '    at Cell In[7]:1:1'] })
   assert.equal(await text('await input(5)'), "'late'")
   assert.equal(await text('await 1; prompt()'), "''")
   assert.deepEqual(asked, [{ prompt: 'Name? ', password: false }, { prompt: 'again', password: true }, { prompt: '5', password: false }, { prompt: '', password: false }])
-  await run("setTimeout(() => { try { prompt() } catch (e) { console.log(e.message) } }, 100); 1")
+  await between('try { prompt() } catch (e) { console.log(e.message) }')
   await printed('prompt() can only be asked for while a cell runs\n')
   await stop()
 })
@@ -234,14 +234,13 @@ test('an interrupt ends a question, and a late answer is nobody\'s', async () =>
 
 test('between cells an interrupt is nothing; a handler of the user\'s lasts as long as its cell', async () => {
   // A signal that is still on its way when the cell begins is the cell's.
-  const between = async () => { interrupt(); await new Promise((resolve) => setTimeout(resolve, 300)) }
-  await between()
+  await interruptBetween()
   assert.equal(await text('1'), '1')
-  await between()
+  await interruptBetween()
   assert.equal(await text('await new Promise((r) => setTimeout(r, 60)); 2'), '2')
   assert.equal(await text("const got = new Promise((r) => process.on('SIGINT', () => r('mine'))); process.kill(process.pid, 'SIGINT'); await got"), "'mine'")
   assert.equal(await text("process.listenerCount('SIGINT')"), '0')
-  await between()
+  await interruptBetween()
   await interruptWhen('after\n', "console.log('after'); for (;;);")
 })
 

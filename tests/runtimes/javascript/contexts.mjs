@@ -1,7 +1,7 @@
 // A context of the agent, driven cell by cell. The runtime is laid out as its box has it, once for each process of tests.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
@@ -18,6 +18,19 @@ function stage (language) {
 
 export const makeFolder = () => realpathSync(mkdtempSync(join(runtimes, 'cells-')))
 
+// A cell that leaves a timer, which does `code` as soon as `condition` holds, however long that takes.
+export const once = (condition, code) => `{ const timer = setInterval(() => { if (!(${condition})) return; clearInterval(timer); setTimeout(() => { ${code} }) }, 1) } undefined`
+// Node's watch has noted a SIGINT: a cell that begins later does not get it.
+export const NOTED = "process.binding('contextify').watchdogHasPendingSigint()"
+
+export async function until (condition, complain) {
+  const end = Date.now() + PATIENCE_MS
+  while (!condition()) {
+    assert.ok(Date.now() < end, complain())
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
 export function startLanguage (language, options) {
   const agent = startAgent({ agent: stage(language), ...options })
   after(() => agent.stop())
@@ -28,7 +41,7 @@ export function startLanguage (language, options) {
 export async function openContext ({ language = 'javascript', cwd = makeFolder(), env = {}, ...options } = {}) {
   const agent = startLanguage(language, options)
   let count = 0
-  assert.deepEqual(await agent.result('open', { cwd, env, language }), { pid: agent.child.pid })
+  assert.deepEqual(await agent.result('open', { cwd, env, language }), { pid: agent.child.pid, interpreter: `Node ${process.versions.node}` })
 
   const shape = ([method, params, attachments]) => method === 'display' ? inPlace(params, attachments) : { [method]: params }
   const cell = async (code, more = {}) => {
@@ -51,17 +64,23 @@ export async function openContext ({ language = 'javascript', cwd = makeFolder()
     assert.equal(answer.status, 'error', code)
     return answer.error
   }
-  const printed = async (text, stream = 'stdout') => {
-    const end = Date.now() + PATIENCE_MS
-    while (!agent.output[stream].includes(text)) {
-      assert.ok(Date.now() < end, `${JSON.stringify(text)} did not come: ${JSON.stringify(agent.output[stream])}`)
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
+  const printed = (text, stream = 'stdout') => until(() => agent.output[stream].includes(text), () => `${JSON.stringify(text)} did not come: ${JSON.stringify(agent.output[stream])}`)
+  // Runs the work that a cell left to the event loop, after the answer to the cell.
+  const between = async (code) => {
+    const ended = join(runtimes, `ended-${agent.child.pid}-${count}`)
+    await run(once(`require('fs').existsSync(${JSON.stringify(ended)})`, code))
+    writeFileSync(ended, '')
+  }
+  const interrupt = () => agent.child.kill('SIGINT')
+  const interruptBetween = async () => {
+    const mark = `noted after ${count}\n`
+    await run(once(NOTED, `process.stdout.write(${JSON.stringify(mark)})`))
+    interrupt()
+    await printed(mark)
   }
   const context = {
-    ...agent, cwd, displays: [], cell, run, shown, error, printed,
-    text: async (code, more) => (await shown(code, more))['text/plain'],
-    interrupt: () => agent.child.kill('SIGINT')
+    ...agent, cwd, displays: [], cell, run, shown, error, printed, between, interrupt, interruptBetween,
+    text: async (code, more) => (await shown(code, more))['text/plain']
   }
   return context
 }

@@ -20,6 +20,13 @@ class Agent(agent_process.Agent):
         super().__init__([PHP, *words, *options, file], ".php", MANIFEST["env"])
 
 
+class Old(agent_process.Agent):
+    """In the place of the agent in a PHP that is too old for it."""
+
+    def __init__(self):
+        super().__init__([PHP, str(RUNTIME / "old.php")], ".php", MANIFEST["env"])
+
+
 class AgentCase(agent_process.AgentCase):
     start = Agent
 

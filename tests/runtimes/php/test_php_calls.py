@@ -3,7 +3,7 @@ import json
 import os
 import unittest
 
-from php_agent import Agent, AgentCase
+from php_agent import Agent, AgentCase, Old
 
 
 class FindsTheFunction(AgentCase):
@@ -339,6 +339,16 @@ class Protocol(unittest.TestCase):
 
     def test_no_template(self):
         self.assertEqual(self.agent.ask("freeze")[0]["error"], {"code": -32001, "message": "this process was not started as a template"})
+
+
+class TooOld(unittest.TestCase):
+    def test_every_request_is_refused_by_name(self):
+        with Old() as agent:
+            for method in ("call", "freeze", "open"):
+                error = agent.ask(method, code="x" * 200000)[0]["error"]
+                self.assertRegex(error["message"], r"^this image has PHP [\d.]+\S*, and the agent needs PHP 8\.1 or later: use an image with one")
+                self.assertEqual((error["code"], error["data"]["type"]), (-32000, "UnsupportedVersion"))
+            self.assertEqual(agent.end(), (0, "", ""))
 
 
 if __name__ == "__main__":

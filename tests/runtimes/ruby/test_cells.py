@@ -173,7 +173,7 @@ class Output(ContextCase):
         self.assertEqual(self.text("waiter.join; 1"), "1")
 
     def test_a_display_between_cells_is_printed(self):
-        self.run_cell("waiter = Thread.new { sleep 0.05; Cloche.display('late') };")
+        self.run_until_answered("waiter = Thread.new { sleep 0.001 until File.exist?(GO); Cloche.display('late') };")
         self.assertEqual(self.context.printed('late"\n'), '"late"\n')
         self.assertEqual(self.text("1"), "1")
 
@@ -273,7 +273,7 @@ class Input(ContextCase):
         self.assertEqual(self.text("3.times.map { Thread.new { gets.to_i } }.map(&:value).sort", lines=["1", "2", "3"]), "[1, 2, 3]")
 
     def test_between_cells_there_is_nobody_to_ask(self):
-        self.run_cell("Thread.new { sleep 0.05\n begin\n gets\n rescue EOFError => e\n puts e.message\n end };")
+        self.run_until_answered("Thread.new { sleep 0.001 until File.exist?(GO)\n begin\n gets\n rescue EOFError => e\n puts e.message\n end };")
         self.assertIn("only be asked for while a cell runs", self.context.printed("\n"))
 
     def test_an_answer_that_comes_between_cells(self):

@@ -1,4 +1,5 @@
 """Code that, meaning to or not, gets in the way of the agent."""
+import pathlib
 import unittest
 
 from harness import AgentCase
@@ -56,8 +57,11 @@ class Hostile(AgentCase):
         self.assertEqual(self.call("def f\n pid = fork or exit(5)\n Process.wait(pid)\n $?.exitstatus\nend"), 5)
 
     def test_channel_closes_although_a_child_lives_on(self):
-        self.agent.socket.settimeout(1.5)
-        self.assertIsNone(self.request(code="def f\n fork { STDOUT.close; STDERR.close; sleep 3 }\n exit!(0)\nend"))
+        alive = pathlib.Path(self.agent.workdir, "alive")
+        alive.touch()
+        self.addCleanup(alive.unlink)  # before the agent's end, which waits for the child
+        code = "def f\n fork { STDOUT.close; STDERR.close; sleep 0.01 while File.exist?('%s') }\n exit!(0)\nend" % alive
+        self.assertIsNone(self.request(code=code))
 
     def test_threads_left_running(self):
         self.assertEqual(self.call("def f\n Thread.new { sleep 60 }\n 1\nend"), 1)

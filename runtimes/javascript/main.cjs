@@ -1,0 +1,402 @@
+'use strict'
+// The JavaScript agent: answers requests on descriptor 3 (spec/agent.md). What must work after user code ran (frames, values,
+// errors) lives in a realm of its own, made here before that: whatever the user does to Array.prototype, JSON or Buffer is
+// not seen there. User code runs in the main realm, as in plain Node; that of `evaluate` in a bare realm (realm.cjs). Started as
+// a template (template.cjs) the agent is forked, and goes on in the children.
+const fs = require('node:fs')
+const path = require('node:path')
+const util = require('node:util')
+const vm = require('node:vm')
+
+const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
+
+// A file of this folder as a function of `host`, compiled in the agent's realm.
+function compile (name, params) {
+  const file = path.join(__dirname, name)
+  return vm.compileFunction(fs.readFileSync(file, 'utf8'), params, { filename: file, parsingContext: agentContext })
+}
+const load = (name, host) => compile(name, ['host'])(host)
+
+let Socket // loaded before code that declares something runs, for it may break what loads it
+let leave = process.reallyExit.bind(process)
+const host = {
+  Array, ArrayBuffer, BigInt, Date, Error, Map, Object, Set, TypeError, RangeError, ReferenceError, SyntaxError, Uint8Array,
+  typed: {
+    i8: Int8Array, u8: Uint8Array, u8c: Uint8ClampedArray, i16: Int16Array, u16: Uint16Array, i32: Int32Array,
+    u32: Uint32Array, i64: BigInt64Array, u64: BigUint64Array, f32: Float32Array, f64: Float64Array
+  },
+  types: { ...util.types },
+  readSync: fs.readSync,
+  writeSync: fs.writeSync,
+  TextEncoder,
+  TextDecoder,
+  directory: __dirname,
+  openSocket: (fd) => new Socket({ fd, readable: true, writable: false }),
+  exit: (code) => leave(code)
+}
+const values = load('values.cjs', host)
+const channel = load('channel.cjs', host)
+const errors = load('errors.cjs', host)
+const { scan } = load('scan.cjs', host)
+const signature = load('signature.cjs', { ...host, scan })
+const program = require('./program.cjs')
+const language = load('language.cjs', { ...host, scan, compile, require, program, readFile: (name) => fs.readFileSync(path.join(__dirname, name)) })
+
+const INVALID = -32602
+const THREW = -32000
+const CANNOT_FORK = -32001
+const NOTEBOOK = '__cloche_notebook__' // which notebook.cjs sets
+const FRAME_BYTES_MAX = 1 << 30
+const state = { id: undefined, answered: true, resultBytes: 0, isBare: false, isPreparing: false, drained: false }
+const { setImmediate } = globalThis
+const stdio = [process.stdout, process.stderr]
+let template
+let realm
+let contexts
+
+// -- answers
+
+const describe = (thrown) => language.explain(errors.describe(thrown))
+
+// An id is answered once: by the result, the error, or what ended the process. Nothing is iterated here: arrays of the main
+// realm iterate as its user says.
+function answer (write, a, b, c, d) {
+  if (state.answered) return
+  state.answered = true
+  write(state.id, a, b, c, d)
+}
+
+function sendError (thrown) {
+  if (state.isBare) return sendFailure(thrown)
+  const data = describe(thrown)
+  answer(channel.writeError, THREW, data.message, data)
+}
+
+// In the contract's terms. What the realm did not describe is ours, or Node's.
+function sendFailure (thrown) {
+  const { code, name, message, stack, fields } = typeof thrown?.code === 'string' && thrown.code.startsWith('ERR_') && !host.types.isNativeError(thrown)
+    ? thrown
+    : { code: 'ERR_USER_CODE', ...named(describe(thrown)) }
+  const data = { code, name, message }
+  let attachments = []
+  if (stack !== undefined) data.stack = stack
+  try {
+    if (fields !== undefined) ({ value: data.fields, attachments } = realm.values.encode(fields, state.resultBytes || 1 << 20, true))
+  } catch {}
+  answer(channel.writeError, THREW, message, data, attachments)
+}
+
+const named = ({ type, message, stack }) => ({ name: type, message, stack })
+
+function sendResult (value, signatureSource) {
+  let encoded
+  try {
+    encoded = values.encode(value, state.resultBytes)
+  } catch (thrown) {
+    sendError(thrown)
+    return
+  }
+  answer(channel.writeResult, { value: encoded.value, signatureSource }, encoded.attachments)
+}
+
+async function collect (value) {
+  value = await value
+  if (value === null || typeof value !== 'object') return value
+  if (host.types.isGeneratorObject(value)) {
+    const items = []
+    for await (const item of value) items.push(item)
+    return items
+  }
+  return value
+}
+
+// -- calls of the host
+
+const asked = new Map()
+let lastAsked = 0
+
+// Resolves to {value}, or rejects with {name, message, fields}; `coder` makes and reads what is sent.
+function ask (target, args, coder, references) {
+  if (state.isPreparing) throw new Error(`${target.slice(1).join('.')} cannot be called while the set-up runs`)
+  const sent = coder.encode(args, FRAME_BYTES_MAX, references)
+  const id = ++lastAsked
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve, reject, coder })
+    channel.listen(receive)
+    channel.ask(id, target, sent.value, sent.attachments)
+  })
+}
+
+function settle ({ id, result, error }) {
+  const found = asked.get(id)
+  if (found === undefined) return
+  asked.delete(id)
+  if (asked.size === 0 && !state.answered && !contexts?.isOpen()) channel.rest()
+  const decode = (value) => found.coder.decode(value, channel.attachments())
+  try {
+    if (error === undefined) found.resolve({ value: decode(result.value) })
+    else found.reject({ name: `${error.data?.name ?? 'Error'}`, message: `${error.data?.message ?? error.message}`, fields: error.data?.fields && decode(error.data.fields) })
+  } catch (thrown) {
+    found.reject(thrown)
+  }
+}
+
+// A question of a context. At once: the channel is read until the answer comes, and `pulse` is called meanwhile.
+function askNow (method, params, attachments, pulse) {
+  const id = ++lastAsked
+  channel.request(id, method, params, attachments)
+  for (;;) {
+    const message = channel.read(pulse)
+    if (message === undefined) host.exit(0)
+    if (message.method !== undefined || message.id !== id) receive(message)
+    else return message
+  }
+}
+
+function askLater (method, params) {
+  const id = ++lastAsked
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve: ({ value }) => resolve(value), reject, coder: { decode: (value) => value } })
+    channel.request(id, method, params, [])
+  })
+}
+
+function receive (message) {
+  if (message.method === undefined) settle(message)
+  else setImmediate(() => start(message)) // without arguments, which Node would iterate as the user says
+}
+
+// Declarations stay, for those a set-up made are of use in the runs after it.
+let declare
+async function declareAll ({ globals, imports }) {
+  if (Object.keys(globals).length + Object.keys(imports).length === 0) return
+  Socket ??= require('node:net').Socket
+  declare ??= require('./bridge.cjs').makeBridge({ ask: (target, args) => ask(target, args, values, false).then(({ value }) => value), program, translate: language.translate })
+  await declare(globals, imports)
+}
+
+function makeRealm (bridge) {
+  const { createRealm } = require('./realm.cjs')
+  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: channel.tell, values: (own) => load('values.cjs', own), language })
+  return made
+}
+
+// -- requests
+
+function decoded (params, names, coder = values) {
+  const ranges = []
+  const given = { ...params }
+  for (let i = 0; i < names.length; i++) {
+    if (params[names[i]] !== undefined) given[names[i]] = coder.decode(params[names[i]], channel.attachments(), ranges)
+  }
+  return { globals: {}, imports: {}, ...given }
+}
+
+async function call (request) {
+  await declareAll(request)
+  const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, request, scan)
+  if (found.body) return { value: await collect(found.value), source: 'convention' }
+  const bound = signature.bind(found.fn, request)
+  return { value: await collect(found.fn.apply(found.self, bound.args)), source: bound.source }
+}
+
+async function answerCall (params) {
+  const { value, source } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
+  sendResult(value, source)
+}
+
+async function answerPrepare (params) {
+  state.isPreparing = true
+  if (params.realm === 'bare') {
+    await evaluate('prepare', params)
+  } else {
+    const request = decoded(params, ['globals', 'imports'])
+    await declareAll(request)
+    await program.prepare(language.translate(request.code, request.filename), request.filename, scan)
+  }
+  state.isPreparing = false
+  if (globalThis[NOTEBOOK] === true) await warmUpContexts()
+  answer(channel.writeResult, {})
+}
+
+// -- contexts (contexts.cjs)
+
+const getContexts = () => {
+  contexts ??= require('./contexts.cjs').makeContexts({
+    load, compile, host, values, scan, language, program, describe, askNow, askLater, THREW, wellFormed: errors.wellFormed, tell: channel.tell
+  })
+  return contexts
+}
+
+async function warmUpContexts () {
+  delete globalThis[NOTEBOOK]
+  Socket ??= require('node:net').Socket
+  await getContexts().rehearse()
+}
+
+async function answerContext (method, params) {
+  const result = await getContexts().answer(method, params)
+  if (method === 'open') {
+    Socket ??= require('node:net').Socket
+    channel.listen(receive) // from now on the event loop goes on between requests
+    template?.unmute()
+    template?.userCodeBegins()
+  }
+  answer(channel.writeResult, result)
+}
+
+
+function evaluate (method, params) {
+  state.isBare = true
+  Socket ??= require('node:net').Socket
+  realm ??= makeRealm()
+  template?.userCodeBegins()
+  return realm[method](decoded(params, ['globals', 'imports'], realm.values))
+}
+
+async function answerEvaluate (params) {
+  const { exports } = await evaluate('evaluate', params)
+  const sent = realm.encodeExports(exports, params.resultBytes)
+  answer(channel.writeResult, { exports: sent.value }, sent.attachments)
+}
+
+async function answerFreeze () {
+  const hindrance = template === undefined ? 'this process was not started as a template' : template.freeze()
+  if (hindrance !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, hindrance)
+    return
+  }
+  answer(channel.writeResult, {})
+  const isTemplate = template.children()
+  leave = process.reallyExit
+  channel.renew()
+  if (!isTemplate) await template.refresh(contexts === undefined ? { call: rehearseCall } : { call: () => contexts.rehearse(1) })
+}
+
+// A script: its streams and its exit code are the answer. It ends when nothing is left to do.
+async function answerRun ({ code, filename, argv }) {
+  state.answered = state.isScript = true
+  process.argv = [process.execPath, filename, ...argv]
+  await program.prepare(language.translate(code, path.basename(filename)), path.basename(filename), scan, true)
+}
+
+// A context is forked between two of its cells: in this process, and in each child that is forked, what comes next is another request.
+async function answerBranch () {
+  const hindrance = !contexts?.isOpen() || template === undefined ? 'this process is no context that was made to be forked' : contexts.standStill(() => template.judge())
+  if (hindrance !== undefined) {
+    answer(channel.writeError, CANNOT_FORK, hindrance)
+    return
+  }
+  answer(channel.writeResult, {})
+  const isChild = template.branches()
+  if (isChild) channel.reborn()
+  leave = isChild ? process.reallyExit : leave
+  contexts.goOn()
+}
+
+const METHODS = {
+  __proto__: null,
+  call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze,
+  branch: answerBranch
+}
+for (const method of ['open', 'cell', 'describe', 'complete', 'enter']) METHODS[method] = (params) => answerContext(method, params)
+
+async function start (message) {
+  state.id = message.id
+  state.answered = state.isBare = state.isPreparing = state.drained = false
+  const { method, params } = message
+  state.resultBytes = params?.resultBytes ?? 0
+  if (METHODS[method] === undefined) answer(channel.writeError, -32601, `there is no method ${method}`)
+  else if (typeof params !== 'object' || params === null) answer(channel.writeError, INVALID, 'params must be an object')
+  else {
+    try {
+      await METHODS[method](params)
+    } catch (thrown) {
+      if (state.isScript) endScript(thrown)
+      if (contexts !== undefined && thrown instanceof contexts.Refusal) answer(channel.writeError, thrown.code, thrown.message, thrown.data)
+      else sendError(thrown)
+    }
+  }
+  if (!state.isScript) next()
+}
+
+// Between calls there is nothing to run but what the user left behind: waiting blocks on purpose.
+function next () {
+  if (channel.isListening()) return channel.listen(receive)
+  const message = channel.read()
+  if (message === undefined) host.exit(0)
+  setImmediate(() => start(message))
+}
+
+// -- the process
+
+function endScript (thrown) {
+  fs.writeSync(2, `${describe(thrown).stack || String(thrown)}\n`)
+  host.exit(1)
+}
+
+process.on('uncaughtException', (thrown) => {
+  if ((state.isScript || contexts?.isOpen()) && process.listenerCount('uncaughtException') > 1) return // the script has its own way
+  if (contexts?.isOpen()) return contexts.uncaught(thrown)
+  if (state.isScript) endScript(thrown)
+  sendError(thrown)
+  host.exit(1)
+})
+process.on('unhandledRejection', (thrown, promise) => {
+  if (realm?.owns(promise)) return
+  if ((state.isScript || contexts?.isOpen()) && process.listenerCount('unhandledRejection') > 1) return
+  if (contexts?.isOpen()) return contexts.uncaught(thrown)
+  if (state.isScript) endScript(thrown)
+  sendError(thrown)
+  host.exit(1)
+})
+process.on('exit', (code) => {
+  if (state.answered) return
+  const [what, ended] = state.isPreparing ? ['set-up', 'ended'] : ['function', 'returned']
+  const said = state.drained ? `the ${what}'s promise never settled` : `process.exit(${code}) was called before the ${what} ${ended}`
+  sendError(new Error(said))
+})
+process.on('beforeExit', () => {
+  if (state.isBare && realm.stalled()) setImmediate(() => {})
+  else state.drained = true
+})
+for (const stream of stdio) stream._handle?.setBlocking?.(true) // what was printed is written before the result goes
+
+// -- being a template
+
+async function rehearseCall (code, name, args) {
+  const { value, attachments } = values.encode(args, 1 << 20)
+  const message = JSON.parse(JSON.stringify({ code, filename: 'main.js', function: name, args: value, holes: [], kwargs: {}, order: null, globals: {}, imports: {} }))
+  message.args = values.decode(message.args, attachments[0] ?? new Uint8Array(0), [])
+  try {
+    values.encode((await call(message)).value, 1 << 20)
+  } catch (thrown) {
+    describe(thrown)
+  }
+}
+
+async function rehearseEvaluation (code) {
+  realm ??= makeRealm()
+  const globals = code.includes('$warm') ? { $warm: { kind: 'function' } } : {}
+  const { bridge, tell } = realm.connect((target, args) => ({ value: args }), () => {})
+  try {
+    realm.encodeExports((await realm.evaluate({ code, filename: 'main.js', resultBytes: 1 << 20, globals, imports: {} })).exports, 1 << 20)
+  } catch {}
+  realm.connect(bridge, tell)
+}
+
+async function begin () {
+  const [,, script, ...argv] = process.argv
+  if (script !== undefined) return start({ method: 'run', params: { code: fs.readFileSync(script, 'utf8'), filename: script, argv } })
+  if (fs.existsSync('/run/cloche/libcloche-guest.so')) {
+    const { Template } = require('./template.cjs')
+    template = new Template()
+    language.rehearse()
+    await template.warmUp({ call: rehearseCall, evaluate: rehearseEvaluation })
+    program.withdraw()
+    program.beforeUserCode(template.userCodeBegins)
+  }
+  next()
+}
+
+begin()
