@@ -373,7 +373,8 @@ def answer_open(channel, number, request):
     try:
         shell = get_shell()
     except ImportError as error:
-        message = "contexts of Python need IPython (Debian: python3-ipython), which the image does not hold: %s" % error
+        message = ("contexts of Python cannot begin: the image has IPython, and it cannot be imported (%s); mend it, or remove it for "
+                   "contexts of plain Python" % error)
         return failure(number, THREW, message, {"type": "missing_runtime", "message": message, "stack": ""})
     os.environ.update(request["env"])
     if request["cwd"] is not None:
@@ -384,7 +385,7 @@ def answer_open(channel, number, request):
             message = "the context cannot be in %s: %s" % (request["cwd"], error.strerror)
             return failure(number, THREW, message, {"type": type(error).__name__, "message": message, "stack": ""})
     attach(channel, shell)
-    return {"pid": getpid()}
+    return {"pid": getpid(), "interpreter": shell.interpreter}
 
 
 def answer_branch(channel, number, request):
@@ -446,8 +447,19 @@ def get_shell():
         calls["PREFIX"]["main"] = sys.modules["__main__"] = main
         for name in ("__file__", "__loader__"):  # the set-up's
             main.__dict__.pop(name, None)
-        SHELL["shell"] = part("shell")["make"](main)
+        SHELL["shell"] = part("shell" if has_ipython() else "plain")["make"](main)
     return SHELL["shell"]
+
+
+def has_ipython():
+    """False when there is none. One that cannot be imported is an error, not a plain context."""
+    try:
+        import IPython
+    except ModuleNotFoundError as error:
+        if error.name != "IPython":
+            raise
+        return False
+    return True
 
 
 SHELL = {}

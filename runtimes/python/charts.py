@@ -6,13 +6,13 @@ import sys
 MAX_POINTS = 10000
 MAX_TICKS = 200
 UNIT = re.compile(r"[(\[]([^()\[\]]{1,40})[)\]]\s*$")
-BOXES, COUNTS = "_cloche_boxes", "_cloche_counts"
+BOXES, COUNTS, WATCHED = "_cloche_boxes", "_cloche_counts", "_cloche_watched"
 
 
 def watch():
     """What the drawing no longer tells is noted while it is drawn: the figures of a box, and that bars are counts."""
     from matplotlib.axes import Axes
-    if hasattr(Axes.bxp, "__wrapped__"):
+    if hasattr(Axes.bxp, WATCHED):
         return
     draw_boxes, draw_counts = Axes.bxp, Axes.hist
 
@@ -28,6 +28,7 @@ def watch():
         self.__dict__.setdefault(COUNTS, []).append(drawn)
         return drawn
 
+    setattr(bxp, WATCHED, True)
     Axes.bxp, Axes.hist = bxp, hist
 
 

@@ -84,6 +84,8 @@ LIBRARIES = {
 
 def complete(shell, code, at):
     """`at`, `from` and `to` count characters (code points)."""
+    if not hasattr(shell, "Completer"):
+        return shell.complete(code, at)
     from IPython.core.completer import provisionalcompleter, rectify_completions
     with provisionalcompleter():
         found = []

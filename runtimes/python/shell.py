@@ -1,9 +1,6 @@
 """IPython's shell as contexts use it: its syntax, magics, formatters and events; running a cell is cells.py's."""
-import __future__
-import ast
 import atexit
 import builtins
-import linecache
 import os
 import re
 import shutil
@@ -11,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 
+import IPython
 from IPython.core import interactiveshell, page
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -21,18 +20,11 @@ from IPython.utils import io as known_io
 from traitlets import Type
 from traitlets.config import Config
 
-traces, displays = part("traces"), part("displays")
-FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
-ONLY_AST = 0x400
+common, traces = part("common"), part("traces")
+CHART, ONLY_AST = common["CHART"], common["ONLY_AST"]
 FIRST_WORD = re.compile(r"\s*([A-Za-z_]\w*)")
 INLINE = "module://matplotlib_inline.backend_inline"
-CHART = "application/vnd.cloche.chart+json"
-MAX_JSON_NODES = 10000
-MAX_GAP = 10000
-SAFE = (1 << 53) - 1
 SETTLED = (type(None), bool, int)
-PRINT = builtins.print
-STREAMS = part("serve")["STREAMS"]
 PATIENCE = 1.0
 
 
@@ -70,11 +62,8 @@ class Formatter(DisplayFormatter):
         data, metadata = super().format(value, include=include, exclude=exclude)
         if include is not None or not data:
             return data, metadata
-        if kind is dict or kind is list:
-            if is_json(value):
-                data["application/json"] = value
-        elif is_figure(value) and CHART not in (exclude or ()):
-            add_chart(value, data, metadata)
+        if CHART not in (exclude or ()):
+            common["add_rich"](value, data, metadata)
         return data, metadata
 
     def plain_printers(self):
@@ -85,48 +74,6 @@ class Formatter(DisplayFormatter):
         return () if len(printers) == len(self.own) and all(printers.get(kind) is self.own.get(kind) for kind in SETTLED) else SETTLED
 
     own = None
-
-
-def is_json(value):
-    """Whether JSON holds it as it is, and it is not too much to look at."""
-    left, open_containers = MAX_JSON_NODES, set()
-
-    def walk(item):
-        nonlocal left
-        left -= 1
-        kind = type(item)
-        if left < 0:
-            return False
-        if kind is str or kind is bool or item is None:
-            return True
-        if kind is int:
-            return -SAFE <= item <= SAFE
-        if kind is float:
-            return item - item == 0
-        if (kind is not dict and kind is not list) or id(item) in open_containers or len(open_containers) > 100:
-            return False
-        open_containers.add(id(item))
-        fits = (all(map(walk, item)) if kind is list
-                else all(type(key) is str and walk(inner) for key, inner in item.items()))
-        open_containers.discard(id(item))
-        return fits
-
-    return walk(value)
-
-
-def is_figure(value):
-    module = sys.modules.get("matplotlib.figure")
-    return module is not None and isinstance(value, module.Figure)
-
-
-def add_chart(figure, data, metadata):
-    try:
-        chart = part("charts")["chart_of"](figure)
-    except Exception as error:
-        metadata[CHART] = {"error": "%s: %s" % (type(error).__name__, error)}
-        return
-    if chart is not None:
-        data[CHART] = chart
 
 
 class Store(dict):
@@ -143,22 +90,10 @@ class Place:
         self.location = self.security_dir = self.log_dir = self.startup_dir = self.pid_dir = self.static_dir = location
 
 
-class Quit:
-    def __init__(self, name):
-        self.name = name
-
-    def __repr__(self):
-        return "%s() ends the cell; the context stays" % self.name
-
-    def __call__(self, code=None):
-        raise SystemExit(code)
-
-
-class Shell(InteractiveShell):
+class Shell(common["Cells"], InteractiveShell):
     displayhook_class = Type(Hook)
     display_pub_class = Type(Publisher)
-    context = None
-    FUTURES = FUTURES
+    interpreter = "IPython %s on %s" % (IPython.__version__, common["PYTHON"])
 
     # ---- what IPython would do with a terminal, a home directory and a database ----
 
@@ -220,7 +155,7 @@ class Shell(InteractiveShell):
         self.cells = set()
         self.transformers = self.count_transformers()
         for name in ("exit", "quit"):
-            self.user_ns[name] = self.user_ns_hidden[name] = Quit(name)
+            self.user_ns[name] = self.user_ns_hidden[name] = common["Quit"](name)
         self.set_hook("show_in_pager", page.as_hook(show_page), 99)
         self.loop_runner = lambda coroutine: self.context.run_coroutine(coroutine)
         register = self.events.register
@@ -243,14 +178,15 @@ class Shell(InteractiveShell):
         activate_matplotlib(INLINE)
         configure_inline_support(self, INLINE)
 
+    @property
+    def inputs(self):
+        return self.history_manager.input_hist_parsed
+
     def close_files(self):
         """Before a fork. IPython opens one when it is imported, and matplotlib's fonts are open as long as they are known."""
         if hasattr(known_io, "devnull"):
             known_io.devnull.close()
-        fonts = sys.modules.get("matplotlib.font_manager")
-        for cache in (getattr(fonts, "_get_font", None), getattr(fonts, "get_font", None)):
-            if hasattr(cache, "cache_clear"):
-                cache.cache_clear()
+        common["close_fonts"]()
 
     def open_files(self):
         if hasattr(known_io, "devnull") and known_io.devnull.closed:
@@ -261,51 +197,16 @@ class Shell(InteractiveShell):
         self.open_files()
         self.builtin_trap.__enter__()
         self.display_trap.__enter__()
-        builtins.exit, builtins.quit = self.user_ns["exit"], self.user_ns["quit"]
-        builtins.input, builtins.print = asking(context), printing()
-        import getpass
-        getpass.getpass = asking_password(context)
-        sys.path[0] = ""
+        self.attach_builtins(context)
         if "matplotlib" not in sys.modules:
-            os.environ.setdefault("MPLBACKEND", INLINE)
-
-    def begin_cell(self, request):
-        code, count = request["code"], request["count"]
-        name = request["filename"] or "Cell In[%d]" % count
-        self.cells.add(name)
-        linecache.cache[name] = (lambda: code,)
-        sys.displayhook = self.displayhook
-        if not request["silent"]:
-            self.remember(code, count)
-        self.request = request
-        return name
-
-    def remember(self, code, count):
-        if self.execution_count != count:
-            self.execution_count = count
-        history = self.history_manager.input_hist_parsed
-        if len(history) < count <= len(history) + MAX_GAP:
-            history += [""] * (count - len(history))
-        history[count:] = [code]
-        names = self.user_ns
-        names["_iii"], names["_ii"], names["_i"] = names.get("_ii", ""), names.get("_i", ""), names.get("_i_now", "")
-        names["_i_now"] = names["_i%d" % count] = code
+            os.environ.setdefault("MPLBACKEND", INLINE if find_spec("matplotlib_inline") else "Agg")  # IPython before 7.23 came without it
 
     def forget(self, names):
         """All that rehearsing left."""
-        for name in set(self.user_ns) - names:
-            del self.user_ns[name]
-        for name in self.cells:
-            linecache.cache.pop(name, None)
-        self.cells.clear()
+        self.forget_cells(names)
         self.displayhook.flush()
-        self.history_manager.input_hist_parsed[:] = [""]
-        self.execution_count = 1
         self.builtin_trap.__exit__(None, None, None)
         self.display_trap.__exit__(None, None, None)
-        self.context = None
-        for name in ("last_type", "last_value", "last_traceback"):
-            sys.__dict__.pop(name, None)
 
     def trigger(self, event, *args):
         if self.events.callbacks.get(event):
@@ -363,49 +264,19 @@ class Shell(InteractiveShell):
             return False
         return word in self.magics_manager.magics["line"] or self.alias_manager.is_alias(word)
 
-    def split(self, tree, code, silent):
-        """(what is shown, what is before it), each a tree or None."""
-        nodes = tree.body
-        mode = "none" if silent else self.ast_node_interactivity
-        if mode == "last_expr_or_assign" and nodes:
-            name = assigned(nodes[-1])
-            if name is not None:
-                nodes.append(ast.copy_location(ast.Expr(ast.copy_location(ast.Name(name, ast.Load()), nodes[-1])), nodes[-1]))
-            mode = "last_expr"
-        shown = {"none": 0, "all": len(nodes), "last": 1}.get(mode, 0)
-        if mode == "last_expr" and nodes and isinstance(nodes[-1], ast.Expr) and not self.is_quiet(nodes[-1]):
-            shown = 1
-        if not shown:
-            return None, tree if nodes else None
-        rest, last = nodes[:-shown], nodes[-shown:]
-        tree.body = rest
-        return ast.Interactive(last), tree if rest else None
-
-    def is_quiet(self, node):
-        """A semicolon behind the last expression keeps its value back."""
-        if ";" not in self.text:
-            return False
-        line = self.text.split("\n")[node.end_lineno - 1].encode()
-        return line[node.end_col_offset:].lstrip(b" \t)").startswith(b";")
-
     # ---- errors ----
 
+    @property
+    def error_mode(self):
+        return self.InteractiveTB.mode
+
     def error_of(self, error):
-        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-        told = traces["describe"](error, self.cells, self.InteractiveTB.mode)
+        told = super().error_of(error)
         if self.custom_exceptions and isinstance(error, self.custom_exceptions):
             lines = self.CustomTB(type(error), error, error.__traceback__)
             if lines:
                 told["traceback"] = [line for text in lines for line in text.split("\n")]
         return told
-
-
-def assigned(node):
-    if isinstance(node, ast.Assign) and isinstance(node.targets[-1], ast.Name):
-        return node.targets[-1].id
-    if isinstance(node, (ast.AugAssign, ast.AnnAssign)) and isinstance(node.target, ast.Name) and node.value is not None:
-        return node.target.id
-    return None
 
 
 def shell_program():
@@ -429,39 +300,6 @@ def show_page(text, start=0, screen_lines=0, pager_cmd=None):
     if isinstance(text, dict):
         text = text.get("text/plain", "")
     print(traces["COLOURS"].sub("", text))
-
-
-# ---- what cells have for Python's own ----
-
-def printing():
-    def print(*args, sep=" ", end="\n", file=None, flush=False):
-        target = sys.stdout if file is None else file
-        # Seen at once, without a line's end too, and in one piece.
-        PRINT(*args, sep=sep, end=end, file=file, flush=flush or target is STREAMS[0] or target is STREAMS[1])
-
-    return like(PRINT, print)
-
-
-def asking(context):
-    def input(prompt="", /):
-        return context.ask_input(str(prompt), False)
-
-    return like(INPUT, input)
-
-
-INPUT = builtins.input
-
-
-def asking_password(context):
-    def getpass(prompt="Password: ", stream=None):
-        return context.ask_input(str(prompt), True)
-
-    return getpass
-
-
-def like(known, function):
-    function.__doc__, function.__module__, function.__qualname__ = known.__doc__, "builtins", known.__name__
-    return function
 
 
 def make(main):

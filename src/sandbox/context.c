@@ -99,6 +99,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
                 return NULL;
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
+        memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
         like->state = CONTEXT_STARTING;
         return like;
 }
@@ -293,6 +294,22 @@ static json_t *open_params(struct context_task *task)
         return json_pack("{s:s, s:o*, s:s}", "cwd", c->cwd, "env", env, "language", c->runtime->name);
 }
 
+/* Guest text that clients see: cut between characters. A copy has its original's. */
+static void take_interpreter(struct context *c, const struct rpc_message *m)
+{
+        const char *text = json_string_value(json_object_get(m->result, "interpreter"));
+        size_t n = text ? strlen(text) : 0;
+
+        if (!text)
+                return;
+        if (n >= sizeof(c->interpreter))
+                n = sizeof(c->interpreter) - 1;
+        while (text[n] && (text[n] & 0xc0) == 0x80)
+                n--;
+        memcpy(c->interpreter, text, n);
+        c->interpreter[n] = '\0';
+}
+
 static void opened(struct context_task *task, const struct rpc_message *m, const struct frame *f)
 {
         struct context *c = task->context;
@@ -308,6 +325,7 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
                 free(task);
                 uv_timer_stop(c->end_timer);
                 c->pid = (int32_t)pid;
+                take_interpreter(c, m);
                 c->state = CONTEXT_LIVE;
                 if (c->branching)
                         branching_opened(c->branching, c);
@@ -484,6 +502,8 @@ json_t *context_json(const struct context *c)
 
         if (object && c->pid)
                 json_object_set_new(object, "pid", json_integer(c->pid));
+        if (object && c->interpreter[0])
+                json_object_set_new(object, "interpreter", json_string(c->interpreter));
         if (object && c->forked_from[0])
                 json_object_set_new(object, "forkedFrom", json_string(c->forked_from));
         if (object && c->state == CONTEXT_ENDED && c->why[0])

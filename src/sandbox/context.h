@@ -8,6 +8,7 @@
 
 #define CONTEXTS_MAX 256
 #define CONTEXT_TASKS_MAX 1000
+#define INTERPRETER_MAX 128
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of what an agent may say at once */
 #define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; what is larger stays in a file of the sandbox */
 
@@ -48,6 +49,7 @@ struct context {
         struct channel channel;
         struct context_stream streams[STREAMS];
         int32_t pid; /* in its box, as it says itself */
+        char interpreter[INTERPRETER_MAX]; /* name and version, as it says itself; "": it did not */
         int has_status;
         int wait_status; /* how it ended, once told */
         uv_timer_t *end_timer;

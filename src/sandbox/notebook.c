@@ -40,7 +40,7 @@ static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_siz
         int r;
 
         snprintf(path, sizeof(path), "%s/%s", runtime->directory, runtime->notebook);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = openat(runtime->directory_fd, runtime->notebook, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SETUP_FILE_BYTES)
                 return err_os(e, CLOCHE_E_MISSING_RUNTIME, st.st_size ? EFBIG : errno, "read the set-up of contexts, %s", path);
         *ret = malloc((size_t)st.st_size + 1);

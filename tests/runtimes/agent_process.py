@@ -12,6 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
+PATIENCE = 300  # seconds; an agent that does not answer fails the test, and one that compiles on a busy machine does not
 
 
 def manifest_of(language):
@@ -34,12 +35,12 @@ def only_descriptor_3(fd):
 
 
 class Agent:
-    def __init__(self, command, extension, env, result_bytes=1 << 26, patience=60, workdir=None):
+    def __init__(self, command, extension, env, result_bytes=1 << 26, workdir=None):
         self.extension, self.result_bytes = extension, result_bytes
         self.workdir = workdir or tempfile.mkdtemp()
         self.ids, self.ending = 0, None
         self.socket, theirs = socket.socketpair()
-        self.socket.settimeout(patience)
+        self.socket.settimeout(PATIENCE)
         self.process = subprocess.Popen(
             command, cwd=self.workdir, env={"PATH": "/usr/bin:/bin", **env}, close_fds=False, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: only_descriptor_3(theirs.fileno()))
@@ -100,7 +101,7 @@ class Agent:
         if self.ending is None:
             self.socket.close()
             try:
-                out, err = self.process.communicate(timeout=20)
+                out, err = self.process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.communicate()

@@ -6,6 +6,8 @@ import select
 import signal
 import unittest
 
+from agent_process import PATIENCE
+
 CHART = "application/vnd.cloche.chart+json"
 
 
@@ -37,7 +39,7 @@ class Context:
     def opened(self, **params):
         """Itself, open."""
         answer = self.open(**params)
-        assert answer.get("result") == {"pid": self.agent.process.pid}, answer
+        assert answer.get("result", {}).get("pid") == self.agent.process.pid, answer
         return self
 
     def begin(self, code, **params):
@@ -94,7 +96,7 @@ class Context:
         """What came, as far as `until`, which must come."""
         fd, data = getattr(self.agent.process, stream).fileno(), b""
         while until.encode() not in data:
-            assert select.select([fd], [], [], 20)[0], "%r did not come: %r" % (until, data)
+            assert select.select([fd], [], [], PATIENCE)[0], "%r did not come: %r" % (until, data)
             more = os.read(fd, 65536)
             assert more, "the stream ended: %r" % data
             data += more
@@ -150,6 +152,13 @@ class ContextCase(unittest.TestCase):
 
     def text(self, code, lines=(), **params):
         return self.shown(code, lines, **params)["text/plain"]
+
+    def run_until_answered(self, code, **params):
+        """A cell that leaves something behind, which goes on once the cell has been answered: as soon as the file GO is there."""
+        go = os.path.join(self.context.agent.workdir, "go-%d" % self.context.count)
+        self.run_cell(code.replace("GO", json.dumps(go)), **params)
+        with open(go, "w"):
+            pass
 
     def error(self, code, lines=(), **params):
         answer = self.context.cell(code, lines, **params)

@@ -2,6 +2,7 @@
 import subprocess
 import unittest
 
+import harness
 from harness import PYTHON, Agent
 import context_process
 

@@ -302,5 +302,19 @@ class Precompiled(unittest.TestCase):
         self.assertEqual(self.run_with(lambda data: data[:3]), 5)
 
 
+class TooOld(unittest.TestCase):
+    def test_every_request_is_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(RUNTIME, folder, dirs_exist_ok=True)
+            agent = pathlib.Path(folder, "agent.py")
+            agent.write_text(agent.read_text().replace("LEAST = (3, 9)", "LEAST = (4, 1)"))
+            with Agent(folder) as old:
+                for method in ("call", "freeze", "open"):
+                    error = old.ask(method, code="x" * 200000)[0]["error"]
+                    self.assertRegex(error["message"], r"^this image has Python 3\.\S+, and the agent needs Python 4\.1 or later: use an image with one")
+                    self.assertEqual((error["code"], error["data"]["type"]), (-32000, "UnsupportedVersion"))
+                self.assertEqual(old.end(), (0, "", ""))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,4 +1,5 @@
 """Code that, meaning to or not, gets in the way of the agent."""
+import pathlib
 import unittest
 
 from harness import AgentCase
@@ -57,8 +58,11 @@ class Hostile(AgentCase):
         self.assertIn("ValueError: child", self.end()[2])
 
     def test_channel_closes_although_a_child_lives_on(self):
-        code = "import os, time\ndef f():\n if os.fork() == 0:\n  os.close(1), os.close(2)\n  time.sleep(2)\n os._exit(0)"
-        self.agent.socket.settimeout(1)
+        alive = pathlib.Path(self.agent.workdir, "alive")
+        alive.touch()
+        self.addCleanup(alive.unlink)  # before the agent's end, which may wait for the child
+        code = "import os, time\ndef f():\n if os.fork() == 0:\n  os.close(1), os.close(2)\n" \
+               "  while os.path.exists(%r): time.sleep(0.01)\n os._exit(0)" % str(alive)
         self.assertIsNone(self.agent.request(code=code))
 
     def test_threads_left_running(self):
