@@ -1,9 +1,14 @@
 /* Where the host has its controllers, and our directory in each. */
+#include "cgroup-home.h"
 #include "cgroup-internal.h"
+
+#include "base/err.h"
+#include "base/privilege.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,31 +27,11 @@ static int list_has(const char *list, const char *word)
         return 0;
 }
 
-/* Our path in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup; v2 has no controllers there. */
-static int own_path(const char *own_groups, const char *controller, char *ret, size_t size)
-{
-        char *text = strdup(own_groups), *rest = text, *line;
-        int found = -ENOENT;
-
-        while (text && (line = strsep(&rest, "\n"))) {
-                char *id = strsep(&line, ":"), *names = strsep(&line, ":");
-
-                (void)id;
-                if (!names || !line)
-                        continue;
-                if (controller ? !list_has(names, controller) : names[0] != '\0')
-                        continue;
-                found = snprintf(ret, size, "%s", strcmp(line, "/") == 0 ? "" : line) < (int)size ? 0 : -ENAMETOOLONG;
-        }
-        free(text);
-        return found;
-}
-
 struct hierarchy {
-        const char *mount_point, *type, *options;
+        const char *root, *mount_point, *type, *options;
 };
 
-/* One line of mountinfo: "… root MOUNTPOINT options … - TYPE source SUPEROPTIONS". proc_pid_mountinfo(5). */
+/* One line of mountinfo: "id parent major:minor root MOUNTPOINT options … - TYPE source SUPEROPTIONS". proc_pid_mountinfo(5). */
 static int parse_mount(char *line, struct hierarchy *ret)
 {
         char *rest = strstr(line, " - ");
@@ -55,8 +40,9 @@ static int parse_mount(char *line, struct hierarchy *ret)
                 return -EINVAL;
         *rest = '\0';
         rest += 3;
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 3; i++)
                 strsep(&line, " ");
+        ret->root = strsep(&line, " ");
         ret->mount_point = strsep(&line, " ");
         ret->type = strsep(&rest, " ");
         strsep(&rest, " ");
@@ -64,56 +50,102 @@ static int parse_mount(char *line, struct hierarchy *ret)
         return ret->mount_point && ret->options ? 0 : -EINVAL;
 }
 
-static void use(struct cgroup_place *place, int version, const char *mount_point, const char *path)
+/* path as seen below a mount whose root is not the topmost group, as containers have them. */
+static const char *below_root(const char *path, const char *root)
 {
-        if (place->version)
-                return;
-        if ((size_t)snprintf(place->base, sizeof(place->base), "%s%s", mount_point, path) < sizeof(place->base))
-                place->version = version;
+        size_t size = strcmp(root, "/") == 0 ? 0 : strlen(root);
+
+        if (strncmp(path, root, size) != 0 || (path[size] != '/' && path[size] != '\0'))
+                return NULL;
+        return strcmp(path + size, "/") == 0 ? "" : path + size;
 }
 
-static void use_version_2(struct cgroup_host *host, const char *mount_point, const char *own_groups)
+/* This process's group in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup; version 2 has no controllers there. */
+static int own_path(const char *own_groups, const char *controller, const char *root, char *ret, size_t size)
 {
-        char path[CGROUP_PATH_MAX], file[2 * CGROUP_PATH_MAX + 32], controllers[512];
+        char *text = strdup(own_groups), *rest = text, *line;
+        int found = -ENOENT;
 
-        if (own_path(own_groups, NULL, path, sizeof(path)) < 0)
-                return;
-        snprintf(file, sizeof(file), "%s%s/cgroup.controllers", mount_point, path);
-        if (cgroup_read_text(file, controllers, sizeof(controllers)) < 0)
-                return;
+        while (text && (line = strsep(&rest, "\n"))) {
+                char *id = strsep(&line, ":"), *names = strsep(&line, ":");
+                const char *path;
+
+                (void)id;
+                if (!names || !line)
+                        continue;
+                if (controller ? !list_has(names, controller) : names[0] != '\0')
+                        continue;
+                path = below_root(line, root);
+                found = path && snprintf(ret, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
+        }
+        free(text);
+        return found;
+}
+
+static void use_version_1(struct cgroup_host *host, const struct hierarchy *mount, const char *own_groups)
+{
+        char path[CGROUP_PATH_MAX];
+
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
-                /* Time is counted and groups are frozen without any controller in version 2 (Linux 4.15, 5.2). */
-                int core = c == CGROUP_CPUACCT || (c == CGROUP_FREEZER && path[0]);
+                struct cgroup_place *place = &host->places[c];
 
-                if (core || list_has(controllers, cgroup_controller_names[c]))
-                        use(&host->places[c], 2, mount_point, path);
+                if (!place->version && list_has(mount->options, cgroup_controller_names[c]) &&
+                    own_path(own_groups, cgroup_controller_names[c], mount->root, path, sizeof(path)) == 0 &&
+                    (size_t)snprintf(place->base, sizeof(place->base), "%s%s", mount->mount_point, path) < sizeof(place->base))
+                        place->version = 1;
         }
 }
 
-void cgroup_host_find(struct cgroup_host *host, const char *mountinfo, const char *own_groups)
+/* Version 2 counts time and freezes groups without any controller (Linux 4.15, 5.2). */
+static int is_core(int controller)
 {
-        char *text = strdup(mountinfo), *rest = text, *line, path[CGROUP_PATH_MAX];
-        char version_2[CGROUP_PATH_MAX] = "";
+        return controller == CGROUP_CPUACCT || controller == CGROUP_FREEZER;
+}
+
+static void use_version_2(struct cgroup_host *host, const struct cgroup_unified *unified)
+{
+        int has_any = 0;
+
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++)
+                has_any = has_any || (!is_core(c) && !host->places[c].version && list_has(unified->controllers, cgroup_controller_names[c]));
+        for (int c = 0; has_any && c < CGROUP_CONTROLLERS; c++) {
+                struct cgroup_place *place = &host->places[c];
+
+                if (!place->version && (is_core(c) || list_has(unified->controllers, cgroup_controller_names[c])))
+                        place->version = 2;
+        }
+}
+
+static void find_unified(const struct hierarchy *mount, const char *own_groups, struct cgroup_unified *ret)
+{
+        char file[CGROUP_PATH_MAX + 32];
+
+        if (ret->mount_point[0] || own_path(own_groups, NULL, mount->root, ret->own, sizeof(ret->own)) < 0 ||
+            (size_t)snprintf(file, sizeof(file), "%s/cgroup.controllers", mount->mount_point) >= sizeof(file) ||
+            cgroup_read_text(file, ret->controllers, sizeof(ret->controllers)) < 0)
+                return;
+        snprintf(ret->mount_point, sizeof(ret->mount_point), "%s", mount->mount_point);
+}
+
+void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo, const char *own_groups)
+{
+        char *text = strdup(mountinfo), *rest = text, *line;
 
         *host = (struct cgroup_host){0};
+        *ret_unified = (struct cgroup_unified){0};
         while (text && (line = strsep(&rest, "\n"))) {
                 struct hierarchy mount;
 
                 if (parse_mount(line, &mount) < 0)
                         continue;
                 if (strcmp(mount.type, "cgroup2") == 0)
-                        snprintf(version_2, sizeof(version_2), "%s", mount.mount_point);
-                if (strcmp(mount.type, "cgroup") != 0)
-                        continue;
-                for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-                        if (list_has(mount.options, cgroup_controller_names[c]) &&
-                            own_path(own_groups, cgroup_controller_names[c], path, sizeof(path)) == 0)
-                                use(&host->places[c], 1, mount.mount_point, path);
+                        find_unified(&mount, own_groups, ret_unified);
+                if (strcmp(mount.type, "cgroup") == 0)
+                        use_version_1(host, &mount, own_groups);
         }
         free(text);
         /* Controllers that version 1 holds are not in version 2: a controller is in one place at a time. */
-        if (version_2[0])
-                use_version_2(host, version_2, own_groups);
+        use_version_2(host, ret_unified);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
                 if (!host->places[c].version)
                         snprintf(host->places[c].reason, sizeof(host->places[c].reason),
@@ -169,37 +201,78 @@ static int enable_controller(const char *directory, const char *controller)
         return cgroup_write_text(path, text);
 }
 
-static void lose(struct cgroup_place *place, int os_errno, const char *what)
-{
-        char reason[sizeof(place->reason)];
+static void lose(struct cgroup_place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-        snprintf(reason, sizeof(reason), "%s in %.60s: %s", what, place->base, strerror(os_errno));
+static void lose(struct cgroup_place *place, const char *format, ...)
+{
+        char reason[sizeof(place->reason)]; /* the arguments may lie in the place */
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(reason, sizeof(reason), format, ap);
+        va_end(ap);
+        *place = (struct cgroup_place){0};
         memcpy(place->reason, reason, sizeof(reason));
-        place->version = 0;
 }
 
-static void make_place(struct cgroup_place *place, int controller)
+/* Our directory beneath parent: 0 or -errno. */
+static int make_base(const char *parent, char *ret)
+{
+        int n;
+
+        sweep(parent);
+        n = snprintf(ret, CGROUP_PATH_MAX, "%s/" OUR_PREFIX "%d", parent, (int)getpid());
+        if (n < 0 || n >= CGROUP_PATH_MAX)
+                return -ENAMETOOLONG;
+        /* A keeper that had our pid was killed: its groups must not lend their counts to ours. */
+        if (access(ret, F_OK) == 0)
+                remove_tree(ret);
+        return mkdir(ret, 0755) < 0 ? -errno : 0;
+}
+
+static void make_place_1(struct cgroup_place *place)
 {
         char parent[CGROUP_PATH_MAX];
-        int core = controller == CGROUP_CPUACCT || controller == CGROUP_FREEZER, r = 0, n;
+        struct stat st;
+        int r;
 
         memcpy(parent, place->base, sizeof(parent));
-        sweep(parent);
-        n = snprintf(place->base, sizeof(place->base), "%.*s/" OUR_PREFIX "%d", CGROUP_PATH_MAX - 32, parent,
-                     (int)getpid());
-        if (n < 0 || (size_t)n >= sizeof(place->base))
-                return lose(place, ENAMETOOLONG, "no room for a group");
-        if (place->version == 2 && !core)
-                r = enable_controller(parent, cgroup_controller_names[controller]);
+        /* The owner of a group may rename and replace what is beneath. */
+        if (privilege_is_root() && stat(parent, &st) == 0 && st.st_uid != 0)
+                return lose(place, "%.90s is a group of user %u, who could take it from root: start as root from outside of that session", parent, (unsigned)st.st_uid);
+        r = make_base(parent, place->base);
         if (r < 0)
-                return lose(place, -r, "cannot hand the controller down");
-        if (mkdir(place->base, 0755) < 0 && errno != EEXIST)
-                return lose(place, errno, "cannot make a group");
-        if (place->version == 2 && !core)
-                r = enable_controller(place->base, cgroup_controller_names[controller]);
-        if (r < 0) {
-                rmdir(place->base);
-                lose(place, -r, "cannot hand the controller down");
+                lose(place, "make a group in %.90s: %s", parent, strerror(-r));
+}
+
+static void make_place_2(struct cgroup_place *place, int controller, const char *home, const char *base)
+{
+        int r = is_core(controller) ? 0 : enable_controller(home, cgroup_controller_names[controller]);
+
+        if (r == -ENOENT)
+                return lose(place, "the %s controller is not delegated to %.100s: Delegate= of its unit names those that are", cgroup_controller_names[controller], home);
+        if (r == 0 && !is_core(controller))
+                r = enable_controller(base, cgroup_controller_names[controller]);
+        if (r < 0)
+                return lose(place, "hand the %s controller down from %.90s: %s", cgroup_controller_names[controller], home, strerror(-r));
+        memcpy(place->base, base, sizeof(place->base));
+}
+
+static void make_places_2(struct cgroup_host *host, const struct cgroup_unified *unified, cgroup_request_scope request_scope, const void *data)
+{
+        char home[CGROUP_PATH_MAX], base[CGROUP_PATH_MAX];
+        struct cloche_err e = {0};
+        int r = cgroup_home_open(unified, request_scope, data, home, &e);
+
+        if (r == 0 && (r = make_base(home, base)) < 0)
+                err_os(&e, CLOCHE_E_CGROUP, -r, "make a group in %s", home);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                if (host->places[c].version != 2)
+                        continue;
+                if (r < 0)
+                        lose(&host->places[c], "%s", e.msg);
+                else
+                        make_place_2(&host->places[c], c, home, base);
         }
 }
 
@@ -213,35 +286,41 @@ static char *read_whole(const char *path)
         return text;
 }
 
-static void find_own(struct cgroup_host *host)
+static void find_own(struct cgroup_host *host, struct cgroup_unified *ret_unified)
 {
         char *mountinfo = read_whole("/proc/self/mountinfo"), *own_groups = read_whole("/proc/self/cgroup");
 
-        cgroup_host_find(host, mountinfo ? mountinfo : "", own_groups ? own_groups : "");
+        cgroup_host_find(host, ret_unified, mountinfo ? mountinfo : "", own_groups ? own_groups : "");
         free(mountinfo);
         free(own_groups);
 }
 
-void cgroup_host_open(struct cgroup_host *host)
+int cgroup_read_own(struct cgroup_unified *unified)
 {
-        find_own(host);
-        for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-                if (host->places[c].version)
-                        make_place(&host->places[c], c);
+        struct cgroup_host host;
+
+        find_own(&host, unified);
+        return unified->mount_point[0] ? 0 : -ENOENT;
 }
 
-void cgroup_host_watch(struct cgroup_host *host, pid_t keeper)
+static int uses_version(const struct cgroup_host *host, int version)
 {
-        find_own(host);
-        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
-                struct cgroup_place *place = &host->places[c];
-                size_t size = strlen(place->base);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++)
+                if (host->places[c].version == version)
+                        return 1;
+        return 0;
+}
 
-                if (place->version)
-                        snprintf(place->base + size, sizeof(place->base) - size, "/" OUR_PREFIX "%d", (int)keeper);
-                if (place->version && access(place->base, R_OK | X_OK) < 0)
-                        lose(place, errno, "cannot be read");
-        }
+void cgroup_host_open(struct cgroup_host *host, cgroup_request_scope request_scope, const void *data)
+{
+        struct cgroup_unified unified;
+
+        find_own(host, &unified);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++)
+                if (host->places[c].version == 1)
+                        make_place_1(&host->places[c]);
+        if (uses_version(host, 2))
+                make_places_2(host, &unified, request_scope, data);
 }
 
 void cgroup_host_close(struct cgroup_host *host)

@@ -15,6 +15,9 @@ int cgroup_write_box(const struct cgroup_place *place, unsigned box, const char 
 /* A number alone in a file, or behind "key " in one. */
 int cgroup_read_number(const struct cgroup_place *place, unsigned box, const char *file, const char *key, uint64_t *ret);
 
+/* The version 2 hierarchy anew, for a process that has been moved. 0 or -ENOENT. */
+int cgroup_read_own(struct cgroup_unified *unified);
+
 /* That controller's limit; without effect where it has none. */
 int cgroup_set_limit(const struct cgroup_host *host, int controller, unsigned box, const struct cgroup_limits *limits);
 

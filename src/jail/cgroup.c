@@ -6,11 +6,24 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
-#define REMOVE_PATIENCE_NS UINT64_C(5000000000)
+#define KILL_ROUND 64 /* processes; others are met in the next */
+#define REMOVE_TIMEOUT_NS UINT64_C(5000000000)
+
+/* Controllers mounted together, and all of version 2, share one directory. */
+static int is_repeated(const struct cgroup_host *host, int controller)
+{
+        for (int c = 0; c < controller; c++)
+                if (host->places[c].version && strcmp(host->places[c].base, host->places[controller].base) == 0)
+                        return 1;
+        return 0;
+}
 
 int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e)
 {
@@ -23,68 +36,82 @@ int cgroup_make(const struct cgroup_host *host, unsigned box, const struct cgrou
                 if (!place->version)
                         continue;
                 r = cgroup_box_path(path, sizeof(path), place, box, NULL);
-                /* Controllers mounted together, and all of version 2, share one directory. */
-                if (r == 0 && mkdir(path, 0755) < 0 && errno != EEXIST)
+                if (r == 0 && !is_repeated(host, c) && mkdir(path, 0755) < 0)
                         r = -errno;
                 if (r == 0)
                         r = cgroup_set_limit(host, c, box, limits);
                 if (r < 0) {
-                        (void)cgroup_remove(host, box, NULL);
+                        (void)cgroup_try_remove(host, box);
                         return err_os(e, CLOCHE_E_CGROUP, -r, "set up the %s group", cgroup_controller_names[c]);
                 }
         }
         return 0;
 }
 
-/* Controllers mounted together, and all of version 2, share one directory. */
-static int is_repeated(const struct cgroup_host *host, int controller)
-{
-        for (int c = 0; c < controller; c++)
-                if (host->places[c].version && strcmp(host->places[c].base, host->places[controller].base) == 0)
-                        return 1;
-        return 0;
-}
-
-int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e)
+static int open_group(const struct cgroup_place *place, unsigned box, const char *file, int flags)
 {
         char path[CGROUP_PATH_MAX + 64];
+        int r = cgroup_box_path(path, sizeof(path), place, box, file), fd;
+
+        if (r < 0)
+                return r;
+        fd = open(path, flags | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int open_entrance(const struct cgroup_place *place, unsigned box)
+{
+        return open_group(place, box, place->version == 1 ? "tasks" : "cgroup.procs", O_WRONLY);
+}
+
+/* ret_into_fd: NULL, or version 2 is not among ret_fds. */
+static int open_entrances(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e)
+{
         size_t count = 0;
 
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
                 const struct cgroup_place *place = &host->places[c];
-                int r;
+                int fd;
 
                 if (!place->version || is_repeated(host, c))
                         continue;
-                r = cgroup_box_path(path, sizeof(path), place, box, place->version == 1 ? "tasks" : "cgroup.procs");
-                if (r == 0) {
-                        ret_fds[count] = open(path, O_WRONLY | O_CLOEXEC);
-                        r = ret_fds[count] < 0 ? -errno : 0;
-                }
-                if (r < 0) {
+                if (place->version == 2 && ret_into_fd)
+                        fd = *ret_into_fd = open_group(place, box, NULL, O_PATH | O_DIRECTORY);
+                else
+                        fd = ret_fds[count] = open_entrance(place, box);
+                if (fd < 0) {
                         while (count > 0)
                                 fd_close(&ret_fds[--count]);
-                        return err_os(e, CLOCHE_E_CGROUP, -r, "open the %s group", cgroup_controller_names[c]);
+                        if (ret_into_fd)
+                                fd_close(ret_into_fd);
+                        return err_os(e, CLOCHE_E_CGROUP, -fd, "open the %s group", cgroup_controller_names[c]);
                 }
-                count++;
+                count += !ret_into_fd || fd != *ret_into_fd;
         }
         *ret_count = count;
         return 0;
 }
 
+int cgroup_open_tasks(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, struct cloche_err *e)
+{
+        return open_entrances(host, box, ret_fds, ret_count, NULL, e);
+}
+
+int cgroup_open_birth(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e)
+{
+        *ret_into_fd = -EBADF;
+        return open_entrances(host, box, ret_fds, ret_count, ret_into_fd, e);
+}
+
 static int open_one(const struct cgroup_host *host, unsigned box, enum cgroup_controller controller, int *ret_fd, struct cloche_err *e)
 {
         const struct cgroup_place *place = &host->places[controller];
-        char path[CGROUP_PATH_MAX + 64];
-        int r;
 
         *ret_fd = -EBADF;
         if (!place->version)
                 return 0;
-        r = cgroup_box_path(path, sizeof(path), place, box, place->version == 1 ? "tasks" : "cgroup.procs");
-        if (r == 0)
-                *ret_fd = open(path, O_WRONLY | O_CLOEXEC);
-        return *ret_fd < 0 ? err_os(e, CLOCHE_E_CGROUP, r < 0 ? -r : errno, "open the %s group", controller == CGROUP_MEMORY ? "memory" : "processor") : 0;
+        *ret_fd = open_entrance(place, box);
+        return *ret_fd < 0 ? err_os(e, CLOCHE_E_CGROUP, -*ret_fd, "open the %s group", controller == CGROUP_MEMORY ? "memory" : "processor") : 0;
 }
 
 int cgroup_open_memory(const struct cgroup_host *host, unsigned box, int *ret_fd, struct cloche_err *e)
@@ -167,40 +194,73 @@ void cgroup_kill(const struct cgroup_host *host, unsigned box)
         if (freezer->version == 1)
                 (void)cgroup_write_box(freezer, box, "freezer.state", "THAWED");
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-                if (host->places[c].version == 2)
+                if (host->places[c].version == 2 && !is_repeated(host, c))
                         (void)cgroup_write_box(&host->places[c], box, "cgroup.kill", "1"); /* Linux 5.14 */
 }
 
-static int remove_patiently(const char *path)
+static int list_has_pid(const char *pids, pid_t pid)
 {
-        uint64_t deadline_ns = clock_now_ns() + REMOVE_PATIENCE_NS;
-
-        /* A dead task leaves its group a moment after it was waited for. */
-        while (rmdir(path) < 0) {
-                if (errno == ENOENT)
-                        return 0;
-                if (errno != EBUSY || clock_now_ns() > deadline_ns)
-                        return -errno;
-                usleep(500);
-        }
+        for (const char *at = pids, *end; (end = strchr(at, '\n')); at = end + 1)
+                if (strtol(at, NULL, 10) == pid)
+                        return 1;
         return 0;
 }
 
-int cgroup_remove(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
+/* Version 1 has no order to kill a group. A number may be another process's by the time it is used: the descriptor is opened first, and
+ * whoever is listed still after that is the one it refers to, or that one is dead. */
+static void kill_listed(const struct cgroup_place *place, unsigned box)
+{
+        char path[CGROUP_PATH_MAX + 64], pids[1 << 12], again[1 << 14];
+        int pidfds[KILL_ROUND];
+        pid_t numbers[KILL_ROUND];
+        size_t count = 0;
+
+        if (cgroup_box_path(path, sizeof(path), place, box, "cgroup.procs") < 0 || cgroup_read_text(path, pids, sizeof(pids)) < 0)
+                return;
+        for (const char *at = pids, *end; count < KILL_ROUND && (end = strchr(at, '\n')); at = end + 1) {
+                numbers[count] = (pid_t)strtol(at, NULL, 10);
+                pidfds[count] = numbers[count] > 1 ? (int)syscall(SYS_pidfd_open, numbers[count], 0) : -EBADF;
+                count += pidfds[count] >= 0;
+        }
+        if (cgroup_read_text(path, again, sizeof(again)) < 0)
+                again[0] = '\0';
+        for (size_t i = 0; i < count; i++) {
+                if (list_has_pid(again, numbers[i]))
+                        (void)syscall(SYS_pidfd_send_signal, pidfds[i], SIGKILL, NULL, 0);
+                fd_close(&pidfds[i]);
+        }
+}
+
+int cgroup_try_remove(const struct cgroup_host *host, unsigned box)
 {
         char path[CGROUP_PATH_MAX + 64];
         int result = 0;
 
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                const struct cgroup_place *place = &host->places[c];
                 int r;
 
-                if (!host->places[c].version)
+                if (!place->version || is_repeated(host, c))
                         continue;
-                r = cgroup_box_path(path, sizeof(path), &host->places[c], box, NULL);
-                if (r == 0)
-                        r = remove_patiently(path);
+                r = cgroup_box_path(path, sizeof(path), place, box, NULL);
+                if (r == 0 && rmdir(path) < 0 && errno != ENOENT)
+                        r = -errno;
+                if (r == -EBUSY && place->version == 1)
+                        kill_listed(place, box);
                 if (r < 0)
-                        result = err_os(e, CLOCHE_E_CGROUP, -r, "remove the %s group", cgroup_controller_names[c]);
+                        result = r;
         }
+        if (result == -EBUSY)
+                cgroup_kill(host, box);
         return result;
+}
+
+int cgroup_remove(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
+{
+        uint64_t deadline_ns = clock_now_ns() + REMOVE_TIMEOUT_NS;
+        int r;
+
+        while ((r = cgroup_try_remove(host, box)) == -EBUSY && clock_now_ns() < deadline_ns)
+                usleep(500);
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "remove the groups of box %u", box) : 0;
 }

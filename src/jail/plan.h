@@ -34,6 +34,7 @@ struct jail_plan {
         int control_fd; /* becomes descriptor 3 of PID 1 */
         const int *tasks_fds; /* the way into the box's control groups (cgroup_enter) */
         size_t tasks_count;
+        int birth_fd; /* its version 2 group, in which PID 1 is born (CLONE_INTO_CGROUP); -EBADF: none, or it enters by tasks_fds */
 };
 
 #endif

@@ -154,7 +154,8 @@ int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, st
         ret->runtime_fd = -EBADF;
         /* What we mount must not travel back to the host, nor its unmounts come in. */
         if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private");
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private%s",
+                              errno == EACCES ? " (AppArmor refuses it where kernel.apparmor_restrict_unprivileged_userns is 1)" : "");
         r = plan->image[0] ? open_directory_image(ret, plan->image, e) : open_host_image(ret, e);
         for (size_t i = 0; r == 0 && i < COUNT(devices); i++) {
                 char name[32];

@@ -17,10 +17,43 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
 
         snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
         fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+        /* The pid of the box is looked up in a /proc that is another pid namespace's. */
+        if (fd < 0 && (errno == EACCES || errno == ENOENT))
+                return err_set(e, CLOCHE_E_NAMESPACE, "/proc is not of this pid namespace: mount a new one there, or leave the outer pid namespace in place "
+                               "(bwrap: without --unshare-pid and --unshare-all)");
         if (fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open %s of the box", file);
         r = fd_write_full(fd, text, strlen(text));
+        /* uid 0 of a user namespace may be handed on only by who has CAP_SETFCAP there (Linux 5.12, user_namespaces(7)). */
+        if (r == -EPERM && geteuid() == 0 && strcmp(file, "uid_map") == 0)
+                return err_set(e, CLOCHE_E_NAMESPACE, "root of this container may not hand its user on: give it CAP_SETFCAP, or run as an ordinary user");
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "write %s of the box", file) : 0;
+}
+
+int userns_refused(int os_errno, struct cloche_err *e)
+{
+        /* Without the file there is no such setting. user_namespaces(7); the second is one of Debian's kernels. */
+        static const struct {
+                const char *name, *path;
+                int permits;
+        } rows[] = {
+                {"user.max_user_namespaces", "/proc/sys/user/max_user_namespaces", 10000},
+                {"kernel.unprivileged_userns_clone", "/proc/sys/kernel/unprivileged_userns_clone", 1},
+        };
+        int is_refusal = os_errno == EPERM || os_errno == ENOSPC || os_errno == EUSERS;
+
+        for (size_t i = 0; is_refusal && i < sizeof(rows) / sizeof(rows[0]); i++) {
+                FILE *file = fopen(rows[i].path, "re");
+                int value = -1, has_value = file && fscanf(file, "%d", &value) == 1;
+
+                if (file)
+                        fclose(file);
+                if (has_value && value == 0)
+                        return err_set(e, CLOCHE_E_NAMESPACE, "this host forbids user namespaces, which every box needs: %s is 0; sysctl -w %s=%d permits them",
+                                       rows[i].name, rows[i].name, rows[i].permits);
+        }
+        return err_os(e, CLOCHE_E_NAMESPACE, os_errno, "make the box's namespaces%s",
+                      os_errno == ENOSPC || os_errno == EUSERS ? ", of which this user has as many as permitted, or which are nested 32 deep" : "");
 }
 
 static uint32_t next_taken(const struct userns_ids *ids, uint32_t own, uint32_t from, uint32_t end)

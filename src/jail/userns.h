@@ -17,6 +17,10 @@ struct userns_ids {
         size_t taken_count;
 };
 
+/* The error of a clone(2) that was to make user and other namespaces: names the setting of this host that forbids it, where one does.
+ * Returns -CLOCHE_E_NAMESPACE. */
+int userns_refused(int os_errno, struct cloche_err *e);
+
 /* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its number;
  * borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);

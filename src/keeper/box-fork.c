@@ -82,7 +82,7 @@ int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *
 
         if (!row)
                 return -CLOCHE_E_STATE;
-        if (row->parent == KEEPER_NO_BOX || !keeper->boxes[row->parent].init_pid || keeper->boxes[row->parent].is_dying)
+        if (row->parent == KEEPER_NO_BOX || !box_find(keeper, row->parent, NULL))
                 return err_set(e, CLOCHE_E_STATE, "box %u is beneath no living template", box);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 all[i] = i < FORK_FD_PID ? fds[i] : -EBADF;

@@ -30,7 +30,7 @@
 #define PROBE_FORKS_MAX 4096
 
 static const char *const guard_names[CLOCHE_GUARD_COUNT] = {
-#define CLOCHE_GUARD(symbol, name, doc) [CLOCHE_GUARD_##symbol] = name,
+#define CLOCHE_GUARD(symbol, name, profile, doc) [CLOCHE_GUARD_##symbol] = name,
 #include <cloche/guards.def>
 #undef CLOCHE_GUARD
 };

@@ -1,5 +1,6 @@
 #include "box.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/enter.h"
@@ -20,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define ORDERS_BYTES 16384 /* some 40 orders of 13 descriptors: the kernel doubles it, and counts 768 for each */
 #define INIT_NICE (-20) /* of a sandbox's PID 1 */
 /* Owners of their user namespaces: this, 15 bits of the keeper's pid, 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
@@ -66,6 +68,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .own_groups = keeper->is_root,
                 .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
                 .init_fd = keeper->init_program_fd,
+                .birth_fd = -EBADF,
                 .fuse_dir_fd = keeper->fuse_dir_fd,
                 .mount_count = spec->mount_count,
         };
@@ -75,12 +78,15 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
         return plan;
 }
 
-static pid_t clone_child(int *ret_pidfd)
+/* birth_fd: of the plan. A process that is born in its group costs nothing; one that moves waits for every fork on the machine to
+ * pass (cgroup_threadgroup_rwsem, milliseconds on a quiet host). */
+static pid_t clone_child(int birth_fd, int *ret_pidfd)
 {
         struct clone_args args = {
-                .flags = enter_clone_flags() | CLONE_PIDFD,
+                .flags = enter_clone_flags() | CLONE_PIDFD | (birth_fd < 0 ? 0 : CLONE_INTO_CGROUP),
                 .pidfd = (uintptr_t)ret_pidfd,
                 .exit_signal = SIGCHLD,
+                .cgroup = birth_fd < 0 ? 0 : (uint64_t)birth_fd,
         };
 
         return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -94,18 +100,18 @@ uid_t box_owner(uint32_t box)
         return BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
 }
 
-static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int *ret_pidfd)
+static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int birth_fd, int *ret_pidfd)
 {
         uid_t owner = box_owner(box);
         pid_t pid;
         int code;
 
         if (!keeper->is_root)
-                return clone_child(ret_pidfd);
+                return clone_child(birth_fd, ret_pidfd);
         if (seteuid(owner) < 0)
                 return -1;
         setfsuid(0);
-        pid = clone_child(ret_pidfd);
+        pid = clone_child(birth_fd, ret_pidfd);
         code = errno;
         if (pid != 0 && seteuid(0) < 0)
                 abort(); /* a keeper without its rights cannot even clean up */
@@ -231,15 +237,13 @@ static pid_t clone_init(struct keeper_state *keeper, const struct box *row, uint
                                   ret_pidfd, e);
         if (plan->is_sharing)
                 return share_clone(&keeper->boxes[row->shared_with], plan, go_fds, report_fd, ret_pidfd, e);
-        pid = clone_as_owner(keeper, box, ret_pidfd);
+        pid = clone_as_owner(keeper, box, plan->birth_fd, ret_pidfd);
         if (pid == 0) {
                 close(go_fds[1]); /* or waiting for the keeper would wait for ourselves */
                 enter_box(plan, go_fds[0], report_fd);
         }
         if (pid < 0)
-                err_os(e, CLOCHE_E_NAMESPACE, errno,
-                       "make the box's namespaces%s", errno == EPERM || errno == ENOSPC ?
-                       " (are user namespaces permitted? see /proc/sys/user/max_user_namespaces)" : "");
+                userns_refused(errno, e);
         return pid;
 }
 
@@ -295,6 +299,28 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, uint3
         return r;
 }
 
+/* The way into the groups. PID 1 of a box beneath a template, or of one that shares, is cloned by a helper in another user namespace, which has no
+ * right to the group: it enters by descriptors, whose right is the opener's (Linux 5.16, CVE-2021-4197). */
+static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan, struct cloche_err *e)
+{
+        plan->tasks_fds = tasks_fds;
+        if (plan->nested || plan->is_sharing)
+                return cgroup_open_tasks(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, e);
+        return cgroup_open_birth(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, &plan->birth_fd, e);
+}
+
+/* A template that does not take its orders holds up nobody but itself. The descriptors of orders that wait count for the user who sent them,
+ * and from RLIMIT_NOFILE on that user can send none to anybody (ETOOMANYREFS, unix(7)); root can. */
+static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct cloche_err *e)
+{
+        const int size = ORDERS_BYTES;
+
+        if (fcntl(fork_fd, F_SETFL, O_NONBLOCK) < 0 ||
+            (!keeper->is_root && setsockopt(fork_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0))
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a fork socket");
+        return 0;
+}
+
 /* The box's groups, and a child that enters them. */
 static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_t box, const struct keeper_box_spec *spec,
                            int ret_fds[2], struct cloche_err *e)
@@ -313,17 +339,17 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, uint32_
                         return r;
                 row->fork_fd = pair[0];
                 their_fork_fd = pair[1];
-                /* Who does not take its orders holds up nobody but itself. */
-                if (fcntl(row->fork_fd, F_SETFL, O_NONBLOCK) < 0)
-                        return err_os(e, CLOCHE_E_RESOURCE, errno, "make a fork socket");
+                r = bound_orders(keeper, row->fork_fd, e);
+                if (r < 0)
+                        return r;
         }
-        r = cgroup_open_tasks(&keeper->cgroups, plan.is_sharing ? spec->shared_with : box, tasks_fds, &plan.tasks_count, e);
+        r = open_groups(keeper, plan.is_sharing ? spec->shared_with : box, tasks_fds, &plan, e);
         if (r < 0)
                 return r;
-        plan.tasks_fds = tasks_fds;
         r = start_with_places(keeper, row, box, &plan, e);
         for (size_t i = 0; i < plan.tasks_count; i++)
                 close(tasks_fds[i]);
+        fd_close(&plan.birth_fd);
         if (r < 0)
                 return r;
         ret_fds[0] = TAKE_FD(control_fd);
@@ -393,7 +419,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
 
 static struct box *find_living(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
-        if (box < KEEPER_BOXES_MAX && keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
+        if (box < KEEPER_BOXES_MAX && keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying && !keeper->boxes[box].is_leaving)
                 return &keeper->boxes[box];
         err_set(e, CLOCHE_E_STATE, "there is no box %u", box);
         return NULL;
@@ -463,7 +489,7 @@ static void orphan(struct keeper_state *keeper, uint32_t box)
         }
 }
 
-int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+void box_reap(struct keeper_state *keeper, uint32_t box)
 {
         struct box *row = &keeper->boxes[box];
 
@@ -473,11 +499,24 @@ int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
         serve_close_passthroughs(keeper, row);
         close_box(row);
         share_lose(keeper, box);
-        row->init_pid = 0;
-        row->is_dying = 0;
         if (row->is_template)
                 orphan(keeper, box);
+        box_usage(keeper, box, &row->last_usage);
+        row->is_dying = 0;
         keeper->dying--;
-        box_usage(keeper, box, ret);
-        return row->shared_with == KEEPER_NO_BOX ? cgroup_remove(&keeper->cgroups, box, e) : 0;
+        row->is_leaving = 1;
+        row->leaves_since_ns = clock_now_ns();
+        keeper->leaving++;
+}
+
+int box_leave(struct keeper_state *keeper, uint32_t box)
+{
+        struct box *row = &keeper->boxes[box];
+
+        if (row->shared_with == KEEPER_NO_BOX && cgroup_try_remove(&keeper->cgroups, box) < 0)
+                return 0;
+        row->init_pid = 0;
+        row->is_leaving = 0;
+        keeper->leaving--;
+        return 1;
 }

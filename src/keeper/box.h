@@ -18,8 +18,11 @@ struct box {
         int is_sandbox;
         uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX; with a parent the user and the files too */
         int has_lost_sandbox; /* dropped; this is dead too, and its number waits for its own drop */
-        int is_dying;
-        uint32_t drop_serial;
+        int is_dying;   /* killed, and not reaped yet */
+        int is_leaving; /* reaped; its groups are not gone yet, and its number is nobody else's until they are */
+        uint64_t leaves_since_ns;
+        uint32_t drop_serial; /* of the request to drop it; 0: answered, or there was none */
+        struct keeper_usage last_usage; /* when it was reaped */
         struct keeper_box_limits limits;
         /* Of a template only. */
         int is_template;
@@ -53,7 +56,7 @@ struct keeper_state {
         uint32_t root_count;
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
-        uint32_t dying; /* boxes in that state */
+        uint32_t dying, leaving; /* boxes in these states */
         struct box boxes[KEEPER_BOXES_MAX];
 };
 
@@ -78,8 +81,11 @@ void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
 /* Kill everything in it. It is gone when init_pidfd polls readable: the kernel reaps PID 1 last. A template that does not
  * reap its children delays that; nobody waits for it. */
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
-/* Once it is gone: remove it; the row is free afterwards even when a group could not be removed. */
-int box_remove(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+/* Once init_pidfd polls readable: reap it. It leaves then. */
+void box_reap(struct keeper_state *keeper, uint32_t box);
+/* Of one that leaves: try to remove its groups, without waiting. 1: they are gone, and the row is free; 0: a process is in there still, try
+ * again. A template may have kept the way in and may send its own processes in: they are killed each time, and hold up nobody but themselves. */
+int box_leave(struct keeper_state *keeper, uint32_t box);
 
 /* serve.c */
 /* Another program of the directory path lies in: the descriptor, or -errno. */

@@ -20,6 +20,7 @@ struct keeper {
         pid_t pid;
         int socket_fd, is_stopping;
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
+        struct cgroup_host groups;
         uint32_t serial;
         struct pending {
                 uint32_t serial, op; /* serial 0: the row is free */
@@ -45,6 +46,23 @@ static void hand_over(struct keeper *k, const struct pending *row, const struct 
 
         if (row->done)
                 row->done(row->data, &reply);
+        else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_later(k, k->answer.box, NULL, NULL, NULL) < 0)
+                return; /* the box was for somebody who has gone (keeper_detach); now the keeper has gone too, and all boxes with it */
+}
+
+unsigned keeper_detach(struct keeper *k, const void *data)
+{
+        unsigned count = 0;
+
+        for (size_t i = 0; i < k->pending_room; i++) {
+                struct pending *row = &k->pending[i];
+
+                if (row->serial && row->done && row->data == data) {
+                        row->done = NULL;
+                        count++;
+                }
+        }
+        return count;
 }
 
 /* Nobody will answer any more. */
@@ -236,6 +254,16 @@ static int start_process(struct keeper *k, int socket_fd, const char *program, c
         return 0;
 }
 
+static void keep_groups(const struct cgroup_host *theirs, struct cgroup_host *ret)
+{
+        *ret = *theirs;
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
+                struct cgroup_place *place = &ret->places[c];
+
+                place->base[sizeof(place->base) - 1] = place->reason[sizeof(place->reason) - 1] = '\0';
+        }
+}
+
 int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e)
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
@@ -271,6 +299,7 @@ int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_
                 return r;
         }
         memcpy(k->guards, k->answer.guards, sizeof(k->guards));
+        keep_groups(&k->answer.groups, &k->groups);
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
                 k->guards[g].reason[sizeof(k->guards[g].reason) - 1] = '\0';
         *ret = k;
@@ -299,6 +328,11 @@ const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guar
 pid_t keeper_pid(const struct keeper *k)
 {
         return k->pid;
+}
+
+const struct cgroup_host *keeper_groups(const struct keeper *k)
+{
+        return &k->groups;
 }
 
 int keeper_fd(const struct keeper *k)

@@ -37,9 +37,16 @@ CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const char *const *r
 /* Waits until all boxes are gone; those who still wait for answers are told. Accepts NULL. */
 void keeper_stop(struct keeper *k);
 
+/* This receiver (`data`) gets no reply any more: it is about to be freed. A box that is being made for it lasts as long as the keeper.
+ * Returns the number of replies that will not come. */
+unsigned keeper_detach(struct keeper *k, const void *data);
+
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard);
 
 pid_t keeper_pid(const struct keeper *k);
+
+/* The groups of its boxes, for cgroup_read_usage: on most hosts everybody may read them. */
+const struct cgroup_host *keeper_groups(const struct keeper *k);
 
 /* To be polled for reading: then keeper_hear. */
 int keeper_fd(const struct keeper *k);

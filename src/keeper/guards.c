@@ -34,7 +34,7 @@ static void need_controller(struct keeper_state *keeper, enum cloche_guard guard
         const struct cgroup_place *place = &keeper->cgroups.places[controller];
 
         if (!place->version)
-                set(keeper, guard, otherwise, "%s%.100s", instead, place->reason);
+                set(keeper, guard, otherwise, "%s%s", instead, place->reason);
 }
 
 void guards_fill(struct keeper_state *keeper)
@@ -62,7 +62,10 @@ void guards_fill(struct keeper_state *keeper)
                 need_controller(keeper, CLOCHE_GUARD_CPU, CGROUP_CPU, CLOCHE_GUARD_DEGRADED, "time is measured, share not bounded: ");
         need_controller(keeper, CLOCHE_GUARD_FREEZER, CGROUP_FREEZER, CLOCHE_GUARD_DEGRADED,
                         "killed as a whole, not frozen: ");
-        if (!keeper->is_root)
-                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED,
-                    "without root a box runs as the host user %u who started it", (unsigned)geteuid());
+        if (keeper->is_root)
+                return;
+        if (geteuid() == 0)
+                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED, "this user namespace maps too few users: a box runs as its root");
+        else
+                set(keeper, CLOCHE_GUARD_PRIVATE_UID, CLOCHE_GUARD_DEGRADED, "without root a box runs as the host user %u who started it", (unsigned)geteuid());
 }

@@ -64,13 +64,19 @@ enum mark {
 };
 
 struct row {
-        struct process_stat stat;
+        struct process_stat stat; /* of a process that is gone only the pid */
+        int is_gone;
         unsigned marks;
 };
 
-struct look {
-        struct row *rows; /* by ascending pid, as /proc lists them */
+struct rows {
+        struct row *items; /* by ascending pid */
         size_t count, room;
+};
+
+struct look {
+        struct rows alive;
+        struct rows dead; /* listed, but dead or gone when their stat was read */
         int has_incomers; /* somebody but us has a parent outside: a fork of a template, or the first process of a box beneath */
 };
 
@@ -83,6 +89,7 @@ struct tree {
         size_t spared_count;
         int proc_fd; /* borrowed */
         struct look now, before;
+        int is_sure; /* the last look missed no member */
         int32_t signalled;
 };
 
@@ -116,18 +123,18 @@ static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
         return process_stat_parse(line, ret) < 0 ? -EPROTO : 0;
 }
 
-static int add_row(struct look *look, const struct process_stat *stat)
+static int add_row(struct rows *rows, const struct process_stat *stat, int is_gone)
 {
-        if (look->count == look->room) {
-                size_t room = look->room ? 2 * look->room : 1024;
-                struct row *grown = realloc(look->rows, room * sizeof(*grown));
+        if (rows->count == rows->room) {
+                size_t room = rows->room ? 2 * rows->room : 1024;
+                struct row *grown = realloc(rows->items, room * sizeof(*grown));
 
                 if (!grown)
                         return -ENOMEM;
-                look->rows = grown;
-                look->room = room;
+                rows->items = grown;
+                rows->room = room;
         }
-        look->rows[look->count++] = (struct row){.stat = *stat};
+        rows->items[rows->count++] = (struct row){.stat = *stat, .is_gone = is_gone};
         return 0;
 }
 
@@ -138,11 +145,17 @@ static int compare_rows(const void *a, const void *b)
         return (left->stat.pid > right->stat.pid) - (left->stat.pid < right->stat.pid);
 }
 
-static struct row *find_row(const struct look *look, pid_t pid)
+static void sort_rows(struct rows *rows)
+{
+        if (rows->count)
+                qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
+}
+
+static struct row *find_row(const struct rows *rows, pid_t pid)
 {
         const struct row key = {.stat.pid = pid};
 
-        return look->count ? bsearch(&key, look->rows, look->count, sizeof(key), compare_rows) : NULL;
+        return rows->count ? bsearch(&key, rows->items, rows->count, sizeof(key), compare_rows) : NULL;
 }
 
 /* A process of which the first thread has ended shows as dead while others go on. */
@@ -156,7 +169,7 @@ static int look_at_all(DIR *proc, struct look *look)
         char path[32];
         int r = 0;
 
-        look->count = 0;
+        look->alive.count = look->dead.count = 0;
         look->has_incomers = 0;
         rewinddir(proc);
         for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
@@ -167,12 +180,14 @@ static int look_at_all(DIR *proc, struct look *look)
                 snprintf(path, sizeof(path), "%.20s/stat", entry->d_name);
                 r = read_stat(dirfd(proc), path, &stat);
                 look->has_incomers |= r == 0 && stat.parent == 0 && stat.pid != 1;
-                if (r == 0 && is_alive(&stat))
-                        r = add_row(look, &stat);
-                else if (r == -ESRCH)
-                        r = 0;
+                if (r == -ESRCH) {
+                        stat = (struct process_stat){.pid = (pid_t)atoi(entry->d_name)};
+                        r = add_row(&look->dead, &stat, 1);
+                } else if (r == 0)
+                        r = add_row(is_alive(&stat) ? &look->alive : &look->dead, &stat, 0);
         }
-        qsort(look->rows, look->count, sizeof(*look->rows), compare_rows);
+        sort_rows(&look->alive);
+        sort_rows(&look->dead);
         return r;
 }
 
@@ -221,14 +236,14 @@ static int is_beneath(const struct tree *tree, struct row *row)
 static unsigned find_verdict(const struct tree *tree, struct row *at)
 {
         /* A look takes time: what it saw need not be a tree. */
-        for (size_t steps = 0; at && steps <= tree->now.count; steps++) {
+        for (size_t steps = 0; at && steps <= tree->now.alive.count; steps++) {
                 if (at->marks & MARK_KNOWN)
                         return at->marks & MARK_MEMBER;
                 if (is_spared(tree, at->stat.pid) || is_beneath(tree, at))
                         return 0;
                 if (at->stat.pid == tree->root || (at->stat.parent == 0 && tree->root == 1))
                         return MARK_MEMBER;
-                at = find_row(&tree->now, at->stat.parent);
+                at = find_row(&tree->now.alive, at->stat.parent);
         }
         return 0;
 }
@@ -236,10 +251,10 @@ static unsigned find_verdict(const struct tree *tree, struct row *at)
 /* All on the way up have the same verdict: a tree is gone through once, however deep it is. */
 static void find_members(struct tree *tree)
 {
-        for (size_t i = 0; i < tree->now.count; i++) {
-                unsigned verdict = find_verdict(tree, &tree->now.rows[i]);
+        for (size_t i = 0; i < tree->now.alive.count; i++) {
+                unsigned verdict = find_verdict(tree, &tree->now.alive.items[i]);
 
-                for (struct row *at = &tree->now.rows[i]; at && !(at->marks & MARK_KNOWN); at = find_row(&tree->now, at->stat.parent)) {
+                for (struct row *at = &tree->now.alive.items[i]; at && !(at->marks & MARK_KNOWN); at = find_row(&tree->now.alive, at->stat.parent)) {
                         at->marks |= MARK_KNOWN | verdict;
                         if (at->stat.pid == tree->root || at->marks & MARK_BENEATH || is_spared(tree, at->stat.pid))
                                 break;
@@ -250,13 +265,41 @@ static void find_members(struct tree *tree)
 /* What we did to whom is remembered from look to look. */
 static void carry_marks(struct tree *tree)
 {
-        for (size_t i = 0; i < tree->now.count; i++) {
-                struct row *row = &tree->now.rows[i];
-                const struct row *old = find_row(&tree->before, row->stat.pid);
+        for (size_t i = 0; i < tree->now.alive.count; i++) {
+                struct row *row = &tree->now.alive.items[i];
+                const struct row *old = find_row(&tree->before.alive, row->stat.pid);
 
                 if (old && old->stat.start_ticks == row->stat.start_ticks)
                         row->marks |= old->marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED | MARK_OF_US | MARK_BENEATH);
         }
+}
+
+/* A process that we stopped stays a member even if its parent has died. */
+static int is_member(const struct tree *tree, const struct row *row, int with_root)
+{
+        return row->marks & (MARK_MEMBER | MARK_STOPPED) && row->stat.pid != 1 && (with_root || row->stat.pid != tree->root);
+}
+
+/* A process may fork after /proc was listed and die before its stat is read. Its child is then missing from this look. A process
+ * that was already dead in the previous look cannot have forked. */
+static int may_have_left_a_child(const struct tree *tree, const struct row *dead)
+{
+        const struct row *old_dead = find_row(&tree->before.dead, dead->stat.pid), *old = find_row(&tree->before.alive, dead->stat.pid);
+        const struct row *parent = dead->stat.parent ? find_row(&tree->now.alive, dead->stat.parent) : NULL;
+
+        if (old_dead && (dead->is_gone || old_dead->stat.start_ticks == dead->stat.start_ticks))
+                return 0;
+        if (old && (dead->is_gone || old->stat.start_ticks == dead->stat.start_ticks))
+                return is_member(tree, old, 1);
+        return !parent || parent->marks & (MARK_MEMBER | MARK_STOPPED);
+}
+
+static int is_complete(const struct tree *tree)
+{
+        for (size_t i = 0; i < tree->now.dead.count; i++)
+                if (may_have_left_a_child(tree, &tree->now.dead.items[i]))
+                        return 0;
+        return 1;
 }
 
 static int look_again(DIR *proc, struct tree *tree)
@@ -271,19 +314,16 @@ static int look_again(DIR *proc, struct tree *tree)
         if (r < 0)
                 return r;
         carry_marks(tree);
-        root = find_row(&tree->now, tree->root);
+        root = find_row(&tree->now.alive, tree->root);
         if (root && !tree->root_start_ticks)
                 tree->root_start_ticks = root->stat.start_ticks;
         /* When it is gone nobody can tell any more what it left behind, but for those that were met already. */
-        if (root && root->stat.start_ticks == tree->root_start_ticks)
+        tree->is_sure = !root || root->stat.start_ticks != tree->root_start_ticks;
+        if (!tree->is_sure) {
                 find_members(tree);
+                tree->is_sure = is_complete(tree);
+        }
         return 0;
-}
-
-/* Whoever was stopped is one of them, though its parent died since. */
-static int is_member(const struct tree *tree, const struct row *row, int with_root)
-{
-        return row->marks & (MARK_MEMBER | MARK_STOPPED) && row->stat.pid != 1 && (with_root || row->stat.pid != tree->root);
 }
 
 /* Only if it is still the one that was looked at. */
@@ -334,13 +374,13 @@ static int is_stopped(int proc_fd, const struct process_stat *stat)
         return all;
 }
 
-/* 0: nobody new, all stopped; 1: nobody new; 2: somebody new was met. */
+/* 0: nobody new, all stopped; 1: nobody new; 2: somebody new was met, or may have been missed. */
 static int stop_members(DIR *proc, struct tree *tree)
 {
-        int state = 0;
+        int state = tree->is_sure ? 0 : 2;
 
-        for (size_t i = 0; i < tree->now.count; i++) {
-                struct row *row = &tree->now.rows[i];
+        for (size_t i = 0; i < tree->now.alive.count; i++) {
+                struct row *row = &tree->now.alive.items[i];
 
                 if (!is_member(tree, row, 1))
                         continue;
@@ -384,9 +424,9 @@ static int stop_tree(DIR *proc, struct tree *tree)
  * (kernel/fork.c, signal->multiprocess): then nobody but us runs in the box. */
 static void hold_everybody(struct tree *tree)
 {
-        for (size_t i = 0; i < tree->now.count; i++)
-                if (is_stopped_thread(tree->now.rows[i].stat.state))
-                        tree->now.rows[i].marks |= MARK_RESTED;
+        for (size_t i = 0; i < tree->now.alive.count; i++)
+                if (is_stopped_thread(tree->now.alive.items[i].stat.state))
+                        tree->now.alive.items[i].marks |= MARK_RESTED;
         tree->is_everybody_held = kill(-1, SIGSTOP) == 0;
 }
 
@@ -394,9 +434,9 @@ static void let_go_on(DIR *proc, struct tree *tree)
 {
         if (tree->is_everybody_held && look_again(proc, tree) < 0)
                 kill(-1, SIGCONT); /* no memory to tell them apart; better all than none */
-        for (size_t i = 0; tree->is_everybody_held && i < tree->now.count; i++)
-                if (tree->now.rows[i].stat.pid != 1 && !(tree->now.rows[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
-                        send_signal(dirfd(proc), &tree->now.rows[i], SIGCONT);
+        for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
+                if (tree->now.alive.items[i].stat.pid != 1 && !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
+                        send_signal(dirfd(proc), &tree->now.alive.items[i], SIGCONT);
         if (tree->is_below_only && tree->is_root_held)
                 kill(tree->root, SIGCONT);
 }
@@ -409,8 +449,8 @@ static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *r
         size_t alive = 0;
 
         *ret_new = 0;
-        for (size_t i = 0; i < tree->now.count; i++) {
-                struct row *row = &tree->now.rows[i];
+        for (size_t i = 0; i < tree->now.alive.count; i++) {
+                struct row *row = &tree->now.alive.items[i];
 
                 if (!is_member(tree, row, with_root))
                         continue;
@@ -439,7 +479,7 @@ static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloc
                 alive = signal_members(proc, tree, with_root, &is_new);
                 programs_reap(WNOHANG);
                 passed_ns = clock_now_ns() - began_ns;
-                if (alive == 0 || (!is_new && passed_ns > DEATH_PATIENCE_NS))
+                if ((alive == 0 && tree->is_sure) || (!is_new && passed_ns > DEATH_PATIENCE_NS))
                         return 0;
                 if (is_new && passed_ns > NEW_PATIENCE_NS)
                         return err_set(e, CLOCHE_E_STATE, "%d processes were killed, but more are made all the time", tree->signalled);
@@ -535,7 +575,7 @@ int kill_asked(const struct init_request *request, const int *fds, size_t fd_cou
         tree.signal = (int)request->signal;
         tree.is_below_only = !!(request->flags & INIT_KILL_BELOW);
         tree.is_root_held = tree.is_everybody_held = 0;
-        tree.now.count = tree.before.count = 0;
+        tree.now.alive.count = tree.now.dead.count = tree.before.alive.count = tree.before.dead.count = 0;
         tree.signalled = 0;
         if (!(request->flags & INIT_KILL_TREE))
                 return signal_one(&tree, ret_count, e);

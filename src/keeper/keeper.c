@@ -2,11 +2,14 @@
  * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, takes a few numbers
  * from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
  * Mounts are of these directories, or beneath. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
 #include "box.h"
 #include "guards.h"
 #include "request.h"
+#include "scope.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -23,6 +26,10 @@
 #include <sys/wait.h>
 
 #define ENGINE_FD 3
+#define LEAVE_SOON_NS UINT64_C(100000000)
+#define LEAVE_SOON_MS 1 /* a dead task leaves its group a moment after it was waited for */
+#define LEAVE_LATE_MS 50
+#define LEAVE_TIMEOUT_NS UINT64_C(5000000000)
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */
 #endif
@@ -41,6 +48,7 @@ static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct 
 {
         (void)e;
         memcpy(x->answer->guards, keeper->guards, sizeof(x->answer->guards));
+        x->answer->groups = keeper->cgroups;
         return 0;
 }
 
@@ -174,14 +182,62 @@ static int receive_one(struct keeper_state *keeper, int *greeted)
         return r;
 }
 
-/* A box is gone: whoever dropped it is told. */
-static int bury(struct keeper_state *keeper, uint32_t box)
+static int send_dropped(struct box *row, uint32_t box, const struct cloche_err *error)
 {
-        struct keeper_answer answer = {.op = KEEPER_BOX_DROP, .serial = keeper->boxes[box].drop_serial, .box = box};
+        struct keeper_answer answer = {.op = KEEPER_BOX_DROP, .serial = row->drop_serial, .box = box, .err = *error, .usage = row->last_usage};
 
-        if (box_remove(keeper, box, &answer.usage, &answer.err) == 0)
-                answer.err = (struct cloche_err){0};
+        row->drop_serial = 0;
         return fd_send(ENGINE_FD, &answer, KEEPER_ANSWER_HEAD, NULL, 0);
+}
+
+/* Groups of boxes that leave. The answer to a drop comes when they are gone, or after a time without them: others are served meanwhile. */
+static int serve_leaving(struct keeper_state *keeper)
+{
+        struct cloche_err fine = {0}, stuck = {0};
+        uint64_t now_ns = clock_now_ns();
+        int r = 0;
+
+        for (uint32_t box = 0, left = keeper->leaving; r == 0 && left > 0; box++) {
+                struct box *row = &keeper->boxes[box];
+
+                if (!row->is_leaving)
+                        continue;
+                left--;
+                if (box_leave(keeper, box)) {
+                        r = row->drop_serial ? send_dropped(row, box, &fine) : 0;
+                } else if (row->drop_serial && now_ns - row->leaves_since_ns > LEAVE_TIMEOUT_NS) {
+                        err_os(&stuck, CLOCHE_E_CGROUP, EBUSY, "remove the groups of box %u", box);
+                        r = send_dropped(row, box, &stuck);
+                }
+        }
+        return r;
+}
+
+/* Until groups that were just left are tried again. */
+static int leaving_timeout_ms(const struct keeper_state *keeper)
+{
+        uint64_t now_ns = clock_now_ns();
+
+        if (!keeper->leaving)
+                return -1;
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].is_leaving && now_ns - keeper->boxes[box].leaves_since_ns < LEAVE_SOON_NS)
+                        return LEAVE_SOON_MS;
+        return LEAVE_LATE_MS;
+}
+
+static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes)
+{
+        nfds_t count = 2;
+
+        polled[0] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
+        polled[1] = (struct pollfd){.fd = keeper->passthrough_fd, .events = POLLIN};
+        for (uint32_t box = 0; count - 2 < keeper->dying; box++)
+                if (keeper->boxes[box].is_dying) {
+                        boxes[count] = box;
+                        polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
+                }
+        return count;
 }
 
 static int serve(struct keeper_state *keeper)
@@ -191,20 +247,17 @@ static int serve(struct keeper_state *keeper)
         int greeted = 0, r = 0;
 
         while (r == 0) {
-                nfds_t count = 2;
+                nfds_t count = fill_polled(keeper, polled, boxes);
 
-                polled[0] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
-                polled[1] = (struct pollfd){.fd = keeper->passthrough_fd, .events = POLLIN};
-                for (uint32_t box = 0; count - 2 < keeper->dying; box++)
-                        if (keeper->boxes[box].is_dying) {
-                                boxes[count] = box;
-                                polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
-                        }
-                if (poll(polled, count, -1) < 0 && errno != EINTR)
-                        return 1;
-                for (nfds_t i = 2; r == 0 && i < count; i++)
+                if (poll(polled, count, leaving_timeout_ms(keeper)) < 0) {
+                        if (errno != EINTR)
+                                return 1;
+                        continue;
+                }
+                for (nfds_t i = 2; i < count; i++)
                         if (polled[i].revents && polled[i].fd == keeper->boxes[boxes[i]].init_pidfd)
-                                r = bury(keeper, boxes[i]);
+                                box_reap(keeper, boxes[i]);
+                r = serve_leaving(keeper);
                 if (r == 0 && polled[0].revents)
                         r = receive_one(keeper, &greeted);
                 if (polled[1].revents)
@@ -245,7 +298,7 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
 {
         _cleanup_fd_ int score_fd = -EBADF;
 
-        keeper->is_root = geteuid() == 0;
+        keeper->is_root = privilege_is_root();
         keeper->init_program_fd = load_program(init_path, e);
         if (keeper->init_program_fd < 0)
                 return -(int)e->code;
@@ -259,18 +312,16 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "0", 1) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the out-of-memory score");
-        cgroup_host_open(&keeper->cgroups);
+        cgroup_host_open(&keeper->cgroups, scope_request, init_path);
         guards_fill(keeper);
         return 0;
 }
 
 static void drop_all(struct keeper_state *keeper)
 {
-        struct keeper_usage usage;
-
         /* Kill first, wait then: boxes die side by side, and templates that would not reap their children with them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying)
+                if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying && !keeper->boxes[box].is_leaving)
                         (void)box_kill(keeper, box, 0, NULL);
         serve_reap_syncs(keeper, 1);
         /* In the order in which they die: the init of a template ends after those of the boxes beneath, once we reaped them. */
@@ -278,7 +329,10 @@ static void drop_all(struct keeper_state *keeper)
                 ;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].is_dying)
-                        (void)box_remove(keeper, box, &usage, NULL);
+                        box_reap(keeper, box);
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].is_leaving && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
+                        (void)cgroup_remove(&keeper->cgroups, box, NULL);
         cgroup_host_close(&keeper->cgroups);
 }
 
@@ -325,7 +379,7 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         /* An ordinary user's keeper must stay dumpable: it writes its children's maps in /proc. Boxes cannot reach it
          * all the same, as they are in other user and pid namespaces (ptrace(2), access mode checking). */
-        if (geteuid() == 0)
+        if (privilege_is_root())
                 prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (clearenv() != 0 || chdir("/") < 0)
                 return 1;

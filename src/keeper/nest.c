@@ -127,8 +127,7 @@ static int deliver(const struct helper *h, struct helper_told *told, int *ret_pi
                 enter_box(h->plan, h->go_fds[0], h->report_fd);
         }
         if (pid < 0)
-                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make the namespaces of a box beneath a template%s",
-                              errno == ENOSPC || errno == EUSERS ? ", which nest 32 deep at most" : "");
+                return userns_refused(errno, &told->err);
         told->pid = host_pid(h->keeper->proc_fd, *ret_pidfd);
         if (told->pid <= 0)
                 return err_set(&told->err, CLOCHE_E_NAMESPACE, "the new box has no pid here");

@@ -5,6 +5,8 @@
 #ifndef CLOCHE_KEEPER_PROTOCOL_H
 #define CLOCHE_KEEPER_PROTOCOL_H
 
+#include "jail/cgroup.h"
+
 #include <cloche/cloche.h>
 #include <stddef.h>
 
@@ -91,7 +93,7 @@ struct keeper_usage {
 
 struct keeper_guard {
         uint32_t state; /* enum cloche_guard_state */
-        char reason[124];
+        char reason[CGROUP_REASON_MAX];
 };
 
 struct keeper_answer {
@@ -101,7 +103,9 @@ struct keeper_answer {
         uint32_t reserved;
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
-        struct keeper_guard guards[CLOCHE_GUARD_COUNT]; /* KEEPER_HELLO */
+        /* KEEPER_HELLO only. */
+        struct keeper_guard guards[CLOCHE_GUARD_COUNT];
+        struct cgroup_host groups; /* the engine reads usage there by itself */
 };
 
 #endif

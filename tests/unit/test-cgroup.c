@@ -1,10 +1,25 @@
-/* Finding control groups from the texts of hosts unlike ours. */
-#include "jail/cgroup.h"
+/* Finding control groups from the texts and files of hosts unlike ours. */
+#include "jail/cgroup-home.h"
 #include "tap.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static void put_in(const char *directory, const char *file, const char *text)
+{
+        char path[160];
+        FILE *out;
+
+        snprintf(path, sizeof(path), "%s/%s", directory, file);
+        out = fopen(path, "w");
+        if (out) {
+                fputs(text, out);
+                fclose(out);
+        }
+}
 
 static const char version_1[] =
         "24 1 8:1 / / rw - ext4 /dev/vda rw\n"
@@ -16,9 +31,10 @@ static const char groups_1[] = "4:memory:/user.slice\n3:pids:/\n2:cpu,cpuacct:/a
 
 static void test_version_1(void)
 {
+        struct cgroup_unified unified;
         struct cgroup_host host;
 
-        cgroup_host_find(&host, version_1, groups_1);
+        cgroup_host_find(&host, &unified, version_1, groups_1);
         CHECK(host.places[CGROUP_MEMORY].version == 1, "memory is found in version 1");
         CHECK(strcmp(host.places[CGROUP_MEMORY].base, "/sys/fs/cgroup/memory/user.slice") == 0,
               "below the caller's own group: %s", host.places[CGROUP_MEMORY].base);
@@ -30,9 +46,10 @@ static void test_version_1(void)
 
 static void test_nothing(void)
 {
+        struct cgroup_unified unified;
         struct cgroup_host host;
 
-        cgroup_host_find(&host, "24 1 8:1 / / rw - ext4 /dev/vda rw\n", "0::/\n");
+        cgroup_host_find(&host, &unified, "24 1 8:1 / / rw - ext4 /dev/vda rw\n", "0::/\n");
         for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
                 CHECK(host.places[c].version == 0, "controller %d is not invented", c);
                 CHECK(host.places[c].reason[0] != '\0', "and the reason is said: %s", host.places[c].reason);
@@ -42,21 +59,145 @@ static void test_nothing(void)
 static void test_malformed(void)
 {
         static const char *const texts[] = {"", "\n\n", " - ", "a b c - cgroup", "1 2 3 4 5 6 - cgroup cgroup", "- - - -"};
+        struct cgroup_unified unified;
         struct cgroup_host host;
 
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-                cgroup_host_find(&host, texts[i], ":::::\n::\nmemory\n4:memory");
+                cgroup_host_find(&host, &unified, texts[i], ":::::\n::\nmemory\n4:memory");
                 CHECK(host.places[CGROUP_MEMORY].version == 0, "malformed mountinfo %zu finds nothing", i);
         }
 }
 
 static void test_name_is_not_prefix(void)
 {
+        struct cgroup_unified unified;
         struct cgroup_host host;
 
-        cgroup_host_find(&host, "30 24 0:26 / /c rw - cgroup cgroup rw,cpuset,memoryx\n", "4:cpuset,memoryx:/\n");
+        cgroup_host_find(&host, &unified, "30 24 0:26 / /c rw - cgroup cgroup rw,cpuset,memoryx\n", "4:cpuset,memoryx:/\n");
         CHECK(host.places[CGROUP_CPU].version == 0, "cpuset is not cpu");
         CHECK(host.places[CGROUP_MEMORY].version == 0, "memoryx is not memory");
+}
+
+/* In a container of version 1 the mount's root is the container's group, and /proc/self/cgroup names it too. */
+static void test_mount_root(void)
+{
+        struct cgroup_unified unified;
+        struct cgroup_host host;
+
+        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "4:memory:/docker/abc\n");
+        CHECK(strcmp(host.places[CGROUP_MEMORY].base, "/sys/fs/cgroup/memory") == 0, "the mount's root is cut: %s", host.places[CGROUP_MEMORY].base);
+        cgroup_host_find(&host, &unified, "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "4:memory:/docker/abcd\n");
+        CHECK(host.places[CGROUP_MEMORY].version == 0, "a group outside the mount is not ours");
+}
+
+/* A version 2 hierarchy of plain files: the directory is the mount point, own the caller's group. */
+static char tree[64];
+
+static void put_tree(const char *file, const char *text)
+{
+        put_in(tree, file, text);
+}
+
+static void remove_tree_files(void)
+{
+        static const char *const files[] = {"own/cgroup.events", "own/cgroup.procs", "own/cgroup.subtree_control", "own/cloche-callers/cgroup.procs", "own/cloche-callers", "own",
+                                            "cgroup.controllers", "cgroup.procs", "cgroup.subtree_control", ""};
+        char path[160];
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+                snprintf(path, sizeof(path), "%s/%s", tree, files[i]);
+                remove(path);
+        }
+}
+
+static void find_in_tree(const char *own, struct cgroup_host *ret, struct cgroup_unified *ret_unified)
+{
+        char mountinfo[200], groups[200];
+
+        snprintf(mountinfo, sizeof(mountinfo), "30 24 0:26 / %s rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", tree);
+        snprintf(groups, sizeof(groups), "0::%s\n", own);
+        cgroup_host_find(ret, ret_unified, mountinfo, groups);
+}
+
+static void test_version_2(void)
+{
+        struct cgroup_unified unified;
+        struct cgroup_host host;
+
+        snprintf(tree, sizeof(tree), "/tmp/test-cgroup-XXXXXX");
+        CHECK(mkdtemp(tree) != NULL, "a hierarchy");
+        put_tree("cgroup.controllers", "cpuset cpu io memory hugetlb pids\n");
+        find_in_tree("/user.slice/session-1.scope", &host, &unified);
+        for (int c = 0; c < CGROUP_CONTROLLERS; c++)
+                CHECK(host.places[c].version == 2 && host.places[c].base[0] == '\0', "controller %d is found in version 2, its home is chosen later", c);
+        CHECK(strcmp(unified.mount_point, tree) == 0 && strcmp(unified.own, "/user.slice/session-1.scope") == 0, "the own group: %s", unified.own);
+        find_in_tree("/", &host, &unified);
+        CHECK(unified.own[0] == '\0', "the topmost group adds no slash");
+        put_tree("cgroup.controllers", "cpuset hugetlb\n");
+        find_in_tree("/a", &host, &unified);
+        CHECK(host.places[CGROUP_MEMORY].version == 0 && host.places[CGROUP_FREEZER].version == 0, "a hierarchy without a controller of ours is not used");
+        put_tree("cgroup.controllers", "");
+        remove_tree_files();
+}
+
+/* -- which group boxes get groups beneath ------------------------------------------------------------------------ */
+
+struct manager {
+        int calls, code; /* code: 0, or the error it answers with */
+};
+
+static int request(const void *data, struct cloche_err *e)
+{
+        struct manager *manager = (struct manager *)data;
+
+        manager->calls++;
+        e->code = (enum cloche_code)manager->code;
+        snprintf(e->msg, sizeof(e->msg), "the manager said no");
+        return -manager->code;
+}
+
+static int home_of(const char *own, struct manager *manager, char *ret, struct cloche_err *e)
+{
+        struct cgroup_unified unified = {0};
+
+        snprintf(unified.mount_point, sizeof(unified.mount_point), "%s", tree);
+        snprintf(unified.own, sizeof(unified.own), "%s", own);
+        return cgroup_home_open(&unified, request, manager, ret, e);
+}
+
+static void test_home(void)
+{
+        struct manager none = {.code = CLOCHE_E_NOT_FOUND}, refusing = {.code = CLOCHE_E_CGROUP};
+        char home[CGROUP_PATH_MAX], group[160];
+        struct cloche_err e = {0};
+
+        snprintf(tree, sizeof(tree), "/tmp/test-cgroup-XXXXXX");
+        CHECK(mkdtemp(tree) != NULL, "a hierarchy");
+        snprintf(group, sizeof(group), "%s/own", tree);
+        CHECK(mkdir(group, 0755) == 0, "with a group");
+        put_tree("own/cgroup.events", "populated 1\n");
+        put_tree("own/cgroup.procs", "");
+        put_tree("own/cgroup.subtree_control", "");
+        CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0, "without a manager an owned group is the home: %s", e.msg);
+        CHECK(none.calls == 1, "the manager is asked first");
+        CHECK(home_of("/own/cloche-callers", &none, home, &e) == 0 && strcmp(home, group) == 0, "a caller that was moved has the same home: %s", home);
+        if (geteuid() == 0)
+                CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP && strstr(e.msg, "the manager said no"), "a refusal is told to root: %s", e.msg);
+        put_tree("cgroup.procs", "1\n");
+        put_tree("cgroup.subtree_control", "");
+        if (geteuid() == 0)
+                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, tree) == 0, "root without a manager works in the topmost group: %s", home);
+        if (setxattr(group, "user.delegate", "1", 1, 0) == 0) {
+                none.calls = 0;
+                CHECK(home_of("/own", &none, home, &e) == 0 && strcmp(home, group) == 0 && none.calls == 0, "a delegated group is the home, and nobody is asked");
+                if (geteuid() == 0 && chown(group, 12345, 12345) == 0) {
+                        CHECK(home_of("/own", &refusing, home, &e) == -CLOCHE_E_CGROUP, "root takes no group that another user has marked");
+                        CHECK(chown(group, 0, 0) == 0, "it is root's again");
+                }
+        }
+        put_tree("own/cgroup.procs", "0\n");
+        CHECK(home_of("/own", &none, home, &e) != 0 || strcmp(home, tree) == 0, "a process of another pid namespace cannot be moved: %s", e.msg);
+        remove_tree_files();
 }
 
 /* -- limits of a living box, in files that are none of the kernel's ---------------------------------------------- */
@@ -65,15 +206,10 @@ static char base[64];
 
 static void put(const char *file, const char *text)
 {
-        char path[160];
-        FILE *out;
+        char directory[80];
 
-        snprintf(path, sizeof(path), "%s/box7/%s", base, file);
-        out = fopen(path, "w");
-        if (out) {
-                fputs(text, out);
-                fclose(out);
-        }
+        snprintf(directory, sizeof(directory), "%s/box7", base);
+        put_in(directory, file, text);
 }
 
 static int has(const char *file, const char *text)
@@ -172,6 +308,9 @@ int main(void)
         test_nothing();
         test_malformed();
         test_name_is_not_prefix();
+        test_mount_root();
+        test_version_2();
+        test_home();
         test_limit_2();
         test_limit_1();
         return tap_done();
