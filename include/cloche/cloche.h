@@ -38,11 +38,15 @@ enum cloche_status {
 };
 
 enum cloche_guard {
-#define CLOCHE_GUARD(symbol, name, doc) CLOCHE_GUARD_##symbol,
+#define CLOCHE_GUARD(symbol, name, profile, doc) CLOCHE_GUARD_##symbol,
 #include <cloche/guards.def>
 #undef CLOCHE_GUARD
         CLOCHE_GUARD_COUNT
 };
+
+/* Which guards may be missing without being named: NONE: none; USER: the rows of spec/guards.def that an ordinary user may lack. USER has
+ * no effect on an engine that has root's rights, where a missing guard stays an error. */
+enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
 enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED };
 
@@ -103,6 +107,7 @@ struct cloche_engine_options {
         const char *const *mount_roots;
         size_t mount_root_count;
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
+        enum cloche_profile profile; /* more optional guards, by a name */
 };
 
 #define CLOCHE_NO_SPARES (~0u)
@@ -208,10 +213,13 @@ CLOCHE_API void cloche_engine_free(cloche_engine *engine);
 CLOCHE_API enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard,
                                                        const char **ret_reason);
 
+/* The guards that may be missing or degraded, named or by the profile: bit 1u << enum cloche_guard. */
+CLOCHE_API uint32_t cloche_engine_optional(const cloche_engine *engine);
+
 struct cloche_guard_report {
         enum cloche_guard_state state;
         int proven;       /* something in a box tried to climb it and could not */
-        char reason[124]; /* what was seen, or what is missing */
+        char reason[220]; /* what was seen, or what is missing */
 };
 
 /* Let a guest of ours climb every wall that can be climbed from inside, in a box started cold and in one forked from a
@@ -220,6 +228,24 @@ struct cloche_guard_report {
  * Errors  those of cloche_run_start, but missing guards: they are what is reported. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
                                                         struct cloche_err *e);
+
+/* Features of the host's kernel that boxes use where they are; spec/host.def. */
+enum cloche_host_feature {
+#define CLOCHE_HOST(symbol, name, since, without) CLOCHE_HOST_##symbol,
+#include <cloche/host.def>
+#undef CLOCHE_HOST
+        CLOCHE_HOST_COUNT
+};
+
+struct cloche_host_report {
+        const char *name, *since, *without; /* static: the feature, the Linux release that brought it, what happens where it is not */
+        int is_present;
+        char detail[220]; /* what was found, or "" */
+};
+
+/* Try which of these features this host has.
+ * ret     CLOCHE_HOST_COUNT rows. */
+CLOCHE_API void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret);
 
 /* Make a box and start the run in it.
  * opt     borrowed during the call only.
@@ -342,6 +368,7 @@ CLOCHE_API const char *cloche_code_text(unsigned code);
 CLOCHE_API enum cloche_fault cloche_code_fault(unsigned code);
 CLOCHE_API const char *cloche_status_name(enum cloche_status status);
 CLOCHE_API const char *cloche_guard_name(enum cloche_guard guard);
+CLOCHE_API uint32_t cloche_profile_guards(enum cloche_profile profile); /* bit 1u << enum cloche_guard */
 
 #ifdef __cplusplus
 }

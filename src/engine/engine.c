@@ -89,12 +89,13 @@ static int take_mount_roots(cloche_engine *engine, const struct cloche_engine_op
         return 0;
 }
 
-static int open_probe(const char *libexec_dir)
+static int open_libexec(cloche_engine *engine, struct cloche_err *e)
 {
-        char path[4200];
-
-        snprintf(path, sizeof(path), "%s/cloche-probe", libexec_dir);
-        return open(path, O_RDONLY | O_CLOEXEC);
+        engine->libexec_fd = open(engine->libexec_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (engine->libexec_fd < 0)
+                return err_os(e, CLOCHE_E_KEEPER, errno, "open %s", engine->libexec_dir);
+        engine->probe_fd = openat(engine->libexec_fd, "cloche-probe", O_RDONLY | O_CLOEXEC);
+        return 0;
 }
 
 static int start(cloche_engine *engine, const struct cloche_engine_options *opt, struct cloche_err *e)
@@ -118,7 +119,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = take_mount_roots(engine, opt, e);
         if (r == 0)
-                engine->probe_fd = open_probe(engine->libexec_dir);
+                r = open_libexec(engine, e);
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, (const char *const *)engine->mount_roots.paths, engine->mount_roots.count, &engine->keeper, e);
         free(runtimes_path);
@@ -128,7 +129,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
 
 int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
 {
-        struct keeper_usage usage = usage_read(&engine->groups, box);
+        struct keeper_usage usage = usage_read(keeper_groups(engine->keeper), box);
 
         if (!usage.cpu_known || !usage.memory_known || !usage.pids_known)
                 return keeper_box_usage(engine->keeper, box, ret, e);
@@ -197,7 +198,6 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         uv_timer_init(&engine->loop, &engine->tidy_timer);
         engine->tidy_timer.data = engine;
         uv_timer_start(&engine->tidy_timer, on_tidy, TIDY_EVERY_MS, TIDY_EVERY_MS);
-        cgroup_host_watch(&engine->groups, keeper_pid(engine->keeper));
         engine->is_watching = 1;
         return 0;
 }
@@ -226,6 +226,20 @@ void cloche_engine_turn(cloche_engine *engine)
 {
         uv_run(&engine->loop, UV_RUN_NOWAIT);
         on_check(&engine->ended_check);
+}
+
+/* -- guards --------------------------------------------------------------------------------------------------- */
+
+/* private-uid is enforced only for root, so it decides whether the profile applies. */
+static void apply_profile(cloche_engine *engine, enum cloche_profile profile)
+{
+        if (cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED)
+                engine->optional_guards |= cloche_profile_guards(profile);
+}
+
+uint32_t cloche_engine_optional(const cloche_engine *engine)
+{
+        return engine->optional_guards;
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -259,10 +273,12 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
         set_options(engine, opt);
-        engine->probe_fd = engine->artifacts_fd = -EBADF;
+        engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);
-        if (r == 0)
+        if (r == 0) {
+                apply_profile(engine, opt->profile);
                 r = watch(engine, e);
+        }
         if (r < 0) {
                 cloche_engine_free(engine);
                 return r;
@@ -311,6 +327,7 @@ void cloche_engine_free(cloche_engine *engine)
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);
         fd_close(&engine->probe_fd);
+        fd_close(&engine->libexec_fd);
         fd_close(&engine->artifacts_fd);
         for (size_t i = 0; i < engine->mount_roots.count; i++)
                 free(engine->mount_roots.paths[i]);

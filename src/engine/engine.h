@@ -22,10 +22,11 @@
 
 struct cloche_engine {
         struct keeper *keeper;
-        struct cgroup_host groups; /* the keeper's, to read from without asking it */
         struct runtimes runtimes;
         char *image, *libexec_dir;
-        int probe_fd; /* of selftest; opened at the start, as the caller may give up the right to */
+        /* Opened at the start, as the caller may give up the right to: the user it becomes need not reach the tree, below /root say. */
+        int probe_fd; /* of selftest */
+        int libexec_fd;
         int artifacts_fd; /* -errno: nothing is kept */
         struct mount_roots mount_roots;
         uint32_t optional_guards;

@@ -753,6 +753,9 @@ static void take_before(const struct cloche_run *run, struct keeper_usage *usage
         usage->pids_refused -= run->before.pids_refused;
         if (run->in_used_box) /* the kernel cannot start this count anew */
                 usage->pids_peak = usage->pids_known = 0;
+        /* Nor this one in version 2: a peak that the box had before may be that of an earlier run. (Since Linux 6.12 a write resets it for one descriptor.) */
+        if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 && usage->memory_peak_bytes <= run->before.memory_peak_bytes)
+                usage->memory_peak_bytes = usage->memory_known = 0;
 }
 
 /* Only what ended well is worth asking whether it left anything behind. */

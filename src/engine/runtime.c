@@ -1,9 +1,11 @@
 #include "runtime.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,10 +75,13 @@ static int add(struct runtimes *runtimes, const char *directory, const char *nam
         grown = realloc(runtimes->rows, (runtimes->count + 1) * sizeof(*grown));
         if (grown)
                 runtimes->rows = grown;
-        if (!grown || !runtime.directory) {
+        runtime.directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (!grown || !runtime.directory || runtime.directory_fd < 0) {
+                r = err_os(e, CLOCHE_E_RESOURCE, runtime.directory_fd < 0 ? errno : ENOMEM, "load the runtime %s", path);
                 json_decref(runtime.manifest);
                 free(runtime.directory);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "load the runtimes");
+                fd_close(&runtime.directory_fd);
+                return r;
         }
         runtimes->rows[runtimes->count++] = runtime;
         return 0;
@@ -115,6 +120,7 @@ void runtimes_done(struct runtimes *runtimes)
         for (size_t i = 0; i < runtimes->count; i++) {
                 json_decref(runtimes->rows[i].manifest);
                 free(runtimes->rows[i].directory);
+                fd_close(&runtimes->rows[i].directory_fd);
         }
         free(runtimes->rows);
         *runtimes = (struct runtimes){0};

@@ -13,6 +13,7 @@ struct runtime {
         int script_needs_folder; /* scripts are started by a program of the runtime */
         json_t *manifest;
         char *directory;
+        int directory_fd; /* the same, for a process that gave up the right to open it by its path */
         /* Borrowed from the manifest. */
         const char *name, *extension;
         const char *notebook; /* set-up of contexts, in its directory; NULL: has none */

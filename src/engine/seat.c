@@ -131,12 +131,19 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 fail(seat, &e);
                 return;
         }
-        seat->state = SEAT_READY;
         if (is_of_context(seat)) {
+                seat->state = SEAT_READY;
                 seat->told(seat, NULL);
                 return;
         }
+        /* Without control groups the keeper is asked, and answers to others are handed over meanwhile: a run that is started by one must
+         * not take this seat yet, and whoever gives it up leaves it to us. */
         (void)engine_box_usage(seat->engine, seat->box.id, &seat->before, NULL);
+        if (seat->abandoned) {
+                fail(seat, NULL);
+                return;
+        }
+        seat->state = SEAT_READY;
         template_seat_ready(seat->of, seat);
 }
 

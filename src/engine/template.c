@@ -242,10 +242,12 @@ static void on_ready(struct template *t)
         struct keeper_usage usage;
 
         stop_timer(t);
+        /* Both calls may wait for the keeper, and other replies are delivered meanwhile. The state is still STARTING then: such a
+         * template is not evicted, has no instances that could fail, and its channel is not read, so t and t->trunk stay. */
         (void)make_room_for_children(t); /* without it there is room for some hundred */
-        t->state = TEMPLATE_READY;
         if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
                 t->memory_bytes = usage.memory_peak_bytes;
+        t->state = TEMPLATE_READY;
         t->users++; /* not this one, whose channel is being read */
         templates_evict(t->engine);
         t->users--;

@@ -23,7 +23,7 @@ def guards(**keywords):
 def test_every_guard_has_a_line():
     text = cli("selftest").stdout.decode()
     for name in guard_names():
-        line = [x for x in text.splitlines() if name in x.split()]
+        line = [x for x in text.splitlines() if x.split()[:1] == [name]]
         equal(len(line), 1, name)
         assert re.search(r"enforced|degraded|absent", line[0]), line
 
@@ -34,6 +34,17 @@ def test_json_has_every_guard():
     for name, row in rows.items():
         assert row["state"] in ("enforced", "degraded", "absent"), row
         assert row["state"] == "enforced" or row["reason"], f"{name} gives no reason"
+
+
+def test_the_host_is_described():
+    host = json.loads(cli("selftest", "--json").stdout)["host"]
+    text = cli("selftest").stdout.decode()
+    with open(os.path.join(SOURCE, "spec/host.def")) as file:
+        equal([row["name"] for row in host], re.findall(r'^CLOCHE_HOST\(\w+, "([^"]+)"', file.read(), re.M))
+    for row in host:
+        line = next(line for line in text.splitlines() if line.split()[:1] == [row["name"]])
+        equal(line.split()[1], "present" if row["present"] else "absent")
+        assert row["present"] or ((row["detail"] or row["since"]) in line and row["without"] in line), line
 
 
 def test_as_root_all_is_enforced():

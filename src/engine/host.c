@@ -1,0 +1,90 @@
+/* Which features of the kernel this host has. Runs in: the engine. Each is tried, not guessed from a release
+ * number: distributions carry features back, and leave others out. */
+#include "base/fd.h"
+#include "engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define FUSE_DEV_IOC_BACKING_OPEN _IOW(229, 1, uint64_t[2]) /* linux/fuse.h of Linux 6.9: struct fuse_backing_map, 16 bytes */
+#define LANDLOCK_CREATE_VERSION 1u
+#define WRITES 5
+
+static int try_control_groups(const cloche_engine *engine, char *detail, size_t size)
+{
+        const struct cgroup_place *place = &keeper_groups(engine->keeper)->places[CGROUP_MEMORY];
+
+        if (place->version)
+                snprintf(detail, size, "version %d, in %.180s", place->version, place->base);
+        else
+                snprintf(detail, size, "%s", place->reason);
+        return place->version > 0;
+}
+
+/* landlock(7); the rights that a version adds are in landlock_create_ruleset(2). */
+static int try_landlock(const cloche_engine *engine, char *detail, size_t size)
+{
+        long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_VERSION);
+
+        (void)engine;
+        if (abi > 0)
+                snprintf(detail, size, "ABI %ld%s", abi, abi >= 6 ? "" : ": only call filters refuse what later versions refuse too (3 truncation, 4 TCP, 6 signals)");
+        return abi > 0;
+}
+
+/* A device that belongs to no mount yet refuses the request it knows (EPERM), and does not know others (ENOTTY). */
+static int try_passthrough(const cloche_engine *engine, char *detail, size_t size)
+{
+        _cleanup_fd_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        uint64_t map[2] = {0};
+
+        if (cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED)
+                snprintf(detail, size, "root's keeper alone may use it");
+        if (fd < 0) {
+                snprintf(detail, size, "/dev/fuse: %s", strerror(errno));
+                return 0;
+        }
+        return ioctl(fd, FUSE_DEV_IOC_BACKING_OPEN, map) < 0 && errno != ENOTTY && errno != EOPNOTSUPP;
+}
+
+/* Writes one right after the other have different times (Documentation/filesystems/multigrain-ts.rst). */
+static int try_times(const cloche_engine *engine, char *detail, size_t size)
+{
+        _cleanup_fd_ int fd = memfd_create("times", MFD_CLOEXEC);
+        struct stat before, after;
+
+        (void)engine;
+        (void)detail;
+        (void)size;
+        if (fd < 0 || fstat(fd, &before) < 0)
+                return 0;
+        for (int i = 0; i < WRITES; i++, before = after)
+                if (write(fd, "x", 1) != 1 || fstat(fd, &after) < 0 ||
+                    (after.st_ctim.tv_sec == before.st_ctim.tv_sec && after.st_ctim.tv_nsec == before.st_ctim.tv_nsec))
+                        return 0;
+        return 1;
+}
+
+void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret)
+{
+        static int (*const tries[CLOCHE_HOST_COUNT])(const cloche_engine *engine, char *detail, size_t size) = {
+                [CLOCHE_HOST_CONTROL_GROUPS] = try_control_groups, [CLOCHE_HOST_LANDLOCK] = try_landlock,
+                [CLOCHE_HOST_FUSE_PASSTHROUGH] = try_passthrough,  [CLOCHE_HOST_FINE_TIMES] = try_times,
+        };
+        static const struct cloche_host_report rows[CLOCHE_HOST_COUNT] = {
+#define CLOCHE_HOST(symbol, feature, release, instead) [CLOCHE_HOST_##symbol] = {.name = feature, .since = release, .without = instead},
+#include <cloche/host.def>
+#undef CLOCHE_HOST
+        };
+
+        for (int f = 0; f < CLOCHE_HOST_COUNT; f++) {
+                ret[f] = rows[f];
+                ret[f].is_present = tries[f](engine, ret[f].detail, sizeof(ret[f].detail));
+        }
+}
