@@ -1,6 +1,7 @@
 #include "changes.h"
 
 #include "base/fd.h"
+#include "base/privilege.h"
 #include "cli.h"
 #include "home.h"
 #include "session.h"
@@ -299,7 +300,7 @@ static int make_set(struct keeping *keeping)
         keeping->set_fd = openat(keeping->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (keeping->set_fd < 0)
                 return -1;
-        return geteuid() == 0 ? fchown(keeping->set_fd, SESSION_ENGINE_UID, SESSION_ENGINE_UID) : 0;
+        return privilege_is_root() ? fchown(keeping->set_fd, SESSION_ENGINE_UID, SESSION_ENGINE_UID) : 0;
 }
 
 static int make_directory(struct keeping *keeping)

@@ -423,6 +423,8 @@ static int start_engines(struct bench *bench)
         if (r == 0 && has_spares)
                 r = session_start(&opt, &bench->prepared, &e);
         if (r == 0)
+                session_notice(bench->request, bench->forking);
+        if (r == 0)
                 r = session_drop_privilege(&e);
         session_end_by_signal(1);
         return r < 0 ? cli_fail(&e) : 0;

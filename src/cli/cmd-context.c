@@ -21,7 +21,7 @@ static void print_more(const char *before, const json_t *text)
 {
         if (!json_is_string(text))
                 return;
-        printf("  %s ", before);
+        printf("%s%s ", before[0] ? "  " : " ", before);
         say_name(stdout, json_string_value(text));
 }
 
@@ -33,6 +33,7 @@ static void print_context(const json_t *context)
         printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s", (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "",
                sandbox_text(context, "language"), sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
                sandbox_text(context, "lastUsedAt"));
+        print_more("", json_object_get(context, "interpreter"));
         print_more("of", json_object_get(context, "forkedFrom"));
         print_more("ended:", json_object_get(context, "endedWhy"));
         putchar('\n');

@@ -1,6 +1,7 @@
 /* cloche __complete WORD…: what the last word may be, for the scripts in completions/. A line each, candidate and summary with a
  * tab between; nothing where a file name or free text belongs. It comes from the same tables as help and parsing. */
 #include "complete.h"
+#include "daemon-locate.h"
 
 #include "changes.h"
 #include "home.h"
@@ -86,11 +87,14 @@ static void offer_rows(struct daemon_client *client, const char *method, json_t 
 /* Whoever types does not wait for a daemon that says nothing. */
 static int open_daemon(struct daemon_client *client)
 {
+        char path[DAEMON_SOCKET_BYTES];
         struct cloche_err e;
+        int found;
 
         signal(SIGALRM, give_up);
         alarm(PATIENCE_S);
-        return daemon_open(sandbox_socket(NULL), client, &e);
+        found = daemon_locate(NULL, LOCATE_ONLY, path, &e);
+        return found == 1 ? daemon_open(path, 0, client, &e) : -1;
 }
 
 static void close_daemon(struct daemon_client *client)

@@ -2,14 +2,15 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "user/daemon-find.h"
 #include "wire/rpc.h"
 #include "wire/value.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define GREETING "CLOCHE1\n"
 #define OUT_BYTES_MAX (256u << 20)
@@ -33,45 +34,44 @@ static enum cloche_code code_of(const char *name)
 
 /* -- opening -------------------------------------------------------------------------------------------------- */
 
-static int connect_unix(const char *path, int *ret, struct cloche_err *e)
+/* Copy the missing guards and the notice from the reply to hello. */
+static void read_hello(struct daemon_client *c, const json_t *body)
 {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        _cleanup_fd_ int fd = -EBADF;
+        const char *notice = json_string_value(json_object_get(body, "notice"));
+        json_t *name;
+        size_t i;
 
-        if (strlen(path) >= sizeof(address.sun_path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the daemon's socket has %zu bytes, at most %zu are possible", strlen(path),
-                               sizeof(address.sun_path) - 1);
-        strcpy(address.sun_path, path);
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket");
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_os(e, errno == EACCES || errno == EPERM ? CLOCHE_E_FORBIDDEN : CLOCHE_E_NOT_FOUND, errno, "no daemon answers at '%s'", path);
-        *ret = TAKE_FD(fd);
-        return 0;
+        json_array_foreach(json_object_get(body, "missing"), i, name)
+                if (json_is_string(name))
+                        json_array_append(c->missing, name);
+        snprintf(c->notice, sizeof(c->notice), "%s", notice ? notice : "");
 }
 
-static int greet(struct daemon_client *c, struct cloche_err *e)
+static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e)
 {
         struct daemon_told told = {0};
         int r = buf_append(&c->out, GREETING, strlen(GREETING));
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "greet the daemon");
-        r = daemon_call(c, "hello", json_pack("{s:i, s:s}", "protocol", 1, "client", "cloche " CLOCHE_VERSION), NULL, 0, &told, e);
+        r = daemon_call(c, "hello", json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice", takes_notice), NULL, 0,
+                        &told, e);
+        if (r == 0)
+                read_hello(c, told.body);
         daemon_told_done(&told);
+        c->is_greeted = r == 0;
         return r;
 }
 
-int daemon_open(const char *path, struct daemon_client *ret, struct cloche_err *e)
+int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, struct cloche_err *e)
 {
         int r;
 
-        *ret = (struct daemon_client){.fd = -EBADF, .out = BUF_INIT(OUT_BYTES_MAX)};
+        *ret = (struct daemon_client){.fd = -EBADF, .out = BUF_INIT(OUT_BYTES_MAX), .missing = json_array()};
         frame_reader_init(&ret->in, FRAME_BYTES_MAX);
-        r = connect_unix(path, &ret->fd, e);
-        if (r == 0)
-                r = greet(ret, e);
+        r = ret->fd = daemon_connect(path, e);
+        if (r >= 0)
+                r = greet(ret, takes_notice, e);
         if (r < 0)
                 daemon_close(ret);
         return r;
@@ -82,6 +82,8 @@ void daemon_close(struct daemon_client *c)
         fd_close(&c->fd);
         frame_reader_done(&c->in);
         buf_done(&c->out);
+        json_decref(c->missing);
+        c->missing = NULL;
 }
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
@@ -172,10 +174,24 @@ static int push(struct daemon_client *c, struct cloche_err *e)
 {
         ssize_t n = send(c->fd, c->out.data, c->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
+        /* The reason for a refusal is still in the receive buffer; pull() reads it. */
+        if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EPIPE && errno != ECONNRESET)
                 return lost(e, errno);
         buf_consume(&c->out, n > 0 ? (size_t)n : 0);
         return 0;
+}
+
+/* A refused connection receives an HTTP response, also where frames are expected. */
+static int check_refusal(const char *answer, size_t size, struct cloche_err *e)
+{
+        const char *body = memmem(answer, size, "\r\n\r\n", 4);
+        const char *end = body ? memchr(body + 4, '\n', size - (size_t)(body + 4 - answer)) : NULL;
+
+        int is_forbidden = size >= 12 && memcmp(answer, "HTTP/1.1 403", 12) == 0, is_full = size >= 12 && memcmp(answer, "HTTP/1.1 503", 12) == 0;
+
+        if (!end || (!is_forbidden && !is_full))
+                return 0;
+        return err_set(e, is_forbidden ? CLOCHE_E_FORBIDDEN : CLOCHE_E_STATE, "%.*s", (int)(end - body - 4), body + 4);
 }
 
 static int pull(struct daemon_client *c, struct cloche_err *e)
@@ -191,6 +207,8 @@ static int pull(struct daemon_client *c, struct cloche_err *e)
                 return lost(e, 0);
         if (n < 0 && errno != EINTR && errno != EAGAIN)
                 return lost(e, errno);
+        if (n > 0 && !c->is_greeted && check_refusal(at, (size_t)n, e) < 0)
+                return -(int)e->code;
         frame_reader_filled(&c->in, n > 0 ? (size_t)n : 0);
         return 0;
 }

@@ -6,18 +6,20 @@
 #ifndef CLOCHE_CLI_DAEMON_CLIENT_H
 #define CLOCHE_CLI_DAEMON_CLIENT_H
 
+#include "user/notice.h"
 #include "wire/frame.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
-
-#define DAEMON_SOCKET "/run/cloche/socket" /* as packaging/systemd/cloched.socket has it */
 
 struct daemon_client {
         int fd;
         struct frame_reader in;
         struct buf out; /* frames that the socket has not taken yet */
         json_int_t last_id;
+        int is_greeted;
+        json_t *missing;           /* names of the guards that are not enforced there */
+        char notice[NOTICE_BYTES]; /* a line for people about them; "": none */
 };
 
 enum daemon_kind { DAEMON_NOTHING, DAEMON_ANSWER, DAEMON_FAILURE, DAEMON_EVENT };
@@ -34,8 +36,9 @@ struct daemon_told {
         json_t *root;
 };
 
-/* CLOCHE_E_NOT_FOUND: nobody answers there. */
-CLOCHE_MUST_CHECK int daemon_open(const char *path, struct daemon_client *ret, struct cloche_err *e);
+/* takes_notice: the notice of the daemon, if it has one, will be printed. CLOCHE_E_NOT_FOUND: nobody answers there; CLOCHE_E_PROTOCOL: it
+ * ended before it greeted us. */
+CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, struct cloche_err *e);
 void daemon_close(struct daemon_client *c);
 
 /* Put a request into the way of the socket. params is stolen, NULL when jansson refused them; *ret_id names the request. */

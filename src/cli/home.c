@@ -2,42 +2,27 @@
 
 #include "cli.h"
 
+#include "user/xdg.h"
+
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-/* Relative paths do not count. */
 int home_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret, size_t size)
 {
-        const char *base = getenv(variable), *home = getenv("HOME");
-        int n;
+        int r = xdg_find(variable, otherwise, below, ret, size);
 
-        if (base && base[0] == '/')
-                n = snprintf(ret, size, "%s/%s", base, below);
-        else if (home && home[0] == '/')
-                n = snprintf(ret, size, "%s/%s/%s", home, otherwise, below);
-        else
+        if (r == -ENOENT)
                 return cli_bad("there is no place for %s: set HOME or %s", what, variable);
-        return n < (int)size ? 0 : cli_bad("the path of the %s is too long", what);
+        return r == 0 ? 0 : cli_bad("the path of the %s is too long", what);
 }
 
 int home_make_directories(const char *path)
 {
-        char part[HOME_PATH_BYTES];
+        int r = xdg_make_directories(path);
 
-        snprintf(part, sizeof(part), "%s", path);
-        for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-                if (slash)
-                        *slash = '\0';
-                if (mkdir(part, 0700) < 0 && errno != EEXIST)
-                        return cli_bad("cannot make '%s': %s", part, strerror(errno));
-                if (!slash)
-                        return 0;
-                *slash = '/';
-        }
+        return r == 0 ? 0 : cli_bad("cannot make '%s': %s", path, strerror(-r));
 }
 
 static int compare_names(const void *a, const void *b)

@@ -104,8 +104,13 @@ static int add_standard(struct cli_request *r, const char *v)
 
 /* -- tables --------------------------------------------------------------------------------------------------- */
 
+const struct cli_option options_socket[] = {
+        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own", set_socket},
+        {0},
+};
 const struct cli_option options_daemon[] = {
-        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else " DAEMON_SOCKET, set_socket},
+        {"--socket", "PATH", "the daemon's; else $CLOCHE_SOCKET, else the system's where you may use it, else your own, started on demand", set_socket},
+        {"--strict", NULL, "refuse a daemon that lacks any guard", options_set_strict},
         {0},
 };
 const struct cli_option options_sandbox[] = {

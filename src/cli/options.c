@@ -205,6 +205,13 @@ static int set_optional(struct cli_request *r, const char *v)
         return 0;
 }
 
+int options_set_strict(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->is_strict = 1;
+        return 0;
+}
+
 static int set_file(struct cli_request *r, const char *v)
 {
         const char *equals = strchr(v, '=');
@@ -479,7 +486,8 @@ const struct cli_option options_all[] = {
 };
 const struct cli_option options_box[] = {
         {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
-        {"--optional", "GUARD[,GUARD…]", "run even where these guards are missing or degraded", set_optional},
+        {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded", set_optional},
+        {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack", options_set_strict},
         {0},
 };
 
@@ -510,6 +518,15 @@ static int parse_option(const struct cli_operation *operation, int argc, char **
         if (++*at == argc)
                 return cli_bad("%s: expected %s", option->name, option->argument);
         return option->set(request, argv[*at]);
+}
+
+/* An ordinary user may lack some guards, unless the words say which. */
+static int bind_guards(struct cli_request *request)
+{
+        if (request->is_strict && request->engine.optional_guards)
+                return cli_bad("--strict and --optional contradict each other: use one");
+        request->engine.profile = request->is_strict || request->engine.optional_guards ? CLOCHE_PROFILE_NONE : CLOCHE_PROFILE_USER;
+        return 0;
 }
 
 static void bind_request(struct cli_request *request)
@@ -549,6 +566,8 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
         bind_request(request);
         if (request->denials && !request->mounts.object)
                 return cli_bad("--denials: expected --mount VDIR=HOSTDIR");
+        if (bind_guards(request))
+                return CLI_BAD_INPUT;
         return mounts_bind(&request->mounts, &request->engine, &request->run);
 }
 

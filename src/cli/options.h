@@ -25,6 +25,7 @@ struct cli_request {
         struct mounts_said mounts;
         const char *prefix; /* the name of a stored one */
         int force, cold;
+        int is_strict; /* no guard may be missing */
         int denials;           /* are told as they happen */
         struct errand keeping; /* whoever keeps changes that were not written, see outcome.h */
         int dry_run, unified, all;
@@ -41,6 +42,8 @@ extern const struct cli_option options_code[], options_call[], options_build[], 
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);
 void options_done(struct cli_request *request);
 void options_help(const struct cli_operation *operation);
+/* Setter of --strict, shared by two tables. */
+int options_set_strict(struct cli_request *r, const char *v);
 /* The value of `option`, a whole number of at most nine digits. 0, or a line was printed. */
 int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most);
 

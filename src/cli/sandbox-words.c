@@ -1,6 +1,7 @@
 #include "sandbox-words.h"
 
 #include "base/err.h"
+#include "daemon-locate.h"
 #include "options.h"
 #include "say.h"
 
@@ -21,31 +22,72 @@ void sandbox_words_done(struct sandbox_words *words)
 
 /* -- asking --------------------------------------------------------------------------------------------------- */
 
-int sandbox_fail(const struct cloche_err *e)
+/* A line with text of the daemon in it: what could steer a terminal is escaped. */
+static void print_line(const char *text, const char *after)
 {
         fputs("cloche: ", stderr);
-        say_bytes(stderr, e->msg, strlen(e->msg), SAY_TEXT);
-        fputc('\n', stderr);
+        say_bytes(stderr, text, strlen(text), SAY_TEXT);
+        fprintf(stderr, "%s\n", after);
+}
+
+void sandbox_print_missing(FILE *out, const json_t *missing)
+{
+        const json_t *name;
+        size_t i;
+
+        json_array_foreach(missing, i, name) {
+                fputs(i ? ", " : "", out);
+                say_name(out, json_string_value(name));
+        }
+}
+
+int sandbox_fail(const struct cloche_err *e)
+{
+        print_line(e->msg, "");
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? CLI_BAD_INPUT : 1;
 }
 
-const char *sandbox_socket(const char *said)
+static int check_strict(const struct cli_request *request, const struct daemon_client *client)
 {
-        const char *variable = getenv("CLOCHE_SOCKET");
+        if (!request->is_strict || json_array_size(client->missing) == 0)
+                return 0;
+        fputs("cloche: the daemon lacks guards: ", stderr);
+        sandbox_print_missing(stderr, client->missing);
+        fputs(" (cloche selftest gives the reason for each; --strict refuses)\n", stderr);
+        return 1;
+}
 
-        return said ? said : variable && *variable ? variable : DAEMON_SOCKET;
+/* A daemon of the user's own may have ended, as it was idle, between its being found and its greeting. */
+static int open_found(const struct cli_request *request, struct daemon_client *ret, struct cloche_err *e)
+{
+        char path[DAEMON_SOCKET_BYTES];
+        int r = daemon_locate(request->sandbox.socket, LOCATE_THEN_START, path, e);
+
+        if (r == 1)
+                r = daemon_open(path, !request->json, ret, e);
+        if ((r != -CLOCHE_E_PROTOCOL && r != -CLOCHE_E_NOT_FOUND) || daemon_is_named(request->sandbox.socket))
+                return r;
+        r = daemon_locate(NULL, START_ONLY, path, e);
+        return r == 1 ? daemon_open(path, !request->json, ret, e) : r;
 }
 
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
 {
         struct cloche_err e = {0};
+        int code;
 
-        if (daemon_open(sandbox_socket(request->sandbox.socket), ret, &e) == 0)
-                return 0;
-        if (e.code != CLOCHE_E_NOT_FOUND)
-                return sandbox_fail(&e);
-        cli_bad("%s (start one: cloched --socket PATH; and name it: --socket PATH or CLOCHE_SOCKET=PATH)", e.msg);
-        return 1;
+        if (open_found(request, ret, &e) < 0) {
+                if (e.code != CLOCHE_E_NOT_FOUND)
+                        return e.code ? sandbox_fail(&e) : 1; /* else the daemon that could not start has printed the reason */
+                print_line(e.msg, " (start one: cloched --socket PATH; or name none: one is started)");
+                return 1;
+        }
+        if (ret->notice[0])
+                print_line(ret->notice, "");
+        code = check_strict(request, ret);
+        if (code)
+                daemon_close(ret);
+        return code;
 }
 
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret)

@@ -5,6 +5,8 @@
 #include "cli.h"
 #include "daemon-client.h"
 
+#include <stdio.h>
+
 struct sandbox_words {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username, *password_file; /* NULL: not said */
         const char *sandbox, *context, *language, *displays, *output;                                   /* likewise */
@@ -14,7 +16,7 @@ struct sandbox_words {
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
 };
 
-extern const struct cli_option options_daemon[], options_sandbox[], options_sandbox_network[], options_session[], options_exec[],
+extern const struct cli_option options_daemon[], options_socket[], options_sandbox[], options_sandbox_network[], options_session[], options_exec[],
         options_process_id[], options_attach[], options_follow[], options_signal[], options_standard[], options_ports[], options_network[], options_git[];
 extern const struct cli_option options_choice[], options_context[], options_prompt[], options_language[], options_context_create[], options_cell[],
         options_displays[], options_fork[], options_checkpoint[], options_notebook[];
@@ -24,12 +26,9 @@ void sandbox_words_done(struct sandbox_words *words);
 
 /* -- asking --------------------------------------------------------------------------------------------------- */
 
-/* Where the daemon is: what --socket said, else CLOCHE_SOCKET, else the default. */
-const char *sandbox_socket(const char *said);
-
 /* Each: 0, or the exit code: a line was printed. */
 
-/* The daemon that --socket, CLOCHE_SOCKET or the default names. */
+/* The daemon that --socket or CLOCHE_SOCKET names, else the system's, else the user's own, which is started when there is none. */
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
 /* Ask and wait. ret: the answer in text form, a new reference; may be NULL. */
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
@@ -40,6 +39,8 @@ int sandbox_ask_once(const struct cli_request *request, const char *method, json
 
 /* An error on standard error, without what could steer a terminal: it may quote a guest. */
 int sandbox_fail(const struct cloche_err *e);
+/* The names of guards that a daemon sent, escaped likewise. */
+void sandbox_print_missing(FILE *out, const json_t *missing);
 
 /* {"sandbox": the first word}, a new reference. */
 json_t *sandbox_params(const struct cli_request *request);

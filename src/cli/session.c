@@ -3,6 +3,7 @@
 #include "store.h"
 
 #include "base/privilege.h"
+#include "user/notice.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -43,7 +44,7 @@ static void catch_signals(void)
 /* The keeper keeps what root can do; this process needs none of it, and proves that it cannot take it back. */
 int session_drop_privilege(struct cloche_err *e)
 {
-        return geteuid() == 0 ? privilege_become(SESSION_ENGINE_UID, e) : 0;
+        return privilege_is_root() ? privilege_become(SESSION_ENGINE_UID, e) : privilege_gain_none(e);
 }
 
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
@@ -51,7 +52,7 @@ int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, 
         struct cloche_engine_options own = *opt;
 
         catch_signals();
-        if (geteuid() == 0)
+        if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
         return cloche_engine_new(&own, ret, e);
 }
@@ -63,6 +64,15 @@ void session_end_by_signal(int yes)
                 _exit(CANCELLED);
 }
 
+/* Guards that were named on the command line are known to whoever named them; JSON is read by programs. */
+void session_notice(const struct cli_request *request, const cloche_engine *engine)
+{
+        char text[NOTICE_BYTES];
+
+        if (request->engine.profile != CLOCHE_PROFILE_NONE && !request->json && notice_take(notice_missing(engine), text))
+                cli_bad("%s", text);
+}
+
 int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e)
 {
         cloche_engine *engine = NULL;
@@ -70,6 +80,7 @@ int session_open(const struct cli_request *request, cloche_engine **ret, struct 
 
         if (r < 0)
                 return r;
+        session_notice(request, engine);
         r = session_drop_privilege(e);
         if (r < 0) {
                 cloche_engine_free(engine);

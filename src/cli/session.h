@@ -7,7 +7,9 @@
 /* Of the engine as root starts it: not nobody's, which others run as, and who could then reach into it. */
 #define SESSION_ENGINE_UID 0x6ffffffeu
 
-/* Start the engine, then give up this process' own privilege: from here on it reads what guests write. */
+/* Print once which guards are missing. */
+void session_notice(const struct cli_request *request, const cloche_engine *engine);
+/* Start the engine, call session_notice, then give up this process' own privilege: from here on it reads what guests write. */
 int session_open(const struct cli_request *request, cloche_engine **ret, struct cloche_err *e);
 /* Several engines, before that. */
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e);

@@ -2,6 +2,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
+#include "user/xdg.h"
 
 #include <fcntl.h>
 #include <nettle/memops.h>
@@ -71,23 +73,8 @@ static int write_token(const char *path, char *ret, struct cloche_err *e)
 
 static void default_path(char *ret, size_t size)
 {
-        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-        snprintf(ret, size, "%s", DEFAULT_TOKEN_FILE);
-        if (geteuid() != 0 && state && *state == '/')
-                snprintf(ret, size, "%s/cloche/token", state);
-        else if (geteuid() != 0 && home)
-                snprintf(ret, size, "%s/.local/state/cloche/token", home);
-}
-
-/* The directories above a file of ours. */
-static void make_parents(char *path)
-{
-        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-                *slash = '\0';
-                (void)mkdir(path, 0700); /* what is wrong with it, opening the file tells */
-                *slash = '/';
-        }
+        if (privilege_is_root() || xdg_find("XDG_STATE_HOME", ".local/state", "cloche/token", ret, size) < 0)
+                snprintf(ret, size, "%s", DEFAULT_TOKEN_FILE);
 }
 
 int auth_load_token(struct daemon_options *o, struct cloche_err *e)
@@ -102,7 +89,7 @@ int auth_load_token(struct daemon_options *o, struct cloche_err *e)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0 && errno == ENOENT) {
                 if (!o->token_file)
-                        make_parents(path);
+                        (void)xdg_make_parents(path); /* opening the file reports the error */
                 return write_token(path, o->token, e);
         }
         if (fd < 0)
@@ -178,9 +165,9 @@ int auth_peer(const struct daemon_options *o, int fd, uid_t own_uid, int64_t *re
         socklen_t size = sizeof(peer);
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "ask who the peer is");
+                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the peer's credentials");
         if (peer.uid != 0 && peer.uid != own_uid && !is_among((long)peer.uid, o->uids.ids, o->uids.count) && !has_group(o, fd, peer.gid))
-                return err_set(e, CLOCHE_E_FORBIDDEN, "user %u may not ask here", peer.uid);
+                return err_set(e, CLOCHE_E_FORBIDDEN, "user %u may not use this daemon (cloched --allow-uid permits it)", peer.uid);
         *ret_principal = peer.uid;
         return 0;
 }

@@ -8,7 +8,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-/* Another daemon may have taken the name meanwhile: only the socket that was ours then goes. */
+/* Another daemon may have taken the name meanwhile: only the socket that was ours then goes. We hold its inode, so that the other's
+ * has another number. */
 static void sweep(const char *path, const struct stat *ours)
 {
         struct stat st;
@@ -32,28 +33,32 @@ static void wait_and_sweep(int fd, const char *path, const struct stat *ours)
 }
 
 /* What others wait for the end of, such as a pipe that is the log, is not held open by it. */
-static void keep_only(int fd)
+static void keep_only(int *fd, int *ours_fd)
 {
-        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), high_fd = fcntl(*fd, F_DUPFD_CLOEXEC, 5),
+            ours_high_fd = fcntl(*ours_fd, F_DUPFD_CLOEXEC, 5);
 
         for (int i = 0; null_fd >= 0 && i < 3; i++)
                 dup2(null_fd, i);
-        if (fd > 3)
-                close_range(3, (unsigned)fd - 1, 0);
-        close_range((unsigned)fd + 1, ~0u, 0);
+        *fd = dup3(high_fd, 3, O_CLOEXEC);
+        *ours_fd = dup3(ours_high_fd, 4, O_CLOEXEC);
+        if (*fd < 0 || *ours_fd < 0)
+                _exit(1); /* a failing read would look like the end of the daemon, and its socket would be removed */
+        close_range(5, ~0u, 0);
 }
 
 int broom_start(const char *socket_path, int *ret_fd, struct cloche_err *e)
 {
+        _cleanup_fd_ int ours_fd = open(socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         struct stat ours;
         int fds[2];
         pid_t pid;
 
-        if (lstat(socket_path, &ours) < 0 || pipe2(fds, O_CLOEXEC) < 0)
+        if (ours_fd < 0 || fstat(ours_fd, &ours) < 0 || pipe2(fds, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "watch over %s", socket_path);
         pid = fork();
         if (pid == 0) {
-                keep_only(fds[0]);
+                keep_only(&fds[0], &ours_fd);
                 wait_and_sweep(fds[0], socket_path, &ours);
         }
         close(fds[0]);

@@ -56,6 +56,7 @@ struct daemon {
         unsigned connection_count, prefixes_starting, raw_count;
         char *state_dir;   /* where sandboxes are saved; NULL: nowhere */
         int state_lock_fd; /* held as long */
+        uint64_t idle_since_ns; /* 0: there is work */
         int is_stopping, is_hurried, exit_code;
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };

@@ -197,12 +197,26 @@ int listen_open(struct daemon *d, struct cloche_err *e)
 
 /* -- taking --------------------------------------------------------------------------------------------------- */
 
+/* HTTP for every caller: who speaks frames finds the status in the first line too. */
+static void refuse(int fd, const char *status, const char *why)
+{
+        char text[512];
+        int size = snprintf(text, sizeof(text), "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+                            status, strlen(why) + 1, why);
+
+        (void)send(fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        close(fd);
+}
+
 /* Closed at once, so that the caller knows; without descriptors it waits in the kernel. */
-static int is_full(struct daemon *d, int fd)
+static int is_full(struct daemon *d, int fd, int is_plain)
 {
         if (d->connection_count < d->options.connections_max)
                 return 0;
-        close(fd);
+        if (is_plain)
+                refuse(fd, "503 Service Unavailable", "the daemon has all the connections it may have (cloched --max-connections)");
+        else
+                close(fd);
         if (d->stats.connections_refused++ % 100 == 0)
                 log_event(LEVEL_WARNING, "connections-full", "{s:i}", "connections", (int)d->connection_count);
         return 1;
@@ -213,12 +227,12 @@ static void take(struct listener *l, int fd)
         int64_t principal = PRINCIPAL_TOKEN;
         struct cloche_err e = {0};
 
-        if (is_full(l->daemon, fd))
+        if (is_full(l->daemon, fd, !l->is_tcp))
                 return;
         if (!l->is_tcp && auth_peer(&l->daemon->options, fd, l->own_uid, &principal, &e) < 0) {
                 log_event(LEVEL_WARNING, "peer-refused", "{s:s}", "why", e.msg);
                 l->daemon->stats.connections_refused++;
-                close(fd);
+                refuse(fd, "403 Forbidden", e.msg);
                 return;
         }
         connection_new(l->daemon, fd, l->is_tcp, principal, l->container);

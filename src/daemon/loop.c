@@ -2,9 +2,11 @@
 #include "changes.h"
 #include "client.h"
 #include "connection.h"
+#include "idle.h"
 #include "listen.h"
 #include "log.h"
 #include "notify.h"
+#include "on-demand.h"
 #include "preview.h"
 #include "prefix.h"
 #include "run.h"
@@ -88,6 +90,8 @@ static void on_sweep(uv_timer_t *timer)
         changes_tidy(d, now_ns);
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
+        idle_sweep(d, now_ns);
+        on_demand_tidy_log(&d->options);
 }
 
 /* -- stopping ------------------------------------------------------------------------------------------------- */
@@ -246,6 +250,7 @@ int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
         notify("READY=1");
+        on_demand_ready(&d->options);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;

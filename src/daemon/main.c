@@ -6,11 +6,13 @@
 #include "loop.h"
 #include "log.h"
 #include "notify.h"
+#include "on-demand.h"
 #include "privilege.h"
 #include "state.h"
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
                 r = state_open(d, e);
         if (r == 0 && d->options.socket_path)
                 r = broom_start(d->options.socket_path, broom_fd, e);
-        if (r == 0 && geteuid() == 0)
+        if (r == 0 && privilege_is_root())
                 d->options.engine.becomes_uid = DAEMON_UID;
         if (r == 0)
                 r = languages_load(&d->options.engine, &d->languages, e);
@@ -93,14 +95,18 @@ int main(int argc, char **argv)
 
         if (options_read(argc, argv, &d.options, &code))
                 return code;
+        if (d.options.is_on_demand && on_demand_enter(&d.options, &code))
+                return code;
         log_set_level(d.options.level);
         signal(SIGPIPE, SIG_IGN);
         /* Of its caller's: a key pressed there is his affair, and his end ends us. */
         if (d.options.connect_fd >= 0)
                 (void)setsid();
         notify_prepare();
-        if (loop_new(&d, &e) < 0)
+        if (loop_new(&d, &e) < 0) {
+                on_demand_fail(&d.options, &e);
                 return fail(&e);
+        }
         r = prepare(&d, &broom_fd, &e);
         if (r == 0)
                 r = start(&d, &e);
@@ -109,5 +115,7 @@ int main(int argc, char **argv)
         else
                 code = loop_run(&d);
         loop_free(&d);
+        if (r < 0) /* last, when nothing listens any more */
+                on_demand_fail(&d.options, &e);
         return code;
 }

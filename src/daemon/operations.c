@@ -6,6 +6,8 @@
 #include "run.h"
 
 #include "base/err.h"
+#include "user/guards.h"
+#include "user/notice.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,6 +15,29 @@
 static int not_packed(json_t *answer, struct cloche_err *e)
 {
         return answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+}
+
+static json_t *missing_guards(const cloche_engine *engine)
+{
+        uint32_t missing = guards_missing(engine);
+        json_t *names = json_array();
+
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
+                if (missing & 1u << g)
+                        json_array_append_new(names, json_string(cloche_guard_name((enum cloche_guard)g)));
+        return names;
+}
+
+/* For callers that started this daemon for their user, and print it. NULL: there is nothing new to print. */
+static json_t *notice(const struct ask *ask)
+{
+        const struct daemon *d = ask->client->daemon;
+        char text[NOTICE_BYTES];
+
+        if (!json_is_true(json_object_get(ask->params, "notice")) || d->options.engine.profile == CLOCHE_PROFILE_NONE ||
+            !notice_take(notice_missing(d->engine), text))
+                return NULL;
+        return json_string(text);
 }
 
 static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
@@ -24,7 +49,8 @@ static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
         if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(ask->params, "token")))
                 return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
         client->is_greeted = 1;
-        *ret = json_pack("{s:s, s:s, s:i}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1);
+        *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1, "missing",
+                         missing_guards(client->daemon->engine), "notice", notice(ask));
         return not_packed(*ret, e);
 }
 

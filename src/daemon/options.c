@@ -7,6 +7,7 @@
 
 #define BAD_INPUT 2
 #define MOUNT_ROOTS_MAX 32 /* cloche.h, mount_roots */
+#define ON_DEMAND_IDLE_MS 300000
 
 static int bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -58,6 +59,22 @@ static int set_connect_fd(struct daemon_options *o, const char *value)
         int code = whole("--connect-fd", value, 0, 1u << 20, &fd);
 
         o->connect_fd = (int)fd;
+        return code;
+}
+
+static int set_on_demand(struct daemon_options *o, const char *value)
+{
+        (void)value;
+        o->is_on_demand = 1;
+        return 0;
+}
+
+static int set_exit_when_idle(struct daemon_options *o, const char *value)
+{
+        unsigned long seconds;
+        int code = whole("--exit-when-idle", value, 1, 31536000, &seconds);
+
+        o->exit_when_idle_ms = seconds * 1000;
         return code;
 }
 
@@ -213,6 +230,18 @@ static int set_optional(struct daemon_options *o, const char *value)
         return 0;
 }
 
+static int set_profile(struct daemon_options *o, const char *value)
+{
+        static const char *const names[] = {[CLOCHE_PROFILE_NONE] = "none", [CLOCHE_PROFILE_USER] = "user"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (strcmp(names[i], value) == 0) {
+                        o->engine.profile = (enum cloche_profile)i;
+                        return 0;
+                }
+        return bad("--profile must be none or user, not '%s'", value);
+}
+
 static int set_state_dir(struct daemon_options *o, const char *value)
 {
         o->state_dir = value;
@@ -272,6 +301,8 @@ static const struct option_row {
         {"--socket", "PATH", "take connections on this unix socket", set_socket},
         {"--listen", "HOST:PORT", "take connections on TCP; port 0: any, said in the log", set_listen},
         {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
+        {"--on-demand", NULL, "print the socket of the daemon that serves this user; start one in the background when there is none", set_on_demand},
+        {"--exit-when-idle", "SECONDS", "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)", set_exit_when_idle},
         {"--token-file", "FILE", "what callers on TCP must know; made, when it is not there", set_token_file},
         {"--tls-certificate", "FILE", "PEM; with --tls-key TCP is TLS", set_tls_certificate},
         {"--tls-key", "FILE", "PEM", set_tls_key},
@@ -295,6 +326,7 @@ static const struct option_row {
         {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
         {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing", set_optional},
+        {"--profile", "NAME", "user: guards that only root can have may be missing where the daemon is not root's (default: none)", set_profile},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -302,7 +334,7 @@ static int help(void)
 {
         printf("cloched: the Cloche daemon\n\nusage: cloched [OPTION…]\n\n");
         for (size_t i = 0; i < ROWS; i++)
-                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)), rows[i].argument, rows[i].help);
+                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)), rows[i].argument ? rows[i].argument : "", rows[i].help);
         printf("\nSockets of systemd (LISTEN_FDS) are taken too.\n");
         return 0;
 }
@@ -315,6 +347,12 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
 
         for (size_t i = 0; i < ROWS; i++)
                 if (strlen(rows[i].name) == size && strncmp(rows[i].name, argv[*at], size) == 0) {
+                        if (!rows[i].argument) {
+                                if (argv[*at][size])
+                                        return bad("%s takes no value", rows[i].name);
+                                *at += 1;
+                                return rows[i].set(o, NULL);
+                        }
                         if (!value)
                                 return bad("%s needs %s", rows[i].name, rows[i].argument);
                         *at += argv[*at][size] ? 1 : 2;
@@ -325,14 +363,16 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
 
 static int check(const struct daemon_options *o)
 {
+        if (o->is_on_demand && (o->connect_fd >= 0 || o->socket_path || o->listen || o->container_count))
+                return bad("--on-demand is for a daemon at a place of its own");
         if (o->connect_fd >= 0 && (o->socket_path || o->listen || o->container_count))
                 return bad("--connect-fd is for a daemon that has no other callers");
         if (!o->tls_certificate_file != !o->tls_key_file)
                 return bad("--tls-certificate and --tls-key go together");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-key is for --listen");
-        if (o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count && !getenv("LISTEN_FDS"))
-                return bad("expected --socket, --listen, --container-listen or --connect-fd");
+        if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count && !getenv("LISTEN_FDS"))
+                return bad("expected --socket, --listen, --container-listen, --connect-fd or --on-demand");
         return 0;
 }
 
@@ -342,7 +382,7 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
 
         *ret = (struct daemon_options){
                 .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .body_bytes_max = 128u << 20,
-                .save_every_ms = 60000,
+                .save_every_ms = 60000, .on_demand = {.ready_fd = -1, .lock_fd = -1},
         };
         *ret_code = 0;
         while (at < argc && *ret_code == 0) {
@@ -354,7 +394,9 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         }
         if (*ret_code == 0)
                 *ret_code = check(ret);
-        if (*ret_code == 0 && ret->connect_fd >= 0 && ret->engine.mount_root_count == 0)
+        if (*ret_code == 0 && ret->is_on_demand && !ret->exit_when_idle_ms)
+                ret->exit_when_idle_ms = ON_DEMAND_IDLE_MS;
+        if (*ret_code == 0 && (ret->connect_fd >= 0 || ret->is_on_demand) && ret->engine.mount_root_count == 0)
                 *ret_code = add_mount_root(ret, "/"); /* its starter's own directories are not to be kept from him */
         return *ret_code != 0;
 }

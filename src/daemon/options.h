@@ -33,6 +33,12 @@ struct daemon_options {
         const char *contexts; /* languages, with commas; NULL: none */
         unsigned long save_every_ms, sandboxes_max;
         unsigned long grace_ms, connections_max, body_bytes_max;
+        unsigned long exit_when_idle_ms; /* 0: never */
+        int is_on_demand;
+        struct {
+                char *socket_path; /* owned; NULL: this is no daemon on demand */
+                int ready_fd, lock_fd;
+        } on_demand;
         enum level level;
         char token[TOKEN_BYTES_MAX]; /* read before privilege goes */
         char *tls_certificate, *tls_key;

@@ -6,5 +6,5 @@
 
 int privilege_drop(struct cloche_err *e)
 {
-        return geteuid() == 0 ? privilege_become(DAEMON_UID, e) : privilege_gain_none(e);
+        return privilege_is_root() ? privilege_become(DAEMON_UID, e) : privilege_gain_none(e);
 }

@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
+#include "user/xdg.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,33 +16,23 @@
 #include <sys/stat.h>
 
 #define OF_ROOT "/var/lib/cloche"
+#define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
 #define FOLDER "sandboxes" /* the token stands beside it, and is not to be the daemon's user's */
 
 /* -- which ---------------------------------------------------------------------------------------------------- */
 
 /* Empty: there is no place for it. */
-static void default_path(char *ret, size_t size)
+static void default_path(int is_on_demand, char *ret, size_t size)
 {
-        const char *systemd = getenv("STATE_DIRECTORY"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+        const char *systemd = getenv("STATE_DIRECTORY");
 
         ret[0] = '\0';
         if (systemd && *systemd == '/')
                 snprintf(ret, size, "%.*s/" FOLDER, (int)strcspn(systemd, ":"), systemd);
-        else if (geteuid() == 0)
-                snprintf(ret, size, OF_ROOT "/" FOLDER);
-        else if (state && *state == '/')
-                snprintf(ret, size, "%s/cloche/" FOLDER, state);
-        else if (home && *home == '/')
-                snprintf(ret, size, "%s/.local/state/cloche/" FOLDER, home);
-}
-
-static void make_parents(char *path)
-{
-        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-                *slash = '\0';
-                (void)mkdir(path, 0700); /* what is wrong with it, opening the directory tells */
-                *slash = '/';
-        }
+        else if (privilege_is_root())
+                snprintf(ret, size, "%s/" FOLDER, is_on_demand ? OF_ROOT_ON_DEMAND : OF_ROOT);
+        else if (xdg_find("XDG_STATE_HOME", ".local/state", "cloche/" FOLDER, ret, size) < 0)
+                ret[0] = '\0';
 }
 
 /* The daemon's user passes through the directory above, and reads nothing in it. */
@@ -76,7 +68,7 @@ static int give_to_daemon(int fd, const char *path, struct cloche_err *e)
 {
         struct stat st;
 
-        if (geteuid() != 0)
+        if (!privilege_is_root())
                 return 0;
         if (fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
@@ -126,12 +118,14 @@ int state_open(struct daemon *d, struct cloche_err *e)
                 return *d->options.state_dir ? open_named(d, e) : 0;
         if (d->options.connect_fd >= 0)
                 return 0; /* what a private daemon makes is its client's, and ends with him */
-        default_path(path, sizeof(path));
+        default_path(d->options.is_on_demand, path, sizeof(path));
         if (*path) {
-                make_parents(path);
+                (void)xdg_make_parents(path); /* opening the directory reports the error */
                 let_through(path);
         }
         r = *path ? take(d, path, e) : 1;
+        if (r == 1 && *path && d->options.is_on_demand)
+                return err_set(e, CLOCHE_E_STATE, "another daemon of this user saves its sandboxes in %.100s: end it, or name it by --socket or CLOCHE_SOCKET", path);
         if (r == 1)
                 log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",
                           *path ? "another daemon saves its sandboxes there" : "there is no home directory");

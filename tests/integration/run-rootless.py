@@ -1,4 +1,4 @@
-"""An ordinary user gets a box too: refused with the missing guards named, and working once they are optional."""
+"""An ordinary user gets a box too: refused with --strict, the missing guards named, and working once they are optional (guard-profile.py: without an option)."""
 import json
 import os
 import subprocess
@@ -24,7 +24,7 @@ def rootless(code, function="f", **options):
 
 def test_refuses_and_names_the_missing_guards():
     need_ordinary_user()
-    finished = cli(*call_words("python", F, "f"), under=ORDINARY_USER)
+    finished = cli(*call_words("python", F, "f", strict=True), under=ORDINARY_USER)
     assert finished.code not in (0, 124, 143) and not finished.stdout, finished
     line = finished.stderr.decode().strip()
     equal(len(line.splitlines()), 1, finished)

@@ -1,0 +1,159 @@
+#include "daemon-locate.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "cloched"
+
+/* -- the program ---------------------------------------------------------------------------------------------- */
+
+/* Directories in which it is looked for, in this order: first beside the running program (in a build tree, as installed), then where
+ * $PATH says, which for ordinary users names no sbin, then where systems have it. */
+static const char *const near[] = {"", "/../sbin", "/../libexec/cloche"};
+static const char *const installed[] = {CLOCHE_SBIN_DIR, CLOCHE_LIBEXEC_DIR, "/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche"};
+#define PLACES_WORDS "beside cloche, in ../sbin and ../libexec/cloche of it, in $PATH, in " CLOCHE_SBIN_DIR ", /usr/local/sbin, /usr/sbin, .../libexec/cloche"
+
+static int is_program(const char *directory, int directory_size, const char *below, char *ret, size_t size)
+{
+        struct stat st;
+
+        return snprintf(ret, size, "%.*s%s/" PROGRAM, directory_size, directory, below) < (int)size && stat(ret, &st) == 0 && S_ISREG(st.st_mode) &&
+               access(ret, X_OK) == 0;
+}
+
+static int find_near(char *ret, size_t size)
+{
+        char own[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        const char *slash;
+
+        own[n < 0 ? 0 : n] = '\0';
+        slash = strrchr(own, '/');
+        for (size_t i = 0; slash && i < sizeof(near) / sizeof(near[0]); i++)
+                if (is_program(own, (int)(slash - own), near[i], ret, size))
+                        return 1;
+        return 0;
+}
+
+static int find_on_path(char *ret, size_t size)
+{
+        const char *path = getenv("PATH");
+
+        for (size_t length; path && *path; path += length + (path[length] == ':')) {
+                length = strcspn(path, ":");
+                if (path[0] == '/' && is_program(path, (int)length, "", ret, size))
+                        return 1;
+        }
+        return 0;
+}
+
+static int find_program(char *ret, size_t size, struct cloche_err *e)
+{
+        const char *named = getenv("CLOCHE_DAEMON");
+
+        if (named && *named) {
+                snprintf(ret, size, "%s", named);
+                return access(named, X_OK) == 0 ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "$CLOCHE_DAEMON names '%.100s'", named);
+        }
+        if (find_near(ret, size) || find_on_path(ret, size))
+                return 0;
+        for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
+                if (is_program(installed[i], (int)strlen(installed[i]), "", ret, size))
+                        return 0;
+        return err_set(e, CLOCHE_E_KEEPER, "there is no " PROGRAM ": it is neither " PLACES_WORDS "; name it by $CLOCHE_DAEMON");
+}
+
+/* -- starting it ---------------------------------------------------------------------------------------------- */
+
+/* The profile has no effect for root. */
+static _Noreturn void become_program(const char *program, int out_fd)
+{
+        sigset_t none;
+
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        signal(SIGPIPE, SIG_DFL);
+        if (dup2(out_fd, STDOUT_FILENO) >= 0)
+                execl(program, PROGRAM, "--on-demand", "--profile", "user", NULL);
+        fprintf(stderr, "cloche: cannot start %s: %s\n", program, strerror(errno));
+        _exit(1);
+}
+
+/* One line, without its end. */
+static void read_line(int fd, char *ret, size_t size)
+{
+        size_t have = 0;
+        ssize_t n;
+
+        while (have < size - 1 && ((n = read(fd, ret + have, size - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
+                have += n > 0 ? (size_t)n : 0;
+        ret[have] = '\0';
+        ret[strcspn(ret, "\n")] = '\0';
+}
+
+/* When cloched cannot start, it prints its own error on standard error. */
+static int start(char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
+{
+        char program[PATH_MAX];
+        int pair[2], status = 0, r = find_program(program, sizeof(program), e);
+        pid_t pid;
+
+        if (r < 0)
+                return r;
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        pid = fork();
+        if (pid == 0)
+                become_program(program, pair[1]);
+        close(pair[1]);
+        if (pid > 0)
+                read_line(pair[0], ret, DAEMON_SOCKET_BYTES);
+        close(pair[0]);
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "start %s", program);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        *e = (struct cloche_err){0};
+        return status == 0 && ret[0] == '/' ? 1 : -1;
+}
+
+/* -- locating it ---------------------------------------------------------------------------------------------- */
+
+static const char *named_socket(const char *said)
+{
+        const char *variable = getenv("CLOCHE_SOCKET");
+
+        return said ? said : variable && *variable ? variable : NULL;
+}
+
+int daemon_is_named(const char *said)
+{
+        return named_socket(said) != NULL;
+}
+
+int daemon_locate(const char *said, enum locate how, char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
+{
+        const char *named = named_socket(said);
+        int r = 0;
+
+        if (named && strlen(named) >= DAEMON_SOCKET_BYTES)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the daemon's socket has %zu bytes, at most %d are possible", strlen(named),
+                               DAEMON_SOCKET_BYTES - 1);
+        if (named) {
+                strcpy(ret, named);
+                return 1;
+        }
+        if (how != START_ONLY)
+                r = daemon_find(ret, e);
+        return r == 0 && how != LOCATE_ONLY ? start(ret, e) : r;
+}
