@@ -7,7 +7,8 @@
 from . import errors
 from ._async import AsyncCloche, AsyncPrefix
 from ._async_sandbox import AsyncContext, AsyncProcess, AsyncSandbox, AsyncSession, AsyncStream
-from ._base_errors import ConnectionLostError, DaemonNotFoundError, RunFailedError, RunTimeoutError, UnknownMethodError, ValueRefusedError
+from ._base_errors import (ConnectionLostError, DaemonNotFoundError, GuardWarning, RunFailedError, RunTimeoutError, UnknownMethodError,
+                           ValueRefusedError)
 from ._context_results import (CellError, CellFailedError, CellResult, Checkpoint, Cleared, Completions, ContextInfo, Display, Question,
                                Variable)
 from ._core import Output
@@ -32,7 +33,7 @@ __all__ = [
     "AsyncSubprocessSandbox", "CellError", "CellFailedError", "CellResult", "Change", "Changes", "Checkout", "Checkpoint", "Cleared",
     "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
-    "FileMatch", "Found", "Function", "Guard", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
+    "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",

@@ -180,13 +180,14 @@ class AsyncCloche:
     """As Cloche, for asyncio: `async with AsyncCloche() as client:`, or the first request connects."""
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, token: str | None = None,
-                 daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (), connect_timeout: float = 30.0,
-                 host_threads: int = 64) -> None:
-        _check_options(address, token, daemon, host_threads)
+                 daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (),
+                 optional: Sequence[str] | None = None, strict: bool = False, shared: bool = False,
+                 connect_timeout: float = 30.0, host_threads: int = 64) -> None:
+        _check_options(token, host_threads)
+        choice = _daemon.choose(address, daemon, daemon_options, optional, strict, shared)
         _requests.check_timeout(connect_timeout)
-        self._address = None if address is None else _daemon.parse_address(address)
+        self._choice = choice
         self._token = token
-        self._program, self._program_options = daemon, daemon_options
         self._connect_timeout = connect_timeout
         self._core = Core(USER_AGENT)
         self._pool = ThreadPool(host_threads)
@@ -267,7 +268,7 @@ class AsyncCloche:
                 wire = _Wire(self._core, self._pool, self._last_words)
                 await self._loop.create_connection(lambda: wire, sock=sock)
                 self._wire = wire
-                hello = _Run(self, self._core.hello(self._token))
+                hello = _Run(self, self._core.hello(self._token, self._choice.is_ours, self._choice.strict))
                 wire.write(self._core.greeting(hello))
                 self.server = await hello.settle(None)
         except BaseException as error:
@@ -283,10 +284,8 @@ class AsyncCloche:
 
     def _open_socket(self) -> socket.socket:
         """Blocks: in a thread."""
-        if self._address is not None:
-            return _daemon.connect(self._address, self._connect_timeout)
-        self._daemon = _daemon.PrivateDaemon(self._program, self._program_options)
-        return self._daemon.socket
+        sock, self._daemon = self._choice.open(self._connect_timeout)
+        return sock
 
     def _last_words(self) -> str:
         return self._daemon.last_words() if self._daemon is not None else ""

@@ -82,6 +82,10 @@ class DaemonNotFoundError(HostFault, FileNotFoundError):
     name = "daemon_not_found"
 
 
+class GuardWarning(UserWarning):
+    """The daemon that was started lacks guards, as an ordinary user's does. Warned of once per user and host."""
+
+
 class UnknownMethodError(CallerFault):
     """The daemon does not know this request; it may be older than the client."""
 

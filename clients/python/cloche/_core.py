@@ -2,20 +2,22 @@
 requests are told what concerns them."""
 from __future__ import annotations
 
+import functools
 import itertools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _rpc
-from ._base_errors import ClocheError, ConnectionLostError, ValueRefusedError
+from ._base_errors import ClocheError, ConnectionLostError, GuardWarning, ValueRefusedError
 from ._declare import HostFunction
 from ._frames import FrameReader
 from ._requests import Abort, Decision, Request, Skip
 from ._results import Change, Denial, SyncOutcome, _why
 from ._rpc import Id, Message
 from ._values import Decoder, Encoder
-from .errors import InvalidArgumentError, ProtocolError, TooLargeError
+from .errors import ForbiddenError, GuardMissingError, InvalidArgumentError, InvalidStateError, ProtocolError, TooLargeError
 
 MAGIC = b"CLOCHE1\n"
 PROTOCOL = 1
@@ -189,6 +191,7 @@ class Core:
         self.client = client
         self.error: ClocheError | None = None
         self._frames = FrameReader()
+        self._is_heard = False
         self._ids = itertools.count(1)
         self._waiting: dict[Id, Exchange] = {}
 
@@ -197,11 +200,14 @@ class Core:
     def greeting(self, exchange: Exchange) -> bytes:
         return MAGIC + self.ask(exchange)
 
-    def hello(self, token: str | None) -> Request[dict[str, Any]]:
+    def hello(self, token: str | None, notice: bool = False, strict: bool = False) -> Request[dict[str, Any]]:
+        """notice: a line about missing guards, if the daemon has one, becomes a warning."""
         params: dict[str, Any] = {"protocol": PROTOCOL, "client": self.client}
         if token is not None:
             params["token"] = token
-        return Request("hello", params, _read_hello)
+        if notice:
+            params["notice"] = True
+        return Request("hello", params, functools.partial(_read_hello, strict))
 
     def ask(self, exchange: Exchange) -> bytes:
         """The frame to send. Raises what ended the connection, when it has ended."""
@@ -230,6 +236,9 @@ class Core:
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take what came; gives what is to be sent at once. Raises ProtocolError: the connection is then of no more use."""
+        if not self._is_heard:
+            self._is_heard = True
+            _check_refusal(bytes(data[:512]))
         replies = []
         for frame in self._frames.feed(data):
             reply = self._one(_rpc.read_message(frame))
@@ -307,12 +316,25 @@ def _nobody(*args: Any, **kwargs: Any) -> None:
     raise AssertionError("called a function that is not there")
 
 
-def _read_hello(message: Message) -> dict[str, Any]:
+def _check_refusal(data: bytes) -> None:
+    """A daemon refuses a connection in words of HTTP, whatever it speaks: the reason is the body. Other words of HTTP are no frame."""
+    reason = data.partition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
+    for status, kind in ((b"403", ForbiddenError), (b"503", InvalidStateError)):
+        if reason and data.startswith(b"HTTP/1.1 " + status):
+            raise kind(reason)
+
+
+def _read_hello(strict: bool, message: Message) -> dict[str, Any]:
     told = message.result
     if not isinstance(told, dict) or told.get("server") != "cloche":
         raise ProtocolError("who answered is no cloched")
     if told.get("protocol") != PROTOCOL:
         raise ProtocolError(f"the daemon speaks protocol {told.get('protocol')!r}, this client speaks {PROTOCOL}")
+    missing = told.get("missing", [])
+    if strict and missing:
+        raise GuardMissingError(f"guards missing: {', '.join(missing)} (cloche selftest tells why; strict refuses)")
+    if notice := told.pop("notice", None):
+        warnings.warn(notice, GuardWarning, stacklevel=2)
     return told
 
 

@@ -74,17 +74,24 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 # ---- a program ----
 
+# Where systems have it; $PATH of ordinary users names no sbin.
+INSTALLED = ("/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche")
+
+
 def find_program(named: str | os.PathLike[str] | None = None) -> str:
-    """By argument, by $CLOCHE_DAEMON, in $PATH, in the source tree this file lies in."""
+    """By argument, by $CLOCHE_DAEMON, in $PATH, in the source tree this file lies in, in sbin beside each bin of $PATH, in INSTALLED."""
     for told, by in ((named, "daemon"), (os.environ.get("CLOCHE_DAEMON"), "$CLOCHE_DAEMON")):
         if told:
             path = os.fspath(told)
             if not _is_program(path):
                 raise DaemonNotFoundError(f"{by} is {path!r}, which is no program")
             return path
-    found = shutil.which(PROGRAM) or _in_source_tree()
+    on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # never the current directory
+    beside = [os.path.join(os.path.dirname(folder), "sbin") for folder in on_path if os.path.basename(folder) == "bin"]
+    found = shutil.which(PROGRAM, path=os.pathsep.join(on_path) or os.devnull) or _in_source_tree() or shutil.which(PROGRAM, path=os.pathsep.join([*beside, *INSTALLED]))
     if found is None:
-        raise DaemonNotFoundError(f"there is no {PROGRAM}: none named by `daemon` or $CLOCHE_DAEMON, in $PATH, or built in a source tree")
+        raise DaemonNotFoundError(f"there is no {PROGRAM}: none named by `daemon` or $CLOCHE_DAEMON, in $PATH or sbin beside it, built in a "
+                                  f"source tree, or in {', '.join(INSTALLED)}")
     return found
 
 
@@ -102,6 +109,73 @@ def _in_source_tree() -> str | None:
         return None
     built = [path for path in here[3].glob(f"build*/{PROGRAM}") if _is_program(str(path))]
     return str(max(built, key=lambda path: path.stat().st_mtime)) if built else None
+
+
+# ---- which ----
+
+class Choice(NamedTuple):
+    """The daemon a client uses: one at an address, or one that is started."""
+
+    address: Address | None
+    program: str | os.PathLike[str] | None
+    options: tuple[str, ...]
+    optional: tuple[str, ...] | None
+    strict: bool
+    shared: bool
+
+    def open(self, timeout: float) -> tuple[socket.socket, PrivateDaemon | None]:
+        """Blocks until it is connected."""
+        if self.address is not None:
+            return connect(self.address, timeout), None
+        if self.shared:
+            return connect(Address(start_shared(self.program, timeout), "", 0), timeout), None
+        daemon = PrivateDaemon(self.program, [*self._guard_options(), *self.options])
+        return daemon.socket, daemon
+
+    @property
+    def is_ours(self) -> bool:
+        """This user's, not one that was named: its notice is for us."""
+        return self.address is None
+
+    def _guard_options(self) -> list[str]:
+        """The guards it may lack, in its words."""
+        if self.strict:
+            return []
+        if self.optional is None:
+            return ["--profile", "user"]
+        return [word for guard in self.optional for word in ("--optional", guard)]
+
+
+def choose(address: str | os.PathLike[str] | None, program: str | os.PathLike[str] | None, options: Sequence[str],
+           optional: Sequence[str] | None, strict: bool, shared: bool) -> Choice:
+    if address is not None and program is not None:
+        raise InvalidArgumentError("address and daemon exclude each other: connect to one that runs, or start one")
+    if shared and address is not None:
+        raise InvalidArgumentError("shared finds a daemon; with an address one is named")
+    if shared and (optional is not None or options):
+        raise InvalidArgumentError("optional and daemon_options are for a daemon of our own; a shared one may run already")
+    if address is not None and optional is not None:
+        raise InvalidArgumentError("optional is for a daemon that is started, not for one at an address")
+    if strict and optional is not None:
+        raise InvalidArgumentError("optional and strict exclude each other: a guard may be missing, or none may")
+    if isinstance(optional, str):
+        raise InvalidArgumentError(f"optional must be a list of guards, not {optional!r}")
+    where = None if address is None else parse_address(address)
+    return Choice(where, program, tuple(options), None if optional is None else tuple(optional), bool(strict), bool(shared))
+
+
+def start_shared(program: str | os.PathLike[str] | None, timeout: float) -> str:
+    """The socket of the daemon that the command line uses, started when there is none. The error has the words of one that cannot start."""
+    path = find_program(program)
+    try:
+        done = subprocess.run([path, "--on-demand", "--profile", "user"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    except OSError as error:
+        raise DaemonNotFoundError(f"{path}: {error.strerror or error}") from error
+    except subprocess.TimeoutExpired:
+        raise ConnectionLostError(f"{path}: there was no shared daemon within {timeout:g} s") from None
+    if done.returncode:
+        raise DaemonNotFoundError(f"no shared daemon: {done.stderr.strip() or f'{path} ended with exit status {done.returncode}'}")
+    return done.stdout.rstrip("\n")
 
 
 class PrivateDaemon:

@@ -138,31 +138,32 @@ class Cloche:
     token           what a daemon on TCP wants to see
     daemon          the program to start; else $CLOCHE_DAEMON, $PATH, the source tree are looked through
     daemon_options  more of its command line
+    optional        guards it may lack, by name; None: where it is not root's, those that an ordinary user may lack
+    strict          a daemon that lacks any guard is refused: GuardMissingError
+    shared          use the daemon that the command line uses, the system's or the user's own, started when there is none; it and its
+                    sandboxes outlive the client
     connect_timeout seconds until the daemon must have answered for the first time
     host_threads    so many functions of the host that are no coroutines run at once; others wait for their turn
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, token: str | None = None,
-                 daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (), connect_timeout: float = 30.0,
-                 host_threads: int = 64) -> None:
-        _check_options(address, token, daemon, host_threads)
+                 daemon: str | os.PathLike[str] | None = None, daemon_options: Sequence[str] = (),
+                 optional: Sequence[str] | None = None, strict: bool = False, shared: bool = False,
+                 connect_timeout: float = 30.0, host_threads: int = 64) -> None:
+        _check_options(token, host_threads)
+        choice = _daemon.choose(address, daemon, daemon_options, optional, strict, shared)
         _requests.check_timeout(connect_timeout)
         self._core = Core(USER_AGENT)
         self._pool = ThreadPool(host_threads)
         self._loop = LoopThread()
         self._write_lock = threading.Lock()
         self._owner = os.getpid()
-        self._daemon: _daemon.PrivateDaemon | None = None
-        if address is None:
-            self._daemon = _daemon.PrivateDaemon(daemon, daemon_options)
-            self._socket = self._daemon.socket
-        else:
-            self._socket = _daemon.connect(_daemon.parse_address(address), connect_timeout)
+        self._socket, self._daemon = choice.open(connect_timeout)
         _living.add(self)
         self._reader = threading.Thread(target=self._read, name="cloche-reader", daemon=True)
         self._reader.start()
-        self.server = self._greet(token, connect_timeout)
-        """What the daemon said of itself: server, version, protocol."""
+        self.server = self._greet(token, choice, connect_timeout)
+        """What the daemon said of itself: server, version, protocol, and the guards that are missing there."""
 
     call = _waits(_requests.call)
     script = _waits(_requests.script)
@@ -219,8 +220,8 @@ class Cloche:
 
     # -- asking
 
-    def _greet(self, token: str | None, timeout: float) -> dict[str, Any]:
-        hello = Run(self, self._core.hello(token))
+    def _greet(self, token: str | None, choice: _daemon.Choice, timeout: float) -> dict[str, Any]:
+        hello = Run(self, self._core.hello(token, choice.is_ours, choice.strict))
         try:
             self._write(self._core.greeting(hello))
             hello._drain(timeout)
@@ -290,9 +291,7 @@ class Cloche:
             pass
 
 
-def _check_options(address: object, token: object, daemon: object, host_threads: object) -> None:
-    if address is not None and daemon is not None:
-        raise InvalidArgumentError("address and daemon exclude each other: connect to one that runs, or start one")
+def _check_options(token: object, host_threads: object) -> None:
     if token is not None and not isinstance(token, str):
         raise InvalidArgumentError(f"token must be text, not a {type(token).__name__}")
     if isinstance(host_threads, bool) or not isinstance(host_threads, int) or host_threads < 1:

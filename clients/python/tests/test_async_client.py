@@ -78,10 +78,16 @@ class HostFunctions(AsyncDaemonCase):
             while True:
                 await asyncio.sleep(0.01)
                 ticks += 1
+        def block():
+            until = ticks + 5
+            deadline = time.monotonic() + 20
+            while ticks < until and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return ticks >= until
         ticker = asyncio.create_task(tick())
-        await self.client.call("python", "def f(): block()", globals={"block": lambda: time.sleep(0.3)})
+        result = await self.client.call("python", "def f(): return block()", globals={"block": block})
         ticker.cancel()
-        self.assertGreater(ticks, 3)
+        self.assertTrue(result.unwrap())
 
     async def test_the_callers_context(self):
         variable = contextvars.ContextVar("v")

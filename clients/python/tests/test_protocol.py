@@ -235,12 +235,11 @@ class Told(SyncCase):
             for _ in range(20):
                 c.send({"method": "output", "params": {"run": ident, "stream": "stdout", "data": "x" * 100}})
             c.send({"method": "other", "params": {}})
-            told.set()
             c.expect("cancel")
+            told.set()
             c.end()
         run = self.client(script).start_script("bash", "", on_output=lambda stream, data: None)
-        told.wait(10)
-        time.sleep(0.1)
+        self.assertTrue(told.wait(20))
         with self.assertRaisesRegex(cloche.TooLargeError, "1000 bytes of output wait"):
             run.wait()
 
@@ -413,13 +412,13 @@ class Asked(SyncCase):
         self.client(script).call("python", "", globals={"f": f})
 
     def test_no_more_threads_than_permitted(self):
-        now, most, lock = [0], [0], threading.Lock()
+        now, most, lock, three = [0], [0], threading.Lock(), threading.Barrier(3)
 
         def script(c):
             ident = c.expect("call")["id"]
-            for number in range(20):
+            for number in range(21):
                 c.send({"id": number, "method": "bridge", "params": {"run": ident, "target": ["global", "f"], "args": [], "kwargs": {}}})
-            for _ in range(20):
+            for _ in range(21):
                 c.receive()
             c.send({"id": ident, "result": result()})
             c.end()
@@ -428,6 +427,7 @@ class Asked(SyncCase):
             with lock:
                 now[0] += 1
                 most[0] = max(most[0], now[0])
+            three.wait(20)  # so many there are; a fourth would come while they sleep
             time.sleep(0.01)
             with lock:
                 now[0] -= 1
@@ -654,24 +654,30 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
             await first
         self.assertEqual(((await second).value, seen), (2, [True]))
 
+    async def given_up(self, work, begun):
+        """As soon as the daemon knows of it."""
+        task = asyncio.ensure_future(work)
+        await asyncio.to_thread(begun.get, timeout=20)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+
     async def test_what_nobody_waits_for_any_more_is_given_back(self):
-        asked = queue.SimpleQueue()
+        begun, asked = queue.SimpleQueue(), queue.SimpleQueue()
 
         def script(c):
             for method, answer in (("prefix.create", {"prefix": "p7"}), ("call", result(changeset="c7"))):
                 ident = c.expect(method)["id"]
+                begun.put(method)
                 c.expect("cancel")
                 c.send({"id": ident, "result": answer})
                 asked.put(c.receive()[0]["params"])
             c.end()
         client = await self.client(script)
         await client.connect()
-        for task in (client.prefix("python", "x = 1")._open(), client.call("python", "1")):
-            with self.assertRaises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await task
-            await asyncio.sleep(0.2)
-        self.assertEqual([await asyncio.to_thread(asked.get, timeout=10) for _ in range(2)], [{"prefix": "p7"}, {"changeset": "c7"}])
+        for work, wanted in ((client.prefix("python", "x = 1")._open(), {"prefix": "p7"}), (client.call("python", "1"), {"changeset": "c7"})):
+            await self.given_up(work, begun)
+            self.assertEqual(await asyncio.to_thread(asked.get, timeout=20), wanted)
 
     async def test_who_came_second_still_connects_when_the_first_is_cancelled(self):
         def script(c):
@@ -686,28 +692,27 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(await second, {"a": 1})
 
     async def test_what_is_asked_of_a_run_that_was_given_up(self):
-        answers = []
+        begun, answers = queue.SimpleQueue(), queue.SimpleQueue()
 
         def script(c):
             ident = c.expect("call")["id"]
+            begun.put(ident)
             c.expect("cancel")
-            answers.append(c.ask(1, "sync.before", run=ident, change={"type": "created", "path": "/w/a"}))
-            answers.append(c.ask(2, "bridge", run=ident, target=["global", "f"], args=[], kwargs={}))
+            answers.put(c.ask(1, "sync.before", run=ident, change={"type": "created", "path": "/w/a"}))
+            answers.put(c.ask(2, "bridge", run=ident, target=["global", "f"], args=[], kwargs={}))
             c.send({"id": ident, "result": result()})
             c.end()
         client = await self.client(script)
-        with self.assertRaises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await client.call("python", "", globals={"f": len}, mount={"dirs": {}}, before_sync=lambda change: None)
-        while len(answers) < 2:
-            await asyncio.sleep(0.01)
-        self.assertEqual(answers[0]["result"]["action"], "abort")
-        self.assertEqual(answers[1]["error"]["data"]["name"], "RuntimeError")
+        await self.given_up(client.call("python", "", globals={"f": len}, mount={"dirs": {}}, before_sync=lambda change: None), begun)
+        first, second = [await asyncio.to_thread(answers.get, timeout=20) for _ in range(2)]
+        self.assertEqual(first["result"]["action"], "abort")
+        self.assertEqual(second["error"]["data"]["name"], "RuntimeError")
 
     async def test_tasks_of_host_functions_end_with_the_run(self):
-        ended = asyncio.Event()
+        begun, ended = threading.Event(), asyncio.Event()
 
         async def f():
+            begun.set()
             try:
                 await asyncio.sleep(100)
             finally:
@@ -716,7 +721,7 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
         def script(c):
             ident = c.expect("call")["id"]
             c.send({"id": 1, "method": "bridge", "params": {"run": ident, "target": ["global", "f"], "args": [], "kwargs": {}}})
-            time.sleep(0.05)
+            assert begun.wait(20)
             c.send({"id": ident, "result": result()})
             c.end()
         await (await self.client(script)).call("python", "", globals={"f": f})

@@ -380,11 +380,12 @@ class Async(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(sum([len(output.data) async for output in stream]), 40 << 16)
 
     async def test_who_is_cancelled_takes_it_back(self):
-        seen = queue.SimpleQueue()
+        begun, seen = threading.Event(), queue.SimpleQueue()
 
         def script(conversation):
             asked = conversation.expect("file.watch")
             told(conversation, asked, "ready", {})
+            begun.set()
             seen.put(conversation.expect("cancel")["params"]["id"] == asked["id"])
             conversation.end()
         box = await self.box(script)
@@ -394,7 +395,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
                 async for _ in stream:
                     pass
         task = asyncio.create_task(watch())
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(begun.wait, 20)
         task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await task

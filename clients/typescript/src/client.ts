@@ -1,4 +1,4 @@
-import { InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
+import { GuardMissingError, InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
 import type { Method } from './generated/sandbox.js'
 import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
@@ -106,7 +106,13 @@ async function callHandler (handlers: Handlers, target: string[], args: unknown[
 /** A connection to cloched: runs, prefixes, and what there is to ask. */
 export class Cloche implements AsyncDisposable {
   /** What the daemon said of itself. */
-  readonly server: { server: string, version: string, protocol: number }
+  readonly server: {
+    server: string
+    version: string
+    protocol: number
+    /** Guards that are not enforced there. */
+    missing: string[]
+  }
   private readonly connection: Connection
   private readonly link: Link
   private readonly listeners: Map<number, Listener>
@@ -130,7 +136,7 @@ export class Cloche implements AsyncDisposable {
     const hearers: Hearers = new Map()
     const connection = new Connection(link.socket, new Answers(listeners, hearers), link.explain)
     try {
-      const server = await greet(connection, options)
+      const server = await greet(connection, options, link.isOurs)
       return new Cloche({ server, connection, link, listeners, hearers })
     } catch (thrown) {
       connection.close('it did not greet')
@@ -376,14 +382,20 @@ function withEvents<T extends { mount?: unknown }> (request: T, { events = {}, o
 }
 
 async function greet (
-  connection: Connection, { token, signal, connectTimeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions
+  connection: Connection, options: ConnectOptions, wantsNotice: boolean
 ): Promise<Cloche['server']> {
-  const params = { protocol: PROTOCOL, client: `cloche-node/${VERSION}`, ...token === undefined ? {} : { token } }
+  const { token, signal, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options
+  const params = { protocol: PROTOCOL, client: `cloche-node/${VERSION}`, ...wantsNotice ? { notice: true } : {}, ...token === undefined ? {} : { token } }
   const hello = (): Outgoing => ({ body: params, attachments: new Attachments() })
   const { body } = await connection.request(connection.nextId(), 'hello', hello, { signal, timeoutMs: connectTimeoutMs })
-  const server = body as Cloche['server']
+  const { notice, ...server } = body as Cloche['server'] & { notice?: string }
   if (server?.server !== 'cloche') throw new ProtocolError(`hello: this is no cloched (${JSON.stringify(body)})`)
   if (server.protocol !== PROTOCOL) throw new ConnectionError(`the daemon speaks protocol ${server.protocol}, this client ${PROTOCOL}`)
+  const { missing = [] } = server
+  if (options.strict === true && missing.length > 0) {
+    throw new GuardMissingError(`guards missing: ${missing.join(', ')} (cloche selftest tells why; strict refuses)`)
+  }
+  if (notice !== undefined) process.emitWarning(notice, 'ClocheWarning')
   return server
 }
 

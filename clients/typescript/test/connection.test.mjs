@@ -1,7 +1,8 @@
 // The client against a daemon that misbehaves in ways the real one does not.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
@@ -23,6 +24,14 @@ async function withPeer (answer, use) {
     await peer.close()
   }
 }
+
+/** The client outside of any source tree. */
+function copyOfDist (folder) {
+  cpSync(new URL('../dist', import.meta.url), path.join(folder, 'a/b/c/dist'), { recursive: true })
+  writeFileSync(path.join(folder, 'a/package.json'), '{"type": "module"}')
+  return path.join(folder, 'a/b/c/dist')
+}
+
 const python = { language: 'python', code: 'pass' }
 
 test('hello comes first, behind the eight bytes', () => withPeer(undefined, async (client, link) => {
@@ -30,6 +39,79 @@ test('hello comes first, behind the eight bytes', () => withPeer(undefined, asyn
   assert.deepEqual(link.asked.map(({ method, params }) => [method, params.protocol]), [['hello', 1]])
   assert.equal(client.server.version, 'test')
 }))
+
+test('strict refuses a daemon that lacks a guard, and names it', async () => {
+  const peer = await startPeer(undefined, { greets: { missing: ['memory', 'pids'] } })
+  try {
+    await assert.rejects(Cloche.connect({ socket: peer.socket, strict: true }), { name: 'GuardMissingError', message: /memory, pids/ })
+    const client = await Cloche.connect({ socket: peer.socket })
+    assert.deepEqual(client.server.missing, ['memory', 'pids'])
+    assert.equal(peer.links[1].asked[0].params.notice, undefined)
+    await client.close()
+  } finally {
+    await peer.close()
+  }
+})
+
+test('a program is found where PATH of ordinary users does not lead, and an error names the places', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'cloche-sbin-'))
+  const program = path.join(folder, 'sbin/cloched')
+  try {
+    mkdirSync(path.join(folder, 'sbin'))
+    writeFileSync(program, '#!/bin/sh\n')
+    chmodSync(program, 0o755)
+    // The tree this file lies in may have a build, which comes first.
+    const found = findDaemon(undefined, { PATH: `${folder}/bin` })
+    assert.ok(found === program || /build[^/]*\/cloched$/.test(found), found)
+    const alone = spawnSync(process.execPath, ['--input-type=module', '-e', 'import { findDaemon } from "./internal/daemon.js"; try { console.log(findDaemon()) } catch ({ message }) { console.log(message) }'], {
+      cwd: copyOfDist(folder), env: { PATH: `${folder}/bin` }, encoding: 'utf8'
+    })
+    assert.equal(alone.stdout.trim(), program, alone.stderr)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('a daemon that refuses the connection is quoted', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'cloche-refuses-'))
+  const server = net.createServer((socket) => { socket.resume().end('HTTP/1.1 403 Forbidden\r\nContent-Length: 12\r\n\r\nyou may not\n') })
+  try {
+    await new Promise((resolve) => server.listen(path.join(folder, 's'), resolve))
+    await assert.rejects(Cloche.connect({ socket: path.join(folder, 's') }), { name: 'ConnectionError', message: /: you may not$/ })
+  } finally {
+    await new Promise((resolve) => server.close(resolve))
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('shared finds a daemon: nothing else names or describes one', async () => {
+  for (const more of [{ socket: '/x' }, { port: 1 }, { optional: ['memory'] }, { daemonArgs: ['--runs', '1'] }]) {
+    await assert.rejects(Cloche.connect({ shared: true, ...more }), { name: 'InvalidArgumentError' })
+  }
+})
+
+test('a shared daemon is the one that the program names, and its notice is a warning', async () => {
+  const peer = await startPeer(undefined, { greets: { missing: ['memory'], notice: 'memory is missing' } })
+  const program = path.join(path.dirname(peer.socket), 'cloched')
+  const warned = new Promise((resolve) => { process.once('warning', resolve) })
+  try {
+    writeFileSync(program, `#!/bin/sh\n[ "$*" = '--on-demand --profile user' ] && echo ${peer.socket}\n`)
+    chmodSync(program, 0o755)
+    const client = await Cloche.connect({ daemon: program, shared: true })
+    assert.equal(client.pid, undefined)
+    assert.equal(peer.links[0].asked[0].params.notice, true)
+    const { name, message } = await warned
+    assert.deepEqual([name, message], ['ClocheWarning', 'memory is missing'])
+    await client.close()
+  } finally {
+    await peer.close()
+  }
+})
+
+test('guards that may be missing are for a daemon that is started', async () => {
+  await assert.rejects(Cloche.connect({ socket: '/x', optional: ['memory'] }), { name: 'InvalidArgumentError', message: /optional/ })
+  await assert.rejects(Cloche.connect({ optional: [], strict: true }), { name: 'InvalidArgumentError', message: /strict/ })
+})
 
 test('a token is given on TCP', async () => {
   await assert.rejects(Cloche.connect({ socket: '/x', port: 1 }), { name: 'InvalidArgumentError' })
@@ -93,9 +175,17 @@ test('host functions are called, several at once, and answer in their own order'
   link.result(id, result(answers.map(({ result, error }) => [result ?? null, error ?? null])))
 }, async (client) => {
   const order = []
+  let release
+  const quickIsDone = new Promise((resolve) => { release = resolve })
+  const f = async (number) => {
+    if (number === 30) await quickIsDone
+    order.push(number)
+    release()
+    return number
+  }
   const { result: [slow, quick, failed, gone] } = await client.call({
     ...python,
-    globals: { f: async (ms) => { await sleep(ms); order.push(ms); return ms }, fail: () => { throw Object.assign(new RangeError('no'), { status: 4, secret: () => 1 }) } }
+    globals: { f, fail: () => { throw Object.assign(new RangeError('no'), { status: 4, secret: () => 1 }) } }
   })
   assert.deepEqual(order, [1, 30])
   assert.deepEqual([slow[0], quick[0]], [{ value: 30 }, { value: 1 }])
@@ -267,6 +357,7 @@ test('a private daemon that cannot be started or dies at once says so', async ()
     chmodSync(program, 0o755)
     assert.equal(findDaemon(undefined, { PATH: `/nowhere:${folder}` }), program)
     await assert.rejects(Cloche.connect({ daemon: program }), { name: 'ConnectionError', message: /hello .* exited with 3; it said last: no such luck/ })
+    await assert.rejects(Cloche.connect({ daemon: program, shared: true }), { name: 'ConnectionError', message: 'no shared daemon: no such luck' })
     writeFileSync(program, 'no program\n')
     await assert.rejects(Cloche.connect({ daemon: program }), { name: 'ConnectionError' })
   } finally {

@@ -413,7 +413,11 @@ describe('sandbox façade', real, () => {
       const [one, two] = await Promise.all([sandbox.createSession(), sandbox.createSession({ name: 'named' })])
       assert.equal(two.id, 'named')
       const order = []
-      await Promise.all([one.exec('sleep 0.4').then(() => order.push('one')), one.exec('true').then(() => order.push('after')), two.exec('sleep 0.05').then(() => order.push('two'))])
+      const other = two.exec('true').then(() => {
+        order.push('two')
+        return two.exec('touch /tmp/beside')
+      })
+      await Promise.all([one.exec('until [ -e /tmp/beside ]; do sleep 0.01; done').then(() => order.push('one')), one.exec('true').then(() => order.push('after')), other])
       assert.deepEqual(order, ['two', 'one', 'after'])
     })
     test('commandTimeoutMs', async () => {

@@ -60,12 +60,20 @@ function remoteError ({ error, incoming }: { error: unknown, incoming: Incoming 
   return new Known(text, { data: decoded })
 }
 
+/** A daemon refuses a connection in words of HTTP, whatever it speaks: the reason is the body. */
+function refusalIn (chunk: Uint8Array): string | undefined {
+  const text = Buffer.from(chunk.subarray(0, 512)).toString()
+  // Other words of HTTP are no frame, which the reader says.
+  return /^HTTP\/1\.1 (?:403|503) [^]*?\r\n\r\n([^]+)/.exec(text)?.[1]?.trim()
+}
+
 export class Connection {
   private readonly reader = new FrameReader()
   private readonly pending = new Map<number, Pending>()
   private readonly drained: Array<() => void> = []
   private lastId = 0
   private answering = 0
+  private isHeard = false
   private reason: string | undefined
   /** Resolves to the reason when the connection has ended. */
   readonly ended: Promise<string>
@@ -172,6 +180,12 @@ export class Connection {
   // -- what comes
 
   private receive (chunk: Uint8Array): void {
+    const refusal = this.isHeard ? undefined : refusalIn(chunk)
+    this.isHeard = true
+    if (refusal !== undefined) {
+      void this.broke(refusal)
+      return
+    }
     try {
       for (const frame of this.reader.push(chunk)) {
         if (this.reason !== undefined) return

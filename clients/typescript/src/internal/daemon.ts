@@ -1,6 +1,6 @@
 // Ways to a daemon: one that runs already, or one of our own, which lives as long as the connection.
-import { spawn } from 'node:child_process'
-import { accessSync, constants, readdirSync, statSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
@@ -18,10 +18,17 @@ export interface DaemonOptions {
   token?: string | undefined
   /** TLS for TCP: true, or what node:tls takes. */
   tls?: boolean | tls.ConnectionOptions | undefined
-  /** The cloched that is started when no socket or port is named. Else $CLOCHE_DAEMON, one on PATH, or the source tree's. */
+  /** The cloched that is started when no socket or port is named. Else $CLOCHE_DAEMON, or the first in the places of findDaemon. */
   daemon?: string | undefined
   /** More arguments for it. */
   daemonArgs?: readonly string[] | undefined
+  /** Guards it may lack, by name; else, where it is not root's, those that an ordinary user may lack (docs/reference.md). */
+  optional?: readonly string[] | undefined
+  /** A daemon that lacks any guard is refused. */
+  strict?: boolean | undefined
+  /** The daemon that the command line uses, the system's or the user's own, started when there is none; it outlives this client, as its
+   * sandboxes do. */
+  shared?: boolean | undefined
 }
 
 export interface Link {
@@ -29,6 +36,8 @@ export interface Link {
   /** How it is called in errors. */
   name: string
   pid: number | undefined
+  /** It is this user's, not one that was named: its notice is for us. */
+  isOurs: boolean
   explain (what: string): Promise<string>
   /** Resolves when nothing of it is left. */
   gone: Promise<void>
@@ -46,6 +55,7 @@ const isProgram = (file: string): boolean => {
 function inTree (): string[] {
   // dist/internal/ is three folders below clients/, whose parent holds the builds.
   const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../..')
+  if (!existsSync(path.join(root, 'meson.build'))) return [] // installed: other people may write to that folder
   try {
     return readdirSync(root).filter((name) => /^build/.test(name)).sort().map((name) => path.join(root, name, 'cloched'))
   } catch {
@@ -53,17 +63,23 @@ function inTree (): string[] {
   }
 }
 
-/** The program to start; an error names every place that was looked at. */
+/** Where systems have it; $PATH of ordinary users names no sbin. */
+const INSTALLED = ['/usr/local/sbin', '/usr/sbin', '/usr/local/libexec/cloche', '/usr/libexec/cloche']
+
+/** The program to start: $CLOCHE_DAEMON, or the first in PATH, the source tree's builds, sbin beside each bin of PATH, and INSTALLED. */
 export function findDaemon (named?: string, environment: NodeJS.ProcessEnv = process.env): string {
   const given = named ?? environment.CLOCHE_DAEMON
   if (given !== undefined && given !== '') {
     if (isProgram(given)) return given
     throw new ConnectionError(`${named === undefined ? '$CLOCHE_DAEMON' : 'the option daemon'} names ${given}, which is no program`)
   }
-  const onPath = (environment.PATH ?? '').split(path.delimiter).filter(Boolean).map((folder) => path.join(folder, 'cloched'))
-  const found = [...onPath, ...inTree()].find(isProgram)
+  const onPath = (environment.PATH ?? '').split(path.delimiter).filter((folder) => path.isAbsolute(folder)) // never the current directory
+  const beside = onPath.filter((folder) => path.basename(folder) === 'bin').map((folder) => path.join(folder, '../sbin'))
+  const inFolder = (folder: string): string => path.join(folder, 'cloched')
+  const found = [...onPath.map(inFolder), ...inTree(), ...beside.map(inFolder), ...INSTALLED.map(inFolder)].find(isProgram)
   if (found !== undefined) return found
-  throw new ConnectionError('no cloched: give the option daemon, socket or port, set $CLOCHE_DAEMON, or put it on PATH')
+  throw new ConnectionError(`there is no cloched on PATH, in sbin beside it, in a source tree, or in ${INSTALLED.join(', ')}: ` +
+    'give the option daemon, socket or port, or set $CLOCHE_DAEMON')
 }
 
 export async function reach (options: DaemonOptions, signal?: AbortSignal): Promise<Link> {
@@ -72,6 +88,12 @@ export async function reach (options: DaemonOptions, signal?: AbortSignal): Prom
   if ((socket !== undefined || port !== undefined) && options.daemon !== undefined) {
     throw new InvalidArgumentError('daemon names a program to start; with socket or port there is none')
   }
+  checkGuards(options)
+  checkShared(options)
+  if (options.shared === true) {
+    const path = await startShared(options, signal)
+    return { ...await dial(() => net.connect(path), `the daemon at ${path}`, 'connect', signal), isOurs: true }
+  }
   if (socket !== undefined) return await dial(() => net.connect(socket), `the daemon at ${socket}`, 'connect', signal)
   if (port === undefined) return start(options)
   const host = options.host ?? '127.0.0.1'
@@ -79,6 +101,37 @@ export async function reach (options: DaemonOptions, signal?: AbortSignal): Prom
   if (!options.tls) return await dial(() => net.connect({ host, port, noDelay: true }), name, 'connect', signal)
   const secure = options.tls === true ? {} : options.tls
   return await dial(() => tls.connect({ host, port, ...secure }), name, 'secureConnect', signal)
+}
+
+/** Guards that the daemon we start may lack, in its words. */
+function guardArgs ({ optional, strict }: DaemonOptions): string[] {
+  if (strict === true) return []
+  return optional === undefined ? ['--profile', 'user'] : optional.flatMap((guard) => ['--optional', guard])
+}
+
+function checkShared ({ shared, socket, port, optional, daemonArgs }: DaemonOptions): void {
+  if (shared !== true) return
+  if (socket !== undefined || port !== undefined) throw new InvalidArgumentError('shared finds a daemon; with socket or port one is named')
+  if (optional !== undefined || daemonArgs !== undefined) {
+    throw new InvalidArgumentError('optional and daemonArgs are for a daemon of our own; a shared one may run already')
+  }
+}
+
+/** Prints its socket, once it listens there; what it has to say when it cannot start is in the error. */
+async function startShared (options: DaemonOptions, signal?: AbortSignal): Promise<string> {
+  const program = findDaemon(options.daemon)
+  return await new Promise((resolve, reject) => {
+    execFile(program, ['--on-demand', '--profile', 'user'], { signal }, (error, stdout, stderr) => {
+      if (error === null) resolve(stdout.trimEnd())
+      else reject(new ConnectionError(`no shared daemon: ${stderr.trim() === '' ? error.message : stderr.trim()}`, { cause: error }))
+    })
+  })
+}
+
+function checkGuards ({ optional, strict, socket, port }: DaemonOptions): void {
+  if (optional === undefined) return
+  if (strict === true) throw new InvalidArgumentError('optional and strict are both given: a guard may be missing, or none may')
+  if (socket !== undefined || port !== undefined) throw new InvalidArgumentError('optional is for a daemon that is started; with socket or port there is none')
 }
 
 async function dial (open: () => net.Socket, name: string, event: string, signal?: AbortSignal): Promise<Link> {
@@ -96,7 +149,7 @@ async function dial (open: () => net.Socket, name: string, event: string, signal
     })
   })
   const gone = new Promise<void>((resolve) => { socket.once('close', () => { resolve() }) })
-  return { socket, name, pid: undefined, explain: async (what) => `${name}: ${what}`, gone }
+  return { socket, name, pid: undefined, isOurs: false, explain: async (what) => `${name}: ${what}`, gone }
 }
 
 const STDERR_CHARS = 4096
@@ -105,7 +158,7 @@ const EXIT_WAIT_MS = 2000
 function start (options: DaemonOptions): Link {
   const program = findDaemon(options.daemon)
   // A group of its own: Ctrl-C is the host's to handle, and the daemon ends with the connection.
-  const child = spawn(program, ['--connect-fd', '3', ...options.daemonArgs ?? []], { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: true })
+  const child = spawn(program, ['--connect-fd', '3', ...guardArgs(options), ...options.daemonArgs ?? []], { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: true })
   const name = `the private daemon ${program}`
   let said = ''
   let end: string | undefined
@@ -122,7 +175,7 @@ function start (options: DaemonOptions): Link {
     const last = said.trim() === '' ? '' : `; it said last: ${said.trim().split('\n').slice(-3).join(' | ')}`
     return `${name} (pid ${child.pid}) ${end ?? `is still there, but ${what}`}${last}`
   }
-  return { socket, name, pid: child.pid, explain, gone: exited }
+  return { socket, name, pid: child.pid, isOurs: true, explain, gone: exited }
 }
 
 export async function within (promise: Promise<unknown>, ms: number): Promise<void> {

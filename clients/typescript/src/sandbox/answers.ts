@@ -101,6 +101,8 @@ export interface ContextInfo {
   createdAt: string
   lastUsedAt: string
   pid?: number
+  /** Name and version: `IPython 8.5.0 on Python 3.11.2` has magics, `Python 3.11.2` has none. */
+  interpreter?: string
   forkedFrom?: string
   /** How many there are. */
   checkpoints: number

@@ -27,7 +27,7 @@ class Link {
 
   take (message) {
     this.asked.push(message)
-    if (message.method === 'hello' && this.greets) return this.result(message.id, { server: 'cloche', version: 'test', protocol: 1 })
+    if (message.method === 'hello' && this.greets) return this.result(message.id, { server: 'cloche', version: 'test', protocol: 1, ...this.greets })
     this.answer?.(message, this)
   }
 
@@ -53,7 +53,7 @@ class Link {
   }
 }
 
-/** answer(message, link) is called for every request but hello, which it answers itself unless it does not greet. */
+/** answer(message, link) is called for every request but hello, which it answers itself unless it does not greet. greets: true, or more of that answer. */
 export async function startPeer (answer, { greets = true } = {}) {
   const folder = mkdtempSync(path.join(tmpdir(), 'cloche-peer-'))
   const peer = { socket: path.join(folder, 's'), links: [] }
