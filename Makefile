@@ -1,23 +1,42 @@
 # Two commands do all the set-up on a fresh Debian 12: make demo, make test.
 BUILD ?= build
-PACKAGES = $(shell grep -v '^\#' tools/packages.txt)
+BEGUN := $(shell date +%s)
+STEP = echo "== $(1) ($$(($$(date +%s) - $(BEGUN))) s)"
 
-.PHONY: all demo test check install bench fuzz selftest clean packages
+.PHONY: all demo demo-packages test test-machine install bench fuzz selftest clean packages
 
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) -v --quiet 2>/dev/null || ninja -C $(BUILD)
+	@ninja -C $(BUILD)
 
+# Steps that may take long name themselves; what a step says when it goes well is of no interest.
 $(BUILD)/build.ninja: | packages
-	meson setup $(BUILD)
+	@$(call STEP,configuring $(BUILD))
+	@mkdir -p $(BUILD)
+	@meson setup $(BUILD) >$(BUILD)/setup.log || { cat $(BUILD)/setup.log; exit 1; }
 
 packages:
-	@tools/install-packages
+	@tools/install-packages build
 
-demo: all
+demo-packages:
+	@$(call STEP,packages)
+	@tools/install-packages build demo
+
+demo: demo-packages
+	@$(MAKE) --no-print-directory BEGUN=$(BEGUN) $(BUILD)/build.ninja
+	@$(call STEP,building)
+	@ninja -C $(BUILD)
+	@$(call STEP,the demo)
 	@examples/demo.sh $(BUILD)
+	@$(call STEP,done)
 
-test: packages
+test:
+	@tools/install-packages build demo test
 	@tools/run-suite $(BUILD)
+
+# On a stock Debian that is booted under emulation; half an hour. Part of every release.
+test-machine: all
+	@tools/install-packages build machine
+	@tools/test-machine --build $(BUILD)
 
 selftest: all
 	$(BUILD)/cloche selftest
@@ -26,7 +45,8 @@ bench: all
 	bench/cold-call.py --build $(BUILD)
 	bench/context.py --build $(BUILD) --rounds 50 --without upstream,jupyter
 
-fuzz: packages
+fuzz:
+	@tools/install-packages build test
 	tools/fuzz
 
 install: all
