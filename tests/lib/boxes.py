@@ -16,7 +16,7 @@ import cloche
 sys.path.insert(0, os.path.join(cloche.SOURCE, "tests/daemon"))
 from rpc import Daemon, frame  # noqa: E402, F401
 
-HANG = 40
+HANG = 40 * cloche.PATIENCE
 
 
 @contextlib.contextmanager

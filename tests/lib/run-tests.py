@@ -2,18 +2,20 @@
 """Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync, tests/files,
 tests/shell, tests/gate, tests/daemon and tests/container.
 
-    run-tests.py [--build DIR] [--jobs N] [--list] [--skip PATTERN]… [pattern…]
+    run-tests.py [--build DIR] [--jobs N] [--again N] [--busy K] [--list] [--skip PATTERN]… [pattern…]
 
 A test is a function `test_*` of a Python file there; the path is its name and nothing registers it. Each runs in
 its own process, directory and control groups, with a wall-clock bound (a file may say TIMEOUT = seconds). It passes
 when it returns, is skipped when it calls cloche.skip(), and fails otherwise, or when it leaves something behind: a
-process, a mount, a control group, a file in /tmp. Failed ones leave repro.sh and their output in
-BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures.
+process, a mount, a control group, a file in /tmp (root's tests have mounts and a /tmp of their own). Failed ones leave repro.sh and their output in
+BUILD/test-failures/. CLOCHE_MUST_WORK=1 turns skips into failures. --again N runs each test N times, and ends with the
+tests that failed at least once; --busy K has K busy loops beside the tests.
 
 Who runs where:   harness ─ starter (imports once, forks) ─ shim (child subreaper, sees every orphan) ─ test (in its control groups)
 """
 import argparse
 import ast
+import collections
 import concurrent.futures
 import ctypes
 import fnmatch
@@ -31,16 +33,22 @@ import threading
 import time
 import traceback
 
+import again
+import busy
+
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
 FOLDERS = ["gate", "container", "daemon", "integration", "hostile", "fs", "sync", "files", "shell"]  # those that wait longest first
+NAMED_FOLDERS = ["machine"]  # run only when named: they change the machine they run on
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60
-GRACE = 3.0                  # seconds in which a test's leftovers may still go away by themselves
 GROUP_MEMORY = 6 << 30       # keeps a bomb that got out of its box from taking the machine down
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
+CALLERS = "cloche-callers"   # where processes stand beneath a delegated version 2 group (src/jail/cgroup-home.h)
+PATIENCE = float(os.environ.get("CLOCHE_TEST_PATIENCE", "1"))  # the bounds of tests times this: for an emulated machine
+GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still go away by themselves
 
 
 # ---- control groups -------------------------------------------------------------------------------------------
@@ -59,11 +67,41 @@ def cgroup_parents():
             name = next((c for c in V1_CONTROLLERS if c in options.split(",")), None)
             if name and name in own:
                 parents.append(where + own[name])
-        elif kind == "cgroup2" and "" in own:
-            controllers = open(where + "/cgroup.controllers").read().split()
-            if "memory" in controllers and "pids" in controllers:
-                parents.append(where + own[""])
+        elif kind == "cgroup2" and "" in own and has_controllers(where):
+            parents.append(open_home(where + own[""].removesuffix("/" + CALLERS)))
     return sorted({os.path.normpath(p) for p in parents if os.access(p, os.W_OK)})
+
+
+def has_controllers(group):
+    with open(group + "/cgroup.controllers") as file:
+        return {"memory", "pids"} <= set(file.read().split())
+
+
+def is_delegated(group):
+    try:
+        return os.getxattr(group, "user.delegate") == b"1"
+    except OSError:
+        return False
+
+
+def open_home(group):
+    """A version 2 group whose processes are moved out of the way of controllers, as src/jail/cgroup-home.c does."""
+    os.makedirs(f"{group}/{CALLERS}", exist_ok=True)
+    for pid in open(group + "/cgroup.procs").read().split():
+        write_quietly(f"{group}/{CALLERS}/cgroup.procs", pid)
+    for controller in open(group + "/cgroup.controllers").read().split():
+        write_quietly(group + "/cgroup.subtree_control", "+" + controller)
+    return group
+
+
+def enter_delegated_group():
+    """On a host with version 2 groups and systemd: start anew in a scope that is delegated to the tests."""
+    own = next((line.rstrip("\n").split("::")[1] for line in open("/proc/self/cgroup") if line.startswith("0::")), None)
+    where = next((line.split()[1] for line in open("/proc/mounts") if line.split()[2] == "cgroup2"), None)
+    if own is None or where is None or not has_controllers(where) or is_delegated(where + own.removesuffix("/" + CALLERS)):
+        return
+    if os.geteuid() == 0 and os.path.isdir("/run/systemd/system"):
+        os.execvp("systemd-run", ["systemd-run", "--quiet", "--scope", "--property=Delegate=yes", sys.executable, *sys.argv])
 
 
 def write_quietly(path, text):
@@ -87,6 +125,8 @@ def groups_make(parents, name):
         write_quietly(group + "/memory.limit_in_bytes", str(GROUP_MEMORY))
         write_quietly(group + "/memory.max", str(GROUP_MEMORY))
         write_quietly(group + "/pids.max", str(GROUP_PIDS))
+        if os.path.exists(group + "/cgroup.subtree_control"):
+            os.setxattr(group, "user.delegate", b"1")  # as systemd marks what belongs to those in it
     return made
 
 
@@ -102,7 +142,7 @@ def groups_members(groups):
 
 
 def groups_subdirectories(groups):
-    return [d for group in groups for d, _, _ in os.walk(group) if d != group]
+    return [d for group in groups for d, _, _ in os.walk(group) if d != group and os.path.basename(d) != CALLERS]
 
 
 def groups_processor(groups):
@@ -150,32 +190,88 @@ def is_zombie(pid):
 
 # ---- what a test may not leave --------------------------------------------------------------------------------
 
+TEST_GROUP = re.compile(r"/test-\d+-\d+(?:/|$)")
+
+
 def host_state():
-    """Things of ours on the host that are nobody's any more: mounts, empty groups, files."""
-    with open("/proc/self/mounts") as file:
-        mounts = {"mount " + " ".join(line.split()[:3]) for line in file}
+    """Things of ours on the host that are nobody's any more: empty groups, and where tests have no mounts and no /tmp of their own, those."""
     groups = set()
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
+        if TEST_GROUP.search(directory):
+            names.clear()  # one of a test's, which looks there itself
         for name in names:
             # Those of an engine that has no box just now are its keeper's: another test's daemon.
             is_owned = os.path.isdir("/proc/" + name.rpartition("-")[2])
-            if name.startswith("cloche") and not is_owned and not groups_members([f"{directory}/{name}"]):
+            if name.startswith("cloche") and name != CALLERS and not is_owned and not groups_members([f"{directory}/{name}"]):
                 groups.add(f"control group {directory}/{name}")
-    files = {f"file /tmp/{name}" for name in os.listdir("/tmp") if "cloche" in name}
-    return mounts | groups | files
+    return groups | ({f"file {path}" for path in temporary_files("/tmp")} | set(mounts_now().values()) if os.geteuid() else set())
 
 
-def settled_leaks(before, groups):
-    """What is there now, was not before, and does not go away within the grace. Mounts, groups elsewhere and files may
-    be those of the test that ran beside this one: then both are blamed."""
+def mounts_now():
+    """By their number in the kernel: the path of one changes when a stranger renames a directory above it."""
+    with open("/proc/self/mountinfo") as file:
+        lines = [line.split() for line in file]
+    return {fields[0]: "mount " + " ".join((fields[4], *fields[fields.index("-") + 1:][:2])) for fields in lines}
+
+
+def temporary_files(directory):
+    return {f"{directory}/{name}" for name in os.listdir(directory) if "cloche" in name}
+
+
+def settled_leaks(before, groups, temporary):
+    """What is there now, was not before, and does not go away within the grace. Groups elsewhere may be those of the test that ran
+    beside this one: then both are blamed."""
     deadline = time.monotonic() + GRACE
     while True:
         leaks = {f"process {p}: {command_line(p)}" for p in groups_members(groups)}
         leaks |= {f"control group {d}" for d in groups_subdirectories(groups)}
+        leaks |= {f"file {path} (its /tmp)" for path in temporary_files(temporary)}
         leaks |= host_state() - before
         if not leaks or time.monotonic() > deadline:
             return sorted(leaks)
         time.sleep(0.05)
+
+
+# ---- a test's own view of the host ----------------------------------------------------------------------------
+
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x1000, 0x4000, 0x40000, 0x100000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source, target, flags):
+    if libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), target)
+
+
+def is_root_shared():
+    with open("/proc/self/mountinfo") as file:
+        return any(fields[4] == "/" and fields[6].startswith("shared:") for fields in map(str.split, file))
+
+
+def own_mounts(temporary, visible):
+    """Root only. The mounts of this process become its own, so that those of strangers are not taken for a test's; /tmp is `temporary`,
+    where the paths `visible` stay what they are."""
+    is_shared = is_root_shared()
+    if libc.unshare(CLONE_NEWNS) < 0:
+        raise OSError(ctypes.get_errno(), "unshare the mounts")
+    mount("none", "/", MS_REC | MS_PRIVATE)
+    if is_shared:
+        mount("none", "/", MS_REC | MS_SHARED)  # among themselves, as the host has it
+    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in visible if path.startswith("/tmp/")]
+    mount(temporary, "/tmp", MS_BIND)
+    for path, descriptor in kept:
+        os.makedirs(path, exist_ok=True)
+        mount(f"/proc/self/fd/{descriptor}", path, MS_BIND | MS_REC)
+        os.close(descriptor)
+
+
+def mounts_left(before):
+    deadline = time.monotonic() + GRACE
+    while True:
+        left = [text for number, text in mounts_now().items() if number not in before]
+        if not left or time.monotonic() > deadline:
+            return sorted(left)
+        time.sleep(0.02)
 
 
 def command_line(pid):
@@ -247,6 +343,8 @@ class Starter:
         for source, place in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2), (report, 3)):
             os.dup2(source, place, inheritable=place < 3)
         os.closerange(4, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+        if os.geteuid() == 0:
+            own_mounts(test["temporary"], test["visible"])
         os.chdir(test["directory"])
         os.environ.update(test["environment"])
         try:
@@ -259,7 +357,8 @@ class Starter:
     def start(self, test, directory, environment, log):
         """The shim's pid and what it will report: a file that ends with it."""
         near, far = os.pipe()
-        message = {"path": test.path, "function": test.function, "bound": test.bound, "directory": directory, "environment": environment}
+        message = {"path": test.path, "function": test.function, "bound": test.bound, "directory": directory, "environment": environment,
+                   "temporary": temporary_of(directory), "visible": [SOURCE, self.build]}
         with self.lock:
             socket.send_fds(self.socket, [json.dumps(message).encode()], [log, far])
         os.close(far)
@@ -275,6 +374,7 @@ def shim(path, function, bound, report):
     PR_SET_CHILD_SUBREAPER = 36
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.write(report, f"{os.getpid()}\n".encode())
+    before = mounts_now()
     groups = [g for g in os.environ.get("CLOCHE_TEST_GROUPS", "").split(":") if g]
     child = os.fork()
     if child == 0:
@@ -284,8 +384,8 @@ def shim(path, function, bound, report):
             write_quietly(group + "/cgroup.procs", str(os.getpid()))
         run_function(path, function)
     status, late = wait_bounded(child, bound)
-    orphans = orphans_left()
-    os.write(report, json.dumps({"status": status, "late": late, "orphans": orphans}).encode())
+    left = orphans_left() + mounts_left(before)
+    os.write(report, json.dumps({"status": status, "late": late, "left": left}).encode())
 
 
 def wait_bounded(child, bound):
@@ -334,9 +434,14 @@ def run_function(path, function):
         os._exit(code)
 
 
+def temporary_of(directory):
+    """/tmp of the test that runs in the directory."""
+    return directory + ".tmp"
+
+
 class Test:
     def __init__(self, path, function, bound):
-        self.path, self.function, self.bound = path, function, bound
+        self.path, self.function, self.bound = path, function, bound * PATIENCE
         self.name = f"{os.path.relpath(path, TESTS)}::{function}"
 
 
@@ -349,6 +454,7 @@ class Runner:
         self.starter = Starter(build)
         self.lock = threading.Lock()
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
+        self.failed = collections.Counter()  # by the test's name
         self.number = 0
 
     def run(self, test):
@@ -359,19 +465,22 @@ class Runner:
         os.makedirs(directory)
         # Tests of ordinary users drop their uid in this directory.
         os.chmod(directory, 0o755)
+        os.mkdir(temporary_of(directory))
+        os.chmod(temporary_of(directory), 0o1777)
         groups = groups_make(self.parents, f"test-{os.getpid()}-{number}")
         log_path = f"{directory}.log"
         before = host_state()
         started = time.monotonic()
         report = self.shim(test, directory, groups, log_path)
         duration = time.monotonic() - started
-        problems = report.get("orphans", [])
-        problems = problems + [x for x in settled_leaks(before, groups) if x not in problems]
+        problems = report["left"]
+        problems = problems + [x for x in settled_leaks(before, groups, temporary_of(directory)) if x not in problems]
         processor = groups_processor(groups)
         if not groups_remove(groups):
             problems.append("control groups of the test cannot be removed")
         self.verdict(test, report, problems, duration, processor, log_path)
         shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(temporary_of(directory), ignore_errors=True)
         os.unlink(log_path)
 
     def shim(self, test, directory, groups, log_path):
@@ -384,7 +493,7 @@ class Runner:
         try:
             return json.loads(said.partition(b"\n")[2])
         except ValueError:
-            return {"status": None, "late": is_late, "orphans": []}
+            return {"status": None, "late": is_late, "left": []}
 
     @staticmethod
     def read_to_end(report, bound):
@@ -433,8 +542,10 @@ class Runner:
 
     def keep(self, test, log, reason):
         """Leave what is needed to see it again: the command, the log, the cloche commands the test ran."""
-        directory = os.path.join(self.failures, test.name.replace("/", ".").replace("::", "."))
-        shutil.rmtree(directory, ignore_errors=True)
+        with self.lock:
+            self.failed[test.name] += 1
+            number = self.failed[test.name]
+        directory = os.path.join(self.failures, test.name.replace("/", ".").replace("::", ".") + (f".{number}" if number > 1 else ""))
         os.makedirs(directory)
         with open(directory + "/log", "w") as file:
             file.write(f"{reason}\n\n{log}")
@@ -446,13 +557,13 @@ class Runner:
             file.write("# What it ran:\n" + "".join(f"# {c}\n" for c in commands))
         os.chmod(directory + "/repro.sh", 0o755)
 
-    def all(self, tests):
+    def all(self, tests, times):
         shutil.rmtree(self.failures, ignore_errors=True)
         os.makedirs(self.scratch, exist_ok=True)
         try:
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
                 try:
-                    for future in [pool.submit(self.run, t) for t in tests]:
+                    for future in [pool.submit(self.run, t) for _ in range(times) for t in tests]:
                         future.result()
                 except BaseException:  # Ctrl-C: finish what runs, start nothing more
                     pool.shutdown(wait=False, cancel_futures=True)
@@ -464,6 +575,7 @@ class Runner:
                 os.rmdir(os.path.dirname(self.scratch))
             except OSError:
                 pass
+        print("".join(f"{line}\n" for line in again.share_lines(self.failed, times)), end="")
         passed, failed, skipped = (self.count[k] for k in ("passed", "failed", "skipped"))
         print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
         return 1 if failed or not tests else 0
@@ -473,7 +585,7 @@ class Runner:
 
 def find_tests(patterns):
     tests = []
-    for folder in FOLDERS:
+    for folder in FOLDERS + [f for f in NAMED_FOLDERS if any(p.removeprefix("tests/").startswith(f + "/") for p in patterns)]:
         for directory, _, files in os.walk(os.path.join(TESTS, folder)):
             for name in sorted(files):
                 if name.endswith(".py") and not name.startswith("_"):
@@ -501,6 +613,8 @@ def main():
     parser = argparse.ArgumentParser(description="Run Cloche's integration and hostile tests.")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build directory (default: build)")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", type=int, default=1, metavar="N", help="run each test N times")
+    parser.add_argument("--busy", type=int, default=0, metavar="K", help="have K busy loops beside the tests")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="leave these out; may be repeated")
     parser.add_argument("patterns", nargs="*", help="substring or glob of a test's name")
@@ -509,13 +623,15 @@ def main():
     if options.list:
         print("\n".join(t.name for t in tests))
         return 0
+    enter_delegated_group()
     build = os.path.abspath(options.build)
     if not os.access(os.path.join(build, "cloche"), os.X_OK):
         print(f"run-tests.py: {build}/cloche is not built", file=sys.stderr)
         return 2
     # A terminated harness still unwinds: groups killed, directories removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    return Runner(build, options.jobs).all(tests)
+    with busy.loops(options.busy):
+        return Runner(build, options.jobs).all(tests, options.again)
 
 
 if __name__ == "__main__":

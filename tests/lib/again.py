@@ -1,0 +1,106 @@
+"""Run tests many times: tools/run-suite BUILD --again N. The tests of run-tests.py repeat there; here the others repeat, a file at a time."""
+import collections
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import time
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYTHON = "/usr/bin/python3"
+BOUND = 900  # seconds a file may take, however busy the machine is
+SHARE_LINE = re.compile(r"^\d+ of \d+ failed: .*$", re.M)
+
+TAP_FAILED = re.compile(r"^not ok \d+ - (.*?)(?: # .*)?$", re.M)
+UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (\S+ \(.*?\)|\S+)", re.M)
+NODE_FAILED = re.compile(r"^ *not ok \d+ - (.*?)(?: # .*)?\n(?:.*\n)*?.*failureType: '(\w+)'", re.M)
+
+
+def node_failed(output):
+    """The tests that failed themselves, not those around them."""
+    return [name for name, why in NODE_FAILED.findall(output) if why != "subtestsFailed"]
+
+
+# A file of tests: name, command, directory, environment, and the function that finds the failed tests in the output.
+Row = collections.namedtuple("Row", "name command directory environment failed")
+
+
+def unit_rows(build):
+    environment = {"CLOCHE_TEST_VECTORS": os.path.join(SOURCE, "tests/vectors")}
+    for program in sorted(glob.glob(f"{build}/tests/test-*")):
+        if os.access(program, os.X_OK) and not os.path.isdir(program):
+            yield Row("unit/" + os.path.basename(program), [program], SOURCE, environment, TAP_FAILED.findall)
+
+
+def unittest_row(path, start, top, environment):
+    command = [PYTHON, "-m", "unittest", "discover", "-s", start, "-t", top, "-p", os.path.basename(path)]
+    return Row(os.path.relpath(path, SOURCE).removeprefix("tests/"), command, top, environment, UNITTEST_FAILED.findall)
+
+
+def agent_rows(build):
+    for path in sorted(glob.glob(f"{SOURCE}/tests/runtimes/*/test_*.py")):
+        folder = os.path.dirname(path)
+        yield unittest_row(path, folder, folder, {"CLOCHE_BUILD": build})
+    for path in sorted(glob.glob(f"{SOURCE}/tests/runtimes/*/*.test.mjs")):
+        command = ["node", "--experimental-vm-modules", "--no-warnings", "--test", "--test-reporter=tap", path]
+        yield Row(os.path.relpath(path, SOURCE).removeprefix("tests/"), command, SOURCE, {}, node_failed)
+
+
+def client_rows(build):
+    daemon = {"CLOCHE_DAEMON": os.path.join(build, "cloched"), "CLOCHE_LIBEXEC": build}
+    python, typescript = f"{SOURCE}/clients/python", f"{SOURCE}/clients/typescript"
+    for path in sorted(glob.glob(f"{python}/tests/test_*.py")):
+        yield unittest_row(path, "tests", python, daemon)
+    for path in sorted(glob.glob(f"{typescript}/test/**/*.test.mjs", recursive=True)):
+        command = ["node", "--test", "--test-reporter=tap", "--test-timeout=400000", path]
+        yield Row(os.path.relpath(path, SOURCE), command, typescript, daemon, node_failed)
+
+
+def prepare_typescript():
+    """The client is compiled once, before its tests."""
+    command = "npm ci --no-audit --no-fund --silent && npm run --silent build"
+    subprocess.run(["sh", "-ec", command], cwd=f"{SOURCE}/clients/typescript", check=True, stdin=subprocess.DEVNULL)
+
+
+def find_rows(build, is_wanted):
+    rows = [row for rows in (unit_rows, agent_rows, client_rows) for row in rows(build) if is_wanted(row.name)]
+    if any(row.name.startswith("clients/typescript/") for row in rows):
+        prepare_typescript()
+    return rows
+
+
+def run_row(row):
+    """(seconds, names of the failed tests, output)"""
+    begun = time.monotonic()
+    process = subprocess.Popen(row.command, cwd=row.directory, env={**os.environ, **row.environment}, text=True, errors="replace",
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        output, _ = process.communicate(timeout=BOUND)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output = process.communicate()[0] + f"still running after {BOUND} s\n"
+    failed = sorted(set(row.failed(output)))
+    if process.returncode and not failed:
+        failed = [f"(the file: exit status {process.returncode})"]
+    return time.monotonic() - begun, failed, output
+
+
+def run_rows(rows, times, lanes):
+    """Counter of failed tests by "file::test". The files take turns, so that one meets different neighbours."""
+    counts = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        jobs = [(row, pool.submit(run_row, row)) for _ in range(times) for row in rows]
+        try:
+            for row, job in jobs:
+                seconds, failed, output = job.result()
+                print((f"{output.rstrip()}\nnot ok" if failed else "ok") + f" {row.name} ({seconds:.1f} s)", flush=True)
+                counts.update(f"{row.name}::{name}" for name in failed)
+        except BaseException:  # Ctrl-C: nothing more is started
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return counts
+
+
+def share_lines(counts, times):
+    return [f"{count} of {times} failed: {name}" for name, count in counts.most_common()]
