@@ -53,6 +53,8 @@ static struct {
         struct fork_request request;
         int fds[FORK_FDS_MAX];
         size_t fd_count;
+        /* State of the atfork handlers. */
+        int is_forking, has_entered;
 } guest = {.fork.fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid.fd = -EBADF};
 
 /* -- what is told to the engine ------------------------------------------------------------------------------- */
@@ -314,6 +316,7 @@ static int prepare_fork(void)
 
         if (r == 0 && setns(guest.fds[FORK_FD_PID], CLONE_NEWPID) < 0)
                 r = -errno;
+        guest.is_forking = r == 0;
         if (r < 0) {
                 err_os(&e, CLOCHE_E_NAMESPACE, -r, "join the pid namespace of the box");
                 tell_failed(guest.request.id, &e);
@@ -425,13 +428,20 @@ int cloche_guest_idle(int channel_fd)
         return poll_forks(&polled, 1) == 0 && polled.revents;
 }
 
+/* To the template's own pid namespace. Without it every later process of this template would be born in that box. */
+static void come_back(void)
+{
+        if (setns(guest.own_pid.fd, CLONE_NEWPID) < 0)
+                abort();
+        guest.is_forking = 0;
+}
+
 void cloche_guest_parent(int pid)
 {
         struct cloche_err e = {0};
 
-        /* Without it every later process of this template would be born in that box. */
-        if (setns(guest.own_pid.fd, CLONE_NEWPID) < 0)
-                abort();
+        if (guest.is_forking)
+                come_back();
         if (pid > 0) {
                 int end_fd = guest.has_replaced_action ? -EBADF : keep_high((int)syscall(SYS_pidfd_open, pid, 0));
 
@@ -476,7 +486,8 @@ static void forget_children(void)
         guest.child_count = guest.child_room = 0;
 }
 
-int cloche_guest_child(void)
+/* Enter the box. On an error report it and exit. */
+static void enter(void)
 {
         struct cloche_err e = {0};
         int fork_fd = -EBADF, template_channel_fd = guest.channel_fd;
@@ -496,8 +507,37 @@ int cloche_guest_child(void)
         if (template_channel_fd > CLOCHE_GUEST_CHANNEL_FD) /* else the new one took its place */
                 close(template_channel_fd);
         guest.channel_fd = -EBADF;
-        if (is_template)
+}
+
+int cloche_guest_child(void)
+{
+        if (!guest.has_entered)
+                enter();
+        guest.has_entered = guest.is_forking = 0;
+        if (guest.request.is_template)
                 hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* there are none but the interpreter's own */
         release_signals();
-        return is_template;
+        return (int)guest.request.is_template;
+}
+
+static void on_fork_in_child(void)
+{
+        if (!guest.is_forking)
+                return;
+        enter();
+        guest.has_entered = 1;
+}
+
+static void on_fork_in_parent(void)
+{
+        if (guest.is_forking)
+                come_back();
+}
+
+/* pthread_atfork is not exported before glibc 2.34; it calls this. */
+__attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+int cloche_guest_watch_fork(void)
+{
+        return __register_atfork ? -__register_atfork(NULL, on_fork_in_parent, on_fork_in_child, NULL) : -ENOSYS;
 }

@@ -45,6 +45,11 @@ CLOCHE_GUEST_API int cloche_guest_idle(int channel_fd);
 /* Tell of forks that have ended, on the channel, to which nobody else may be writing. */
 CLOCHE_GUEST_API void cloche_guest_reap(void);
 
+/* Enter namespaces from pthread_atfork handlers, for interpreters that start a thread before fork returns (Ruby 3.3).
+ * setns(CLONE_NEWUSER) fails in a process with threads. cloche_guest_child and cloche_guest_parent are still called.
+ * 0, or -errno. */
+CLOCHE_GUEST_API int cloche_guest_watch_fork(void);
+
 /* In the template after its fork; pid: the child, or -errno of the fork. */
 CLOCHE_GUEST_API void cloche_guest_parent(int pid);
 

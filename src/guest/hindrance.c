@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define DESCRIPTORS_MAX 256
+#define THREAD_END_MS 200
 
 static struct {
         struct own {
@@ -55,9 +57,22 @@ void hindrance_know_threads(void)
         own.threads = count_threads();
 }
 
+/* An interpreter lets the joiner of a thread go on before the thread has left the kernel: one that was joined just now is given time for it. */
+static unsigned count_threads_that_stay(void)
+{
+        const struct timespec pause = {.tv_nsec = 1000000};
+        unsigned threads = count_threads();
+
+        for (int i = 0; threads > own.threads && i < THREAD_END_MS; i++) {
+                nanosleep(&pause, NULL);
+                threads = count_threads();
+        }
+        return threads;
+}
+
 static int find_threads(char *text, size_t size)
 {
-        unsigned threads = count_threads();
+        unsigned threads = count_threads_that_stay();
 
         if (threads <= own.threads)
                 return 0;

@@ -22,26 +22,24 @@
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
 /* A program for boxes, held in memory: nobody can change it, and all boxes have the same pages. */
-static int hold_program(const char *directory, const char *name, struct cloche_err *e)
+static int hold_program(const struct cloche_engine *engine, const char *name, struct cloche_err *e)
 {
-        char path[4200];
         _cleanup_fd_ int from_fd = -EBADF, fd = -EBADF;
         struct stat st;
 
-        snprintf(path, sizeof(path), "%s/%s", directory, name);
-        from_fd = open(path, O_RDONLY | O_CLOEXEC);
+        from_fd = openat(engine->libexec_fd, name, O_RDONLY | O_CLOEXEC);
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (from_fd < 0 || fd < 0 || fstat(from_fd, &st) < 0)
-                return err_os(e, CLOCHE_E_SPAWN, errno, "open %s", path);
+                return err_os(e, CLOCHE_E_SPAWN, errno, "open %s/%s", engine->libexec_dir, name);
         for (off_t left = st.st_size; left > 0;) {
                 ssize_t n = sendfile(fd, from_fd, NULL, (size_t)left);
 
                 if (n <= 0)
-                        return err_os(e, CLOCHE_E_SPAWN, n < 0 ? errno : EIO, "read %s", path);
+                        return err_os(e, CLOCHE_E_SPAWN, n < 0 ? errno : EIO, "read %s/%s", engine->libexec_dir, name);
                 left -= n;
         }
         if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-                return err_os(e, CLOCHE_E_SPAWN, errno, "hold %s", path);
+                return err_os(e, CLOCHE_E_SPAWN, errno, "hold %s/%s", engine->libexec_dir, name);
         return TAKE_FD(fd);
 }
 
@@ -134,9 +132,9 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && asks_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
-        if (r == 0 && (all->shell_fd = hold_program(all->engine->libexec_dir, "cloche-session.so", e)) < 0)
+        if (r == 0 && (all->shell_fd = hold_program(all->engine, "cloche-session.so", e)) < 0)
                 r = all->shell_fd;
-        if (r == 0 && (all->files_fd = hold_program(all->engine->libexec_dir, "cloche-files", e)) < 0)
+        if (r == 0 && (all->files_fd = hold_program(all->engine, "cloche-files", e)) < 0)
                 r = all->files_fd;
         if (r == 0)
                 r = open_state(all, e);

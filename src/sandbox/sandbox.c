@@ -120,12 +120,24 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
         return s;
 }
 
+/* A session whose own box is being made waits for the keeper's reply, and is not freed before. */
+static void session_end(struct session *session)
+{
+        unsigned replies = keeper_detach(session->sandbox->all->engine->keeper, session);
+
+        session->users++;
+        session_close(session);
+        while (replies-- > 0)
+                session_unuse(session);
+        session_unuse(session);
+}
+
 void sandbox_free(struct sandbox *s)
 {
         struct session *session;
 
         while ((session = TAILQ_FIRST(&s->sessions)))
-                session_close(session);
+                session_end(session);
         ports_free(s);
         outputs_free(s);
         json_decref(s->decisions);
@@ -477,6 +489,7 @@ void sandbox_end(struct sandbox *s)
         if (s->has_box)
                 box_forget(s->all, s->box);
         s->has_box = 0;
+        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or going */
         release(s);
         sandbox_free(s);
 }

@@ -3,6 +3,7 @@
 #include <bashjmp.h>
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 #include <version.h>
@@ -11,12 +12,43 @@
 
 extern int want_pending_command;
 
+/* The parts of bash that we use are the same in these versions, except the beginning of ARRAY. */
+static const char *const versions[] = {"5.1", "5.2"};
+
+struct array_of_5_1 {
+        int type;
+        intmax_t max_index;
+        int num_elements;
+};
+
+struct array_of_5_2 {
+        intmax_t max_index, num_elements;
+};
+
+static int is_known(const char *version)
+{
+        for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+                if (strcmp(version, versions[i]) == 0)
+                        return 1;
+        return 0;
+}
+
 int loadable_fits(void)
 {
-        if (strcmp(dist_version, DISTVERSION) == 0)
+        if (strcmp(dist_version, DISTVERSION) == 0 || (is_known(dist_version) && is_known(DISTVERSION)))
                 return 1;
-        builtin_error("made for bash %s, not %s", DISTVERSION, dist_version);
+        builtin_error("this is bash %s, and Cloche's part for bash is made for %s: use an image with bash %s", dist_version,
+                      is_known(DISTVERSION) ? "5.1 and 5.2" : DISTVERSION, is_known(DISTVERSION) ? "5.1 or 5.2 (Debian 11 to 13)" : DISTVERSION);
         return 0;
+}
+
+long loadable_array_size(const ARRAY *array)
+{
+        if (strcmp(dist_version, DISTVERSION) == 0)
+                return array_num_elements(array);
+        if (strcmp(dist_version, "5.1") == 0)
+                return ((const struct array_of_5_1 *)array)->num_elements;
+        return ((const struct array_of_5_2 *)array)->num_elements;
 }
 
 void loadable_look_plain(void)

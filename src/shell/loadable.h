@@ -12,8 +12,10 @@
 
 #define FUNCTIONS_NESTED_MAX 2000 /* one that calls itself for ever would end the process by a segmentation fault */
 
-/* Whether this shell is the one the object was made for; says so when it is not. */
+/* Whether the object works in this version of bash; when not, an error message names both. */
 int loadable_fits(void);
+/* The number of elements of an indexed array in this version of bash. */
+long loadable_array_size(const ARRAY *array);
 /* Not as `bash -c` looks to code: no BASH_EXECUTION_STRING, no c in $-. */
 void loadable_look_plain(void);
 

@@ -24,12 +24,20 @@ def interrupted(s, command, **about):
     return answer
 
 
+def name_of(pid):
+    with open(f"/proc/{pid}/comm") as file:
+        return file.read().removesuffix("\n")
+
+
 def kill_all_but_sleep(s):
     for pid in s.descendants():
-        with open(f"/proc/{pid}/comm") as file:
-            name = file.read()
-        if name != "sleep\n":
-            os.kill(pid, signal.SIGKILL)
+        try:
+            name = name_of(pid)
+            if name != "sleep":
+                os.kill(pid, signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended by itself meanwhile
+        if name != "sleep":
             eventually(lambda: not is_alive(pid))
 
 
@@ -37,6 +45,7 @@ def test_whatever_it_is_at():
     read_fd, write_fd = os.pipe()
     with Shell() as s:
         s.out("mkfifo fifo; f() { while :; do :; done; }; sleep 1000 &")
+        eventually(lambda: [name_of(pid) for pid in s.descendants()] == ["sleep"])  # what is a shell still would be killed
         for command in ("while :; do :; done; echo not", "until false; do :; done", "for ((;;)); do :; done", "for x in {1..100000000}; do :; done", "f; echo not",
                         "sleep 1000; echo not", "(sleep 1000); echo not", "sleep 1000 | cat; echo not", "echo $(sleep 1000)", "x=$(while :; do :; done)",
                         "while :; do sleep 0.01; done", "wait; echo not", "wait -n; echo not", "wait %1; echo not", "set -m; wait; echo not", "set +m; eval 'eval f'",
