@@ -17,6 +17,7 @@ MIB = 1 << 20
 def made_found_and_deleted(n):
     made = n.create("one")
     assert made["created"] and made["language"] == "python" and made["state"] == "idle" and made["cwd"] == "/workspace" and made["pid"] > 1, made
+    assert made["interpreter"].startswith("IPython ") and " on Python 3." in made["interpreter"], made
     assert made["executionCount"] == 0 and made["checkpoints"] == 0 and made["forkable"] is False and "endedWhy" not in made, made
     assert n.run("x = 1", "one")["executionCount"] == 1
     again = n.create("one")

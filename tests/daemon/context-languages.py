@@ -2,6 +2,7 @@
 """Every language that says it has contexts (`notebook` in its manifest): the same few things of each."""
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "lib"))
@@ -43,6 +44,7 @@ def languages():
 
 
 def cells(n, row):
+    assert re.search(r"^[A-Za-z]+ \d+\.\d+", n.get()["interpreter"]), n.get()
     if "result" in row:
         answer = n.run(row["result"])
         assert answer["status"] == "ok" and answer["executionCount"] == 1 and [d["isResult"] for d in answer["displays"]] == [True], answer

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http
-from rpc import DAEMON, Daemon, Frames, Gone, Failed, private
+from rpc import DAEMON, HANG, Daemon, Frames, Gone, Failed, private
 
 SLEEP = {"language": "python", "code": "import time\ntime.sleep(600)", "limits": {"wallMs": 0}}
 
@@ -61,15 +61,23 @@ def groups(keeper):
     return [root for root, _, _ in os.walk("/sys/fs/cgroup", topdown=False) if f"/cloche-{keeper}" in root]
 
 
+def stop(daemon):
+    """SIGTERM, of which it has taken note: a second one is another."""
+    daemon.process.send_signal(signal.SIGTERM)
+    until = time.monotonic() + HANG
+    while not any(line["event"] == "stopping" for line in daemon.lines()):
+        assert time.monotonic() < until, daemon.log_text()
+        time.sleep(0.01)
+
+
 def test_sigterm_lets_runs_end():
-    with Daemon("--grace", "20") as daemon:
-        frames, other = daemon.frames(), daemon.frames()
-        number = frames.ask("call", language="python", code="import time\ntime.sleep(1.5)\nreturn 'done'")
-        frames.call("stats")
-        daemon.process.send_signal(signal.SIGTERM)
-        while not any(line["event"] == "stopping" for line in daemon.lines()) and frames.call("stats"):
-            if other.refused("call", **SLEEP).name == "stopping":
-                break
+    with Daemon("--grace", "20", level="info") as daemon:
+        # The run ends when its host function is answered, which is when somebody waits for it.
+        frames, other = daemon.frames(host={("global", "host"): lambda: "done"}), daemon.frames()
+        number = frames.ask("call", language="python", code="return host()", globals={"host": {"kind": "function"}})
+        while other.call("stats")["bridgeCalls"] == 0:
+            time.sleep(0.01)
+        stop(daemon)
         assert other.refused("prefix.create", language="python", code="").name == "stopping"
         try:
             daemon.connect()
@@ -100,12 +108,11 @@ def test_after_the_grace_runs_are_cancelled():
 
 
 def test_twice_sigterm_is_at_once():
-    with Daemon("--grace", "600") as daemon:
+    with Daemon("--grace", "600", level="info") as daemon:
         with daemon.frames() as frames:
             number = frames.ask("call", **SLEEP)
             frames.call("stats")
-            daemon.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            stop(daemon)
             daemon.process.send_signal(signal.SIGTERM)
             assert frames.wait(number)["status"] == "terminated"
         assert daemon.process.wait(20) == 0

@@ -89,49 +89,55 @@ def test_a_command_may_end_within_the_grace():
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="true")
         number = frames.ask("exec", sandbox="a", command="sleep 1; echo done")
-        time.sleep(0.2)
+        frames.call("stats")
         daemon.process.send_signal(signal.SIGTERM)
         assert frames.wait(number)["stdout"] == "done\n"
-        assert daemon.process.wait(40) == 0
+        code = daemon.process.wait(40)
+        assert code == 0, code
 
 
 def test_grace_is_over():
     with Daemon("--grace", "1") as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="true")
         number = frames.ask("exec", sandbox="a", command="sleep 1000")
-        time.sleep(0.2)
+        frames.call("stats")
         daemon.process.send_signal(signal.SIGTERM)
         try:
             frames.wait(number)
             raise AssertionError("it ended well")
         except (Failed, Gone):
             pass
-        assert daemon.process.wait(40) == 0
+        code = daemon.process.wait(40)
+        assert code == 0, code
 
 
 def test_told_twice_it_ends_at_once():
-    with Daemon("--grace", "1000") as daemon, daemon.frames() as frames:
+    with Daemon("--grace", "1000", level="info") as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="true")
         number = frames.ask("exec", sandbox="a", command="sleep 1000")
-        time.sleep(0.2)
+        frames.call("stats")
         daemon.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        wait_for(lambda: "stopping" in daemon.log_text())
         assert daemon.process.poll() is None, number
         daemon.process.send_signal(signal.SIGTERM)
-        assert daemon.process.wait(40) == 0
+        code = daemon.process.wait(40)
+        assert code == 0, code
 
 
 def test_no_new_work_while_it_ends():
-    with Daemon() as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
+    with Daemon("--grace", "1000", level="info") as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
         assert http.get("/health")[0] == 200
         frames.call("exec", sandbox="a", command="true")
-        number = frames.ask("exec", sandbox="a", command="sleep 2")
-        time.sleep(0.2)
+        number = frames.ask("exec", sandbox="a", command="sleep 1000")
+        frames.call("stats")
         daemon.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: "stopping" in daemon.log_text() or http.get("/health")[0] == 503)
+        wait_for(lambda: "stopping" in daemon.log_text())
         assert frames.refused("exec", sandbox="a", command="true").name == "stopping"
         assert http.get("/v1/sandboxes/a/raw?path=x")[1]["error"]["name"] == "stopping"
-        frames.wait(number)
+        assert number not in frames.answers, "it goes on meanwhile"
+        daemon.process.send_signal(signal.SIGTERM)
+        code = daemon.process.wait(40)
+        assert code == 0, code
 
 
 def test_cycles_leave_nothing():
@@ -139,12 +145,12 @@ def test_cycles_leave_nothing():
         for i in range(3):
             frames.call("exec", sandbox="a", command="true")
             frames.call("sandbox.delete", sandbox="a")
-        time.sleep(1.5)  # until the two that are kept ready are
         before = daemon.descriptors()
-        for i in range(20):
+        for i in range(60):
             frames.call("exec", sandbox="a", command="true")
             frames.call("sandbox.delete", sandbox="a")
-        wait_for(lambda: daemon.descriptors() <= before)
+        # Those that are kept ready have some, and may not have been there before.
+        wait_for(lambda: daemon.descriptors() < before + 10)
 
 
 def test_killed_it_leaves_no_process():

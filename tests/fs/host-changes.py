@@ -190,12 +190,14 @@ def test_changes_of_the_host_are_seen_when_a_file_is_opened():
 def test_what_the_host_takes_away():
     with Mounted({"d/file": "x", "d/changed": "y", "gone": "z"}, permissions=FREE, cacheSeconds=0) as m:
         m.guest(lambda: write("d/changed", "mine"))
-        reader = m.begin(lambda: (lambda file: (time.sleep(0.5), file.read())[1])(open("gone")))
-        time.sleep(0.2)
+        opened, unlinked = os.pipe(), os.pipe()
+        reader = m.begin(lambda: (lambda file: (os.write(opened[1], b"x"), os.read(unlinked[0], 1), file.read())[2])(open("gone")))
+        os.read(opened[0], 1)
         os.unlink(m.lower + "/gone")
         os.unlink(m.lower + "/d/file")
         os.unlink(m.lower + "/d/changed")
         os.rmdir(m.lower + "/d")
+        os.write(unlinked[1], b"x")
         assert m.finish(reader) == "z"
         m.fails(errno.ENOENT, lambda: read("gone"))
         m.fails(errno.ENOENT, lambda: read("d/file"))

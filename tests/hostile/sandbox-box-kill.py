@@ -117,12 +117,15 @@ def test_threads_that_fork_are_met():
         box = keeper.sandbox(limits={"pids": 200})
         program = box.python("""
 import os, subprocess, threading, time
+all_started = threading.Event()  # what the first ones start would else leave no room for the others
 def spawn():
+    all_started.wait()
     while True:
         try: subprocess.Popen(['setsid', 'sleep', '1000'], stderr=subprocess.DEVNULL)
         except OSError: time.sleep(0.01)
 for _ in range(8): threading.Thread(target=spawn).start()
 print('up', flush=True)
+all_started.set()
 """, reaps=True)
         program.read("up")
         time.sleep(0.5)

@@ -5,9 +5,10 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from synced import OWNER, STAGE, Synced, difference, own, snapshot
+from cloche import sampled
+from synced import OWNER, STAGE, Refused, Synced, difference, own, snapshot
 
-SECONDS = 4
+ROUNDS, SWAPS = sampled(500, 5000), 1000
 TIMEOUT = 120
 
 
@@ -45,20 +46,31 @@ def outside_of(s):
     return outside
 
 
+def remove_contents(s):
+    """Of rounds that are over: the memory is small."""
+    for number in os.listdir(s.contents):
+        os.unlink(os.path.join(s.contents, number))
+
+
 def race(s, outside, step, on_error):
     """Syncs and their outcomes while step meddles."""
     before = snapshot(outside)
     outcomes = {}
-    until = time.monotonic() + SECONDS
     rounds = 0
     with Swapper(step) as swapper:
         s.begin(onError=on_error, conflict="overwrite")
-        while time.monotonic() < until:
+        while rounds < ROUNDS or swapper.count < SWAPS or not outcomes.get("synced"):
             rounds += 1
             rows = [{**s.created(f"d/n{rounds}"), "origin": None}, {**s.modified("a"), "origin": None}, s.created(f"n{rounds}")]
             del rows[1]["origin"]
-            result = s.apply(rows + [{"type": "deleted", "path": "d/a"}, {"type": "renamed", "path": "d/b2", "from": "d/b"},
-                                     {"type": "modified", "path": "d/c", "kind": "file", "size": 3, "mode": 0o600, "mtimeNs": rounds}])
+            rows += [{"type": "deleted", "path": "d/a"}, {"type": "renamed", "path": "d/b2", "from": "d/b"},
+                     {"type": "modified", "path": "d/c", "kind": "file", "size": 3, "mode": 0o600, "mtimeNs": rounds}]
+            try:
+                result = s.apply(rows)
+            except Refused as refused:  # the directory is out of reach while a step in it is undone: the next sync recovers first
+                assert "recover tries again" in str(refused), refused
+                outcomes["to recover"] = outcomes.get("to recover", 0) + 1
+                continue
             for row in result["failed"] + result["skipped"]:
                 outcomes[row.get("reason") or row["error"]["code"]] = outcomes.get(row.get("reason") or row["error"]["code"], 0) + 1
             outcomes["synced"] = outcomes.get("synced", 0) + len(result["synced"])
@@ -68,12 +80,12 @@ def race(s, outside, step, on_error):
                         os.rename(top + "/b2", top + "/b")
                 except OSError:
                     pass
-            for number in os.listdir(s.contents):
-                os.unlink(os.path.join(s.contents, number))
+            remove_contents(s)
+    if s.begin()["journal"]:
+        s.call("recover")
     print(rounds, "syncs,", swapper.count, "swaps,", outcomes)
     assert not difference(before, snapshot(outside)), difference(before, snapshot(outside))
     assert STAGE not in snapshot(s.root)
-    return rounds, swapper.count, outcomes
 
 
 def test_a_directory_becomes_a_link_to_outside():
@@ -90,8 +102,7 @@ def test_a_directory_becomes_a_link_to_outside():
                 if i % 20 == 0:
                     time.sleep(0.002)
 
-            rounds, swaps, outcomes = race(s, outside, step, on_error)
-            assert rounds > 10 and swaps > 1000 and outcomes.get("synced"), outcomes
+            race(s, outside, step, on_error)
 
 
 def test_a_directory_is_moved_to_outside_and_back():
@@ -109,8 +120,8 @@ def test_a_directory_is_moved_to_outside_and_back():
             if i % 20 == 0:
                 time.sleep(0.002)
 
-        rounds, swaps, outcomes = race(s, outside, step, "continue")
-        assert rounds > 10 and swaps > 1000 and stolen == {"d"}, stolen
+        race(s, outside, step, "continue")
+        assert stolen == {"d"}, stolen
         assert os.listdir(prison) in ([], ["d"])
 
 
@@ -130,12 +141,11 @@ def test_files_change_all_the_time_and_none_is_lost():
         outcomes = {True: 0, False: 0}
         with Swapper(step):
             s.begin()
-            until = time.monotonic() + SECONDS
-            while time.monotonic() < until:
+            while min(outcomes.values()) < ROUNDS / 10:
                 result = s.apply([s.modified("d/f", "ours"), s.modified("g", "ours")])
                 outcomes[result["committed"]] += 1
+                remove_contents(s)
         now = s.snapshot()
         found = [row[5] for path, row in now.items() if path.startswith(b"d/f")]
         print(outcomes, [p for p in now if b"conflict" in p])
         assert b"host %d" % last[0] in found or b"ours" in found, found
-        assert outcomes[True] and outcomes[False], outcomes

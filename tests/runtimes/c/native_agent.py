@@ -11,7 +11,7 @@ class Agent(agent_process.Agent):
     def __init__(self, language="c", **env):
         manifest, workdir = agent_process.manifest_of(language), tempfile.mkdtemp()
         super().__init__(agent_process.command_of(manifest, agent_process.BUILD), manifest["extension"],
-                         {"TMPDIR": workdir, **manifest["env"], **env}, result_bytes=1 << 20, patience=30, workdir=workdir)
+                         {"TMPDIR": workdir, **manifest["env"], **env}, result_bytes=1 << 20, workdir=workdir)
 
     def params(self, **params):
         return {"filename": "main" + self.extension, "function": None, "build": None, **params}
