@@ -23,7 +23,13 @@ static const char *const status_names[CLOCHE_STATUS_COUNT] = {
 };
 
 static const char *const guard_names[CLOCHE_GUARD_COUNT] = {
-#define CLOCHE_GUARD(symbol, name, doc) [CLOCHE_GUARD_##symbol] = name,
+#define CLOCHE_GUARD(symbol, name, profile, doc) [CLOCHE_GUARD_##symbol] = name,
+#include <cloche/guards.def>
+#undef CLOCHE_GUARD
+};
+
+static const enum cloche_profile guard_profiles[CLOCHE_GUARD_COUNT] = {
+#define CLOCHE_GUARD(symbol, name, profile, doc) [CLOCHE_GUARD_##symbol] = CLOCHE_PROFILE_##profile,
 #include <cloche/guards.def>
 #undef CLOCHE_GUARD
 };
@@ -51,6 +57,16 @@ const char *cloche_status_name(enum cloche_status status)
 const char *cloche_guard_name(enum cloche_guard guard)
 {
         return (unsigned)guard < CLOCHE_GUARD_COUNT ? guard_names[guard] : "unknown";
+}
+
+uint32_t cloche_profile_guards(enum cloche_profile profile)
+{
+        uint32_t guards = 0;
+
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
+                if (profile != CLOCHE_PROFILE_NONE && guard_profiles[g] == profile)
+                        guards |= 1u << g;
+        return guards;
 }
 
 int err_set(struct cloche_err *e, enum cloche_code code, const char *format, ...)
