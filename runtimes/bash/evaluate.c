@@ -68,7 +68,7 @@ static const char *element(ARRAY *array, int place)
 static void describe_stack(int line, struct outcome *outcome)
 {
         ARRAY *names = array_named("FUNCNAME"), *files = array_named("BASH_SOURCE"), *lines = array_named("BASH_LINENO");
-        int count = names ? (int)array_num_elements(names) - 1 : 0;
+        int count = names ? (int)loadable_array_size(names) - 1 : 0;
         size_t used = 0;
 
         for (int i = 0; i < count && i < STACK_FRAMES_MAX && used < sizeof(outcome->stack); i++) {

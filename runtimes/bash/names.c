@@ -72,7 +72,7 @@ static json_t *shortened(const char *text)
 
 static json_t *summary_of(SHELL_VAR *variable)
 {
-        long count = array_p(variable) ? array_num_elements(array_cell(variable)) : assoc_p(variable) ? assoc_num_elements(assoc_cell(variable)) : -1;
+        long count = array_p(variable) ? loadable_array_size(array_cell(variable)) : assoc_p(variable) ? assoc_num_elements(assoc_cell(variable)) : -1;
         char text[32];
 
         if (count < 0)

@@ -95,6 +95,7 @@ static int enter_directory(const char *path, struct agent_refusal *refusal)
 int answer_open(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal)
 {
         const char *cwd = json_string_value(json_object_get(params, "cwd"));
+        char interpreter[64];
         int r;
 
         if (check_open(params, refusal) < 0)
@@ -114,6 +115,7 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
         shows_start(a);
         names_start();
         live_begin();
-        *ret_result = json_pack("{s:i}", "pid", (int)getpid());
+        snprintf(interpreter, sizeof(interpreter), "bash %s", shell_version_string());
+        *ret_result = json_pack("{s:i, s:s}", "pid", (int)getpid(), "interpreter", interpreter);
         return 0;
 }
