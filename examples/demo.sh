@@ -12,6 +12,12 @@ export XDG_DATA_HOME CLOCHE_SOCKET
 daemon=
 trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$XDG_DATA_HOME"' EXIT
 
+# Others may use Cloche on this machine, too.
+count_groups() { find /sys/fs/cgroup -name 'cloche-*' 2>/dev/null | wc -l; }
+count_mounts() { grep -c cloche /proc/mounts; }
+groups_before=$(count_groups)
+mounts_before=$(count_mounts)
+
 # step WHAT EXIT-CODE cloche-arguments…
 step() {
         printf '\n\033[1m%s\033[0m\n' "$1"
@@ -70,7 +76,7 @@ step 'A host directory under rules: the report may be written, the data only rea
 echo "on the host: $(cat "$host/report.txt")"
 [ "$(cat "$host/report.txt")" = "19 rivers" ] || problems=$((problems + 1))
 rm -rf "$host"
-"${cloche}d" --socket "$CLOCHE_SOCKET" --state-dir '' --log-level warning &
+"${cloche}d" --socket "$CLOCHE_SOCKET" --state-dir '' --profile user --log-level warning &
 daemon=$!
 tries=0
 until [ -S "$CLOCHE_SOCKET" ] || [ "$tries" = 100 ]; do sleep 0.1; tries=$((tries + 1)); done
@@ -85,7 +91,7 @@ step 'Nowhere to connect to, until it is said' 7 exec box -- 'exec 9<>/dev/tcp/1
 step 'A context: an interpreter that stays, pandas imported' 0 context run box -c 'import pandas as pd; rivers = pd.read_csv("/workspace/rivers.csv"); rivers.shape'
 step 'The next cell finds what it left' 0 context run box -c 'rivers.length_km.max()'
 step 'A cell that leaves the interpreter is an error of that cell' 1 context run box -c 'import os; os._exit(3)'
-step 'A notebook, its outputs written as Jupyter writes them' 0 notebook run rivers.ipynb -o "$XDG_DATA_HOME/rivers.ipynb" --sandbox box
+step 'A notebook, its outputs written as Jupyter writes them' 0 notebook run continents.ipynb -o "$XDG_DATA_HOME/continents.ipynb" --sandbox box
 step 'The end of it' 0 sandbox rm box
 kill "$daemon"
 wait "$daemon"
@@ -94,7 +100,6 @@ step 'What a call costs here: cold, forked on demand, from a spare' 0 bench pyth
 step 'What protects all this' 0 selftest
 
 printf '\n'
-left=$(find /sys/fs/cgroup -maxdepth 6 -name 'cloche-*' 2>/dev/null | wc -l)
-echo "left behind: $left control groups, $(grep -c cloche /proc/mounts) mounts"
+echo "left behind: $(($(count_groups) - groups_before)) control groups, $(($(count_mounts) - mounts_before)) mounts"
 [ "$problems" = 0 ] && echo "demo: everything went as expected"
 exit "$problems"
