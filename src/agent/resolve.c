@@ -118,7 +118,7 @@ static int is_container(const json_t *value, const char *tag)
 static int resolve(struct walk *w, json_t *value, json_t **place)
 {
         const char *tag = tag_of(value);
-        size_t number;
+        size_t number = 0;
         int r;
 
         if (tag && strcmp(tag, "ref") == 0) {

@@ -16,6 +16,7 @@
 /* Newer than Debian 12's linux/fuse.h. */
 #define INIT_PASSTHROUGH (1u << (37 - 32)) /* FUSE_PASSTHROUGH in flags2 */
 #define OPEN_PASSTHROUGH (1u << 7)         /* FOPEN_PASSTHROUGH */
+#define BACKING_AT (offsetof(struct fuse_open_out, open_flags) + sizeof(uint32_t)) /* backing_id, padding before */
 #define DEPTH 1                            /* the host's file systems themselves, none that stands on others */
 #define DEPTH_AT (offsetof(struct fuse_init_out, flags2) + sizeof(uint32_t)) /* max_stack_depth, unused so far */
 
@@ -62,7 +63,7 @@ void passthrough_amend_open(struct passthrough *p, const struct iovec *iov, int 
         if (!p->answering || !out)
                 return;
         out->open_flags |= OPEN_PASSTHROUGH;
-        out->padding = (uint32_t)p->answering; /* backing_id since */
+        *(int32_t *)((char *)out + BACKING_AT) = p->answering;
         p->answering = 0;
 }
 

@@ -106,7 +106,7 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit)
 /* A list of terminated strings in a memory file that the guest made. */
 static void take_exported(struct session *session, int fd)
 {
-        char *text = malloc(SHELL_EXPORTED_BYTES_MAX + 1), **rows;
+        char *text = malloc(SHELL_EXPORTED_BYTES_MAX + 1), **rows, **shrunk;
         ssize_t size = text ? pread(fd, text, SHELL_EXPORTED_BYTES_MAX, 0) : -1;
         size_t count = 0;
 
@@ -118,9 +118,8 @@ static void take_exported(struct session *session, int fd)
         if (!rows)
                 return;
         env_free(session->exported);
-        session->exported = reallocarray(rows, count + 1, sizeof(*rows));
-        if (!session->exported)
-                session->exported = rows;
+        shrunk = reallocarray(rows, count + 1, sizeof(*rows));
+        session->exported = shrunk ? shrunk : rows;
 }
 
 static void take_state(struct session *session, const struct shell_answer *answer)
