@@ -5,21 +5,29 @@
 #include "jail/cgroup.h"
 #include "jail/plan.h"
 #include "passthrough.h"
+#include "pending.h"
 #include "protocol.h"
 
 #include <sys/types.h>
 
 #define KEEPER_SYNCS_MAX 64 /* at once */
 
+enum box_state {
+        BOX_FREE,
+        BOX_STARTING, /* its PID 1 is being made (box-make.c) */
+        BOX_LIVING,
+        BOX_DYING,   /* killed, and not reaped yet */
+        BOX_LEAVING, /* reaped; its groups are not gone yet, and its number is nobody else's until they are */
+};
+
 struct box {
-        pid_t init_pid; /* 0: the row is free */
+        enum box_state state;
+        pid_t init_pid; /* 0: none yet */
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox;
         uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX; with a parent the user and the files too */
         int has_lost_sandbox; /* dropped; this is dead too, and its number waits for its own drop */
-        int is_dying;   /* killed, and not reaped yet */
-        int is_leaving; /* reaped; its groups are not gone yet, and its number is nobody else's until they are */
         uint64_t leaves_since_ns;
         uint32_t drop_serial; /* of the request to drop it; 0: answered, or there was none */
         struct keeper_usage last_usage; /* when it was reaped */
@@ -57,19 +65,27 @@ struct keeper_state {
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying, leaving; /* boxes in these states */
+        struct pending_list pending; /* requests */
         struct box boxes[KEEPER_BOXES_MAX];
 };
 
-/* ret_fds: the control socket of its init, owned by the caller; for a template also the socket on which it is told to
- * fork, else -EBADF. */
-int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t *ret_box, int ret_fds[2],
-             struct cloche_err *e);
+/* keeper.c: with the pidfd of a box's PID 1 in front where the answer is that it was made. fds: two, -EBADF for none; borrowed. 0 or -errno. */
+int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answer, const int fds[2]);
+
+/* box-make.c: begin it. The answer to the request with this serial comes later, with the control socket of its PID 1, and of a template the socket on
+ * which it is told to fork. */
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e);
+int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
+/* One that was being made: it dies, or leaves at once when it has no PID 1. */
+void box_undo(struct keeper_state *keeper, uint32_t box);
 /* For box-fork.c. *ret_fd is owned by the caller. What each process holds of the limit of pids cannot be raised later, and a sandbox's may be: it is none
  * where the group holds it. */
 int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e);
 uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits);
 /* box-fork.c. id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
+/* NULL, with an error: there is none, or it is about to go. box_find: nor has it lost the sandbox with which it shares. */
+struct box *box_find_living(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 /* The user under whom a box's user namespace is made; called by the keeper, which is root. */
 uid_t box_owner(uint32_t box);
@@ -93,10 +109,10 @@ int serve_open_beside(const char *path, const char *name, int flags);
 /* What mounts need: programs beside init_path, the device, the directories that may be mounted. Of these alone a failure is an
  * error: without the rest there are no mounts. */
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e);
-/* fds: the control socket; of a sync the directory of contents before it. Borrowed. */
-int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
-int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e);
-int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e);
+/* Begin it; the answer comes when the program runs. fds: the control socket; of a sync the directory of contents before it. Borrowed. */
+int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e);
+int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e);
+int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, uint32_t serial, struct cloche_err *e);
 /* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);
@@ -110,12 +126,20 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 #define NETWORK_FDS 3
 int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e);
 
-/* nest.c: PID 1 of a box beneath a template, up to the point where enter_box waits for its go. The child is ours. sandbox: with whom it shares, or NULL. */
-pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct box *sandbox, const struct jail_plan *plan, int go_fds[2],
-                 int report_fd, int *ret_pidfd, struct cloche_err *e);
+/* PID 1 of a box that another process has to clone, up to the point where enter_box waits for its go. It is our child. */
+struct clone_order {
+        const struct keeper_state *keeper;
+        const struct jail_plan *plan;
+        const struct box *parent, *sandbox; /* above it; with whom it shares; or NULL */
+        int go_fd, report_fd;               /* PID 1's */
+};
+/* nest.c, of a box beneath a template; share.c, of one beside a sandbox's: the helpers are started. *ret_fd: what helpers_hear reads; owned by the caller. */
+struct helpers;
+int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
+int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
+/* Code of a template held up its helpers: it is killed, with what they may have left. */
+void nest_punish(struct keeper_state *keeper, uint32_t template);
 
-/* share.c: PID 1 of a box that shares with a sandbox's, as nest_clone. */
-pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e);
 /* The sandbox's writable places, for a box beneath a template; JAIL_PLACES descriptors, owned by the caller. */
 int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e);
 /* May a box of this spec share with whom it names? */

@@ -1,5 +1,6 @@
 #include "client.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 
@@ -15,6 +16,8 @@
 #define PENDING_STEP 64
 /* More whole requests would fill the keeper's socket, while it fills ours. */
 #define MAKING_MAX 8
+/* One that takes longer fills no socket: the keeper waits for whoever makes that box, code of a template perhaps, and holds up nobody else meanwhile. */
+#define MAKING_STUCK_NS UINT64_C(1000000000)
 
 struct keeper {
         pid_t pid;
@@ -26,6 +29,8 @@ struct keeper {
                 uint32_t serial, op; /* serial 0: the row is free */
                 keeper_done done;
                 void *data;
+                uint64_t since_ns;              /* when it was sent */
+                struct keeper_box_spec *unsent; /* of a box that is asked for once fewer are being made; owned */
         } *pending;
         size_t pending_room;
         struct keeper_request request; /* 8 KiB: too large for a library's stack */
@@ -38,6 +43,12 @@ static struct pending *find_pending(struct keeper *k, uint32_t serial)
                 if (k->pending[i].serial == serial)
                         return &k->pending[i];
         return NULL;
+}
+
+static void free_row(struct pending *row)
+{
+        free(row->unsent);
+        *row = (struct pending){0};
 }
 
 static void hand_over(struct keeper *k, const struct pending *row, const struct cloche_err *error, int *fds, size_t fd_count)
@@ -57,10 +68,12 @@ unsigned keeper_detach(struct keeper *k, const void *data)
         for (size_t i = 0; i < k->pending_room; i++) {
                 struct pending *row = &k->pending[i];
 
-                if (row->serial && row->done && row->data == data) {
-                        row->done = NULL;
-                        count++;
-                }
+                if (!row->serial || !row->done || row->data != data)
+                        continue;
+                row->done = NULL;
+                count++;
+                if (row->unsent)
+                        free_row(row);
         }
         return count;
 }
@@ -74,13 +87,134 @@ static int lose(struct keeper *k, int code, struct cloche_err *e)
         for (size_t i = 0; i < k->pending_room; i++) {
                 struct pending row = k->pending[i];
 
-                k->pending[i].serial = 0;
+                free_row(&k->pending[i]);
                 if (row.serial)
                         hand_over(k, &row, &error, NULL, 0);
         }
         if (e)
                 *e = error;
         return -CLOCHE_E_KEEPER;
+}
+
+/* Boxes that are asked for or waited for, but for those that are stuck. */
+static unsigned count_making(const struct keeper *k, int with_unsent)
+{
+        uint64_t now_ns = clock_now_ns();
+        unsigned count = 0;
+
+        for (size_t i = 0; i < k->pending_room; i++) {
+                const struct pending *row = &k->pending[i];
+
+                if (row->serial && row->op == KEEPER_BOX_MAKE)
+                        count += row->unsent ? with_unsent : now_ns - row->since_ns < MAKING_STUCK_NS;
+        }
+        return count;
+}
+
+int keeper_may_make(const struct keeper *k)
+{
+        return count_making(k, 1) < MAKING_MAX;
+}
+
+static int find_free_row(struct keeper *k, struct pending **ret, struct cloche_err *e)
+{
+        struct pending *grown;
+
+        *ret = find_pending(k, 0);
+        if (*ret)
+                return 0;
+        grown = realloc(k->pending, (k->pending_room + PENDING_STEP) * sizeof(*grown));
+        if (!grown)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+        memset(grown + k->pending_room, 0, PENDING_STEP * sizeof(*grown));
+        k->pending = grown;
+        *ret = grown + k->pending_room;
+        k->pending_room += PENDING_STEP;
+        return 0;
+}
+
+static uint32_t next_serial(struct keeper *k)
+{
+        if (++k->serial == 0)
+                k->serial = 1;
+        return k->serial;
+}
+
+/* Of k->request op, box, serial and what belongs to op are set. */
+static int send_request(struct keeper *k, struct pending *row, const int *fds, size_t fd_count, struct cloche_err *e)
+{
+        int r = fd_send(k->socket_fd, &k->request, keeper_request_size(k->request.op), fds, fd_count);
+
+        if (r < 0)
+                return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
+        row->since_ns = clock_now_ns();
+        return 0;
+}
+
+static struct pending *first_unsent(struct keeper *k)
+{
+        struct pending *first = NULL;
+
+        for (size_t i = 0; i < k->pending_room; i++)
+                if (k->pending[i].unsent && (!first || k->pending[i].serial - first->serial > UINT32_MAX / 2))
+                        first = &k->pending[i];
+        return first;
+}
+
+/* In the order in which they were asked for. */
+static void send_unsent(struct keeper *k)
+{
+        struct pending *row;
+
+        while (count_making(k, 0) < MAKING_MAX && (row = first_unsent(k))) {
+                k->request.op = KEEPER_BOX_MAKE;
+                k->request.serial = row->serial;
+                k->request.box = 0;
+                k->request.spec = *row->unsent;
+                free(row->unsent);
+                row->unsent = NULL;
+                if (send_request(k, row, NULL, 0, NULL) < 0) /* whoever hears next meets its end, and tells everybody */
+                        return;
+        }
+}
+
+static int hold_back(struct pending *row, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        row->unsent = malloc(sizeof(*row->unsent));
+        if (!row->unsent)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
+        *row->unsent = *spec;
+        return 0;
+}
+
+/* What is asked never waits for the keeper to be quick: it waits for boxes to die, which wait for templates, which wait for us to hear them. */
+static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, const struct keeper_service_spec *service,
+                     const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
+{
+        struct pending *row;
+        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : find_free_row(k, &row, e);
+
+        if (r < 0)
+                return r;
+        send_unsent(k);
+        k->request.op = op;
+        k->request.serial = next_serial(k);
+        k->request.box = box;
+        if (spec)
+                k->request.spec = *spec;
+        if (service)
+                k->request.service = *service;
+        if (op == KEEPER_BOX_MAKE && count_making(k, 1) >= MAKING_MAX)
+                r = hold_back(row, spec, e);
+        else
+                r = send_request(k, row, fds, fd_count, e);
+        if (r < 0)
+                return r;
+        row->serial = k->request.serial;
+        row->op = op;
+        row->done = done;
+        row->data = data;
+        return 0;
 }
 
 int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
@@ -101,81 +235,12 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
                 return lose(k, EPROTO, e);
         }
         taken = *row;
-        row->serial = 0;
+        free_row(row);
         hand_over(k, &taken, k->answer.err.code ? &k->answer.err : NULL, fds, fd_count);
         for (size_t i = 0; i < fd_count; i++)
                 fd_close(&fds[i]);
+        send_unsent(k);
         return 1;
-}
-
-static unsigned count_making(const struct keeper *k)
-{
-        unsigned count = 0;
-
-        for (size_t i = 0; i < k->pending_room; i++)
-                count += k->pending[i].serial && k->pending[i].op == KEEPER_BOX_MAKE;
-        return count;
-}
-
-int keeper_may_make(const struct keeper *k)
-{
-        return count_making(k) < MAKING_MAX;
-}
-
-/* A free row. Only for making a box is there anything to wait for: what else is asked must not depend on the keeper's being
- * quick, which waits for boxes to die, which waits for templates, which wait for us to hear them. While waiting, answers are
- * taken, whose receivers may ask in turn; after it nothing else may happen before send_request, as both share k->request. */
-static int reserve(struct keeper *k, uint32_t op, struct pending **ret, struct cloche_err *e)
-{
-        struct pending *grown;
-
-        while (op == KEEPER_BOX_MAKE && count_making(k) >= MAKING_MAX) {
-                int r = keeper_hear(k, 0, e);
-
-                if (r < 0)
-                        return r;
-        }
-        *ret = find_pending(k, 0);
-        if (*ret)
-                return 0;
-        grown = realloc(k->pending, (k->pending_room + PENDING_STEP) * sizeof(*grown));
-        if (!grown)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
-        memset(grown + k->pending_room, 0, PENDING_STEP * sizeof(*grown));
-        k->pending = grown;
-        *ret = grown + k->pending_room;
-        k->pending_room += PENDING_STEP;
-        return 0;
-}
-
-static int send_request(struct keeper *k, struct pending *row, uint32_t op, uint32_t box, const int *fds, size_t fd_count,
-                        keeper_done done, void *data, struct cloche_err *e)
-{
-        int r;
-
-        if (++k->serial == 0)
-                k->serial = 1;
-        k->request.op = op;
-        k->request.serial = k->serial;
-        k->request.box = box;
-        r = fd_send(k->socket_fd, &k->request, keeper_request_size(op), fds, fd_count);
-        if (r < 0)
-                return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
-        *row = (struct pending){.serial = k->serial, .op = op, .done = done, .data = data};
-        return 0;
-}
-
-static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, const int *fds,
-                     size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
-{
-        struct pending *row;
-        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, op, &row, e);
-
-        if (r < 0)
-                return r;
-        if (spec)
-                k->request.spec = *spec;
-        return send_request(k, row, op, box, fds, fd_count, done, data, e);
 }
 
 /* One exchange; answers to others are handed over on the way. */
@@ -209,7 +274,7 @@ static void on_waited(void *data, struct keeper_reply *reply)
 
 static int ask(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, struct waiting *w)
 {
-        int r = ask_later(k, op, box, spec, NULL, 0, on_waited, w, w->e);
+        int r = ask_later(k, op, box, spec, NULL, NULL, 0, on_waited, w, w->e);
 
         while (r >= 0 && !w->answered)
                 r = keeper_hear(k, 0, w->e);
@@ -342,7 +407,7 @@ int keeper_fd(const struct keeper *k)
 
 int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_later(k, KEEPER_BOX_MAKE, 0, spec, NULL, 0, done, data, e);
+        return ask_later(k, KEEPER_BOX_MAKE, 0, spec, NULL, NULL, 0, done, data, e);
 }
 
 int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
@@ -370,7 +435,7 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
 int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
                           uint32_t *ret_fork, struct cloche_err *e)
 {
-        int r = ask_later(k, KEEPER_BOX_FORK, box, NULL, fds, fd_count, done, data, e);
+        int r = ask_later(k, KEEPER_BOX_FORK, box, NULL, NULL, fds, fd_count, done, data, e);
 
         if (r == 0)
                 *ret_fork = k->serial;
@@ -380,13 +445,7 @@ int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t
 int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
                        keeper_done done, void *data, struct cloche_err *e)
 {
-        struct pending *row;
-        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : reserve(k, KEEPER_SERVE, &row, e);
-
-        if (r < 0)
-                return r;
-        k->request.service = *spec;
-        return send_request(k, row, KEEPER_SERVE, box, fds, fd_count, done, data, e);
+        return ask_later(k, KEEPER_SERVE, box, NULL, spec, fds, fd_count, done, data, e);
 }
 
 int keeper_box_limit(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e)
@@ -426,7 +485,7 @@ int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e)
 
 int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_later(k, KEEPER_BOX_DROP, box, NULL, NULL, 0, done, data, e);
+        return ask_later(k, KEEPER_BOX_DROP, box, NULL, NULL, NULL, 0, done, data, e);
 }
 
 int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)

@@ -2,41 +2,81 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/cgroup.h"
 
+#include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+
+#define FETCH_TIMEOUT_S 5
 
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd)
 {
         _exit(fd_send(tell_fd, told, sizeof(*told), &pidfd, pidfd >= 0) < 0);
 }
 
-void helper_reap(pid_t pid)
+static void kill_and_reap(pid_t pid)
 {
+        kill(pid, SIGKILL);
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
 }
 
-pid_t helper_hear(int fd, int *ret_pidfd, struct cloche_err *e)
+pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e)
 {
         struct helper_told told;
         size_t fd_count = 1;
-        ssize_t n = fd_receive(fd, &told, sizeof(told), ret_pidfd, &fd_count, 0);
+        ssize_t n = fd_receive(fd, &told, sizeof(told), ret_pidfd, &fd_count, MSG_DONTWAIT);
 
         if (n != sizeof(told) || err_check(&told.err) < 0)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box");
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box"), -1;
         if (told.err.code == CLOCHE_OK && fd_count == 1 && told.pid > 0)
                 return told.pid;
-        if (told.pid > 0) {
-                kill(told.pid, SIGKILL);
-                helper_reap(told.pid);
-        }
+        if (told.pid > 0)
+                kill_and_reap(told.pid);
         if (fd_count)
                 fd_close(ret_pidfd);
-        if (e)
-                *e = told.err;
+        *e = told.err;
         return -1;
+}
+
+void helpers_end(struct helpers *helpers)
+{
+        for (size_t i = 0; i < HELPERS_MAX; i++)
+                if (helpers->pids[i])
+                        kill_and_reap(helpers->pids[i]);
+        *helpers = (struct helpers){0};
+}
+
+static int compare(const void *a, const void *b)
+{
+        return *(const int *)a - *(const int *)b;
+}
+
+int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e)
+{
+        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_PLACES + 4], next = 0;
+        size_t n = 0;
+
+        for (size_t i = 0; i < count && i < HELPER_FDS_MAX; i++)
+                kept[n++] = fds[i];
+        for (size_t i = 0; i < plan->tasks_count; i++)
+                kept[n++] = plan->tasks_fds[i];
+        for (size_t i = 0; plan->places_fds && i < JAIL_PLACES; i++)
+                kept[n++] = plan->places_fds[i];
+        kept[n++] = plan->init_fd;
+        kept[n++] = plan->control_fd;
+        kept[n++] = INT_MAX;
+        qsort(kept, n, sizeof(kept[0]), compare);
+        for (size_t i = 0; i < n; i++) {
+                if (kept[i] > next && close_range((unsigned)next, (unsigned)kept[i] - 1, 0) < 0)
+                        return err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
+                next = kept[i] < 0 ? 0 : kept[i] == INT_MAX ? INT_MAX : kept[i] + 1;
+        }
+        return 0;
 }
 
 static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int tell_fd)
@@ -65,6 +105,7 @@ static int hear_fetched(int fd, size_t count, int *ret_fds, struct cloche_err *e
 
 int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int *ret_fds, struct cloche_err *e)
 {
+        const struct timeval patience = {.tv_sec = FETCH_TIMEOUT_S};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2], r;
         pid_t pid;
@@ -79,7 +120,10 @@ int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *
         if (pid == 0)
                 fetch(make, data, count, theirs_fd);
         fd_close(&theirs_fd);
-        r = hear_fetched(ours_fd, count, ret_fds, e);
-        helper_reap(pid);
+        if (setsockopt(ours_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "set a timeout");
+        else
+                r = hear_fetched(ours_fd, count, ret_fds, e);
+        kill_and_reap(pid);
         return r;
 }

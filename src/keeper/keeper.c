@@ -1,6 +1,6 @@
 /* cloche-keeper BOX-INIT [DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
- * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers the rows below one at a time, takes a few numbers
- * from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
+ * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a
+ * few numbers from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
  * Mounts are of these directories, or beneath. */
 #include "base/clock.h"
 #include "base/err.h"
@@ -39,9 +39,7 @@ struct exchange {
         const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind those that came */
         size_t request_fd_count;
         struct keeper_answer *answer;
-        /* Sent with the answer: first a borrowed one, then ours, closed afterwards. */
-        int borrowed_fd, fds[2];
-        int later; /* the answer comes when the box is gone */
+        int later; /* the answer comes when the box is made or gone, or the program runs */
 };
 
 static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -54,10 +52,9 @@ static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct 
 
 static int answer_make(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
-        int r = box_make(keeper, &x->request->spec, &x->answer->box, x->fds, e);
+        int r = box_make(keeper, &x->request->spec, x->request->serial, e);
 
-        if (r == 0)
-                x->borrowed_fd = keeper->boxes[x->answer->box].init_pidfd;
+        x->later = r == 0;
         return r;
 }
 
@@ -77,15 +74,19 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
 {
         const struct keeper_service_spec *spec = &x->request->service;
         size_t expected = spec->service == KEEPER_SERVICE_SYNC ? 2 : 1;
+        int r;
 
         if (x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a service of this kind comes with %zu descriptors, not %zu", expected, x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
-                return serve_sync(keeper, spec, x->request_fds, e);
-        if (!box_find(keeper, x->request->box, e))
+                r = serve_sync(keeper, spec, x->request_fds, x->request->serial, e);
+        else if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
-        return spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, x->request->box, x->request_fds, e)
-                                                   : serve_mount(keeper, x->request->box, spec, x->request_fds, e);
+        else
+                r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, x->request->box, x->request_fds, x->request->serial, e)
+                                                        : serve_mount(keeper, x->request->box, spec, x->request_fds, x->request->serial, e);
+        x->later = r == 0;
+        return r;
 }
 
 static int answer_limit(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -114,8 +115,12 @@ static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct
 
 static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
-        int r = box_kill(keeper, x->request->box, x->request->serial, e);
+        int r = box_find_living(keeper, x->request->box, e) ? 0 : -CLOCHE_E_STATE;
 
+        if (r == 0)
+                r = pending_cancel(keeper, x->request->box);
+        if (r == 0)
+                r = box_kill(keeper, x->request->box, x->request->serial, e);
         x->later = r == 0;
         return r;
 }
@@ -130,26 +135,26 @@ static const struct {
 #undef KEEPER_REQUEST
 };
 
-static int send_answer(const struct exchange *x)
+int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answer, const int fds[2])
 {
         int all[3];
         size_t count = 0;
 
-        if (x->borrowed_fd >= 0)
-                all[count++] = x->borrowed_fd;
+        if (answer->op == KEEPER_BOX_MAKE && !answer->err.code)
+                all[count++] = keeper->boxes[answer->box].init_pidfd;
         for (size_t i = 0; i < 2; i++)
-                if (x->fds[i] >= 0)
-                        all[count++] = x->fds[i];
-        return fd_send(ENGINE_FD, x->answer, x->answer->op == KEEPER_HELLO ? sizeof(*x->answer) : KEEPER_ANSWER_HEAD, all, count);
+                if (fds[i] >= 0)
+                        all[count++] = fds[i];
+        return fd_send(ENGINE_FD, answer, answer->op == KEEPER_HELLO ? sizeof(*answer) : KEEPER_ANSWER_HEAD, all, count);
 }
 
 static int serve_one(struct keeper_state *keeper, const struct keeper_request *request, size_t size, const int *fds,
                      size_t fd_count, int *greeted)
 {
         struct keeper_answer answer = {.op = request->op, .serial = request->serial, .box = request->box};
-        struct exchange x = {.request = request, .request_fds = fds, .request_fd_count = fd_count, .answer = &answer,
-                             .borrowed_fd = -EBADF, .fds = {-EBADF, -EBADF}};
-        int r = request_check(request, size, &answer.err), sent;
+        struct exchange x = {.request = request, .request_fds = fds, .request_fd_count = fd_count, .answer = &answer};
+        const int none[2] = {-EBADF, -EBADF};
+        int r = request_check(request, size, &answer.err);
 
         if (r == -CLOCHE_E_PROTOCOL)
                 return -EPROTO;
@@ -160,10 +165,7 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         if (r == 0)
                 answer.err = (struct cloche_err){0};
         *greeted = 1;
-        sent = x.later ? 0 : send_answer(&x);
-        fd_close(&x.fds[0]);
-        fd_close(&x.fds[1]);
-        return sent;
+        return x.later ? 0 : keeper_answer(keeper, &answer, none);
 }
 
 /* One request: 0, or not when there will be no more. */
@@ -200,7 +202,7 @@ static int serve_leaving(struct keeper_state *keeper)
         for (uint32_t box = 0, left = keeper->leaving; r == 0 && left > 0; box++) {
                 struct box *row = &keeper->boxes[box];
 
-                if (!row->is_leaving)
+                if (row->state != BOX_LEAVING)
                         continue;
                 left--;
                 if (box_leave(keeper, box)) {
@@ -221,46 +223,59 @@ static int leaving_timeout_ms(const struct keeper_state *keeper)
         if (!keeper->leaving)
                 return -1;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].is_leaving && now_ns - keeper->boxes[box].leaves_since_ns < LEAVE_SOON_NS)
+                if (keeper->boxes[box].state == BOX_LEAVING && now_ns - keeper->boxes[box].leaves_since_ns < LEAVE_SOON_NS)
                         return LEAVE_SOON_MS;
         return LEAVE_LATE_MS;
 }
 
-static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes)
+static int timeout_ms(const struct keeper_state *keeper)
 {
-        nfds_t count = 2;
+        int leaving_ms = leaving_timeout_ms(keeper), pending_ms = pending_timeout_ms(keeper);
 
-        polled[0] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
-        polled[1] = (struct pollfd){.fd = keeper->passthrough_fd, .events = POLLIN};
-        for (uint32_t box = 0; count - 2 < keeper->dying; box++)
-                if (keeper->boxes[box].is_dying) {
+        return leaving_ms < 0 || (pending_ms >= 0 && pending_ms < leaving_ms) ? pending_ms : leaving_ms;
+}
+
+enum { POLLED_ENGINE, POLLED_PASSTHROUGH, POLLED_BOXES };
+
+/* Rows from POLLED_BOXES on: boxes that die, then what pending requests wait for. *ret_pending: where those begin. */
+static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes, nfds_t *ret_pending)
+{
+        nfds_t count = POLLED_BOXES;
+
+        polled[POLLED_ENGINE] = (struct pollfd){.fd = ENGINE_FD, .events = POLLIN};
+        polled[POLLED_PASSTHROUGH] = (struct pollfd){.fd = keeper->passthrough_fd, .events = POLLIN};
+        for (uint32_t box = 0; count - POLLED_BOXES < keeper->dying; box++)
+                if (keeper->boxes[box].state == BOX_DYING) {
                         boxes[count] = box;
                         polled[count++] = (struct pollfd){.fd = share_gone_fd(keeper, box), .events = POLLIN};
                 }
-        return count;
+        *ret_pending = count;
+        return count + pending_fill(keeper, polled + count);
 }
 
 static int serve(struct keeper_state *keeper)
 {
-        static struct pollfd polled[KEEPER_BOXES_MAX + 2];
-        static uint32_t boxes[KEEPER_BOXES_MAX + 2];
+        static struct pollfd polled[POLLED_BOXES + KEEPER_BOXES_MAX + PENDING_MAX];
+        static uint32_t boxes[POLLED_BOXES + KEEPER_BOXES_MAX];
         int greeted = 0, r = 0;
 
         while (r == 0) {
-                nfds_t count = fill_polled(keeper, polled, boxes);
+                nfds_t pending, count = fill_polled(keeper, polled, boxes, &pending);
 
-                if (poll(polled, count, leaving_timeout_ms(keeper)) < 0) {
+                if (poll(polled, count, timeout_ms(keeper)) < 0) {
                         if (errno != EINTR)
                                 return 1;
                         continue;
                 }
-                for (nfds_t i = 2; i < count; i++)
+                for (nfds_t i = POLLED_BOXES; i < pending; i++)
                         if (polled[i].revents && polled[i].fd == keeper->boxes[boxes[i]].init_pidfd)
                                 box_reap(keeper, boxes[i]);
                 r = serve_leaving(keeper);
-                if (r == 0 && polled[0].revents)
+                if (r == 0)
+                        r = pending_serve(keeper, polled + pending, count - pending);
+                if (r == 0 && polled[POLLED_ENGINE].revents)
                         r = receive_one(keeper, &greeted);
-                if (polled[1].revents)
+                if (polled[POLLED_PASSTHROUGH].revents)
                         serve_passthroughs(keeper);
                 serve_reap_syncs(keeper, 0);
         }
@@ -319,19 +334,20 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
 
 static void drop_all(struct keeper_state *keeper)
 {
+        pending_end(keeper);
         /* Kill first, wait then: boxes die side by side, and templates that would not reap their children with them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].init_pid && !keeper->boxes[box].is_dying && !keeper->boxes[box].is_leaving)
+                if (keeper->boxes[box].state == BOX_LIVING)
                         (void)box_kill(keeper, box, 0, NULL);
         serve_reap_syncs(keeper, 1);
         /* In the order in which they die: the init of a template ends after those of the boxes beneath, once we reaped them. */
         while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
                 ;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].is_dying)
+                if (keeper->boxes[box].state == BOX_DYING)
                         box_reap(keeper, box);
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].is_leaving && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
+                if (keeper->boxes[box].state == BOX_LEAVING && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
                         (void)cgroup_remove(&keeper->cgroups, box, NULL);
         cgroup_host_close(&keeper->cgroups);
 }

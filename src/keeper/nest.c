@@ -2,9 +2,15 @@
  * namespace is beneath the template's, for only then may the template's children join it (user_namespaces(7),
  * pid_namespaces(7): setns(2) goes down the tree, never up or aside).
  *
- *   keeper ── fork, in the template's pid namespace ──▶ helper ── joins root and user namespace; clone3 ──▶ PID 1
- *                                                       maps PID 1's user, says its pid, ends
+ *   keeper ── fork ──▶ mapper ── joins the template's user namespace; clone3: a new one ──▶ holder
+ *   keeper ── fork, in the template's pid namespace ──▶ cloner ── joins root and new user namespace; clone3 ──▶ PID 1
+ *   cloner ── a pidfd of PID 1 ──▶ mapper ── maps the holder's user namespace; PID 1's pid ──▶ keeper
  *
+ * The template's code may have every capability in the template's user namespace (decision 0017). It sees the cloner, and PID 1 until that is box-init:
+ * neither can be traced, for both have the memory of the keeper, which was executed in a user namespace above (ptrace(2), access mode checking), and are not
+ * dumpable; the cloner has no descriptors but those of its task. It may stop and kill both, and change their resource limits: then the box is not made.
+ * Mapper and holder are in the keeper's pid namespace, where it sees nobody; it takes them because who is not dumpable has no map files that an ordinary
+ * user may write.
  * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. */
 #include "box.h"
 
@@ -16,26 +22,20 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/nsfs.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-struct helper {
-        const struct keeper_state *keeper;
-        const struct box *parent, *sandbox; /* sandbox: whose user its is; NULL: one of its own */
-        const struct jail_plan *plan;
-        int go_fds[2], report_fd, tell_fd;
-        int is_inside; /* the user namespace of the root was joined already */
-        pid_t *inner;  /* shared: the helper that went in, when another went ahead */
-};
 
 static int join(int fd, int kind, const char *what, struct cloche_err *e)
 {
@@ -49,23 +49,125 @@ static int become_owner(const struct keeper_state *keeper, struct cloche_err *e)
         if (keeper->is_root && (setgroups(0, NULL) < 0 || setresgid(BOX_UID_BASE, BOX_UID_BASE, BOX_UID_BASE) < 0 ||
                                 setresuid(BOX_UID_BASE, BOX_UID_BASE, BOX_UID_BASE) < 0))
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "become the owner of the new namespaces");
-        /* Or the map files of the child belong to the host's root, who we no longer are. */
-        if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
-                return err_os(e, CLOCHE_E_NAMESPACE, errno, "open up to ourselves");
         return 0;
 }
 
-static int join_template(const struct helper *h, struct cloche_err *e)
-{
-        const struct box *root = &h->keeper->boxes[h->parent->root_box];
-        int r = h->is_inside ? 0 : join(root->user_fd, CLONE_NEWUSER, "user", e);
+/* -- the cloner ------------------------------------------------------------------------------------------------ */
 
+static int receive_namespace(int mapper_fd, int *ret_fd, struct cloche_err *e)
+{
+        size_t fd_count = 1;
+        char byte;
+        ssize_t n = fd_receive(mapper_fd, &byte, 1, ret_fd, &fd_count, 0);
+
+        /* The mapper tells the keeper why. */
+        return n == 1 && fd_count == 1 ? 0 : err_set(e, CLOCHE_E_NAMESPACE, "there is no user namespace for the new box");
+}
+
+/* The root's user namespace is the first that it joins: from then on it has no right on the host. is_inside: it is there already. */
+static int clone_init(const struct clone_order *order, int is_inside, int mapper_fd, int *ret_pidfd, struct cloche_err *e)
+{
+        const struct box *root = &order->keeper->boxes[order->parent->root_box];
+        const int kept[] = {mapper_fd, order->go_fd, order->report_fd, root->user_fd, root->root_fd};
+        struct clone_args args = {
+                .flags = (enter_clone_flags() & ~(unsigned long)CLONE_NEWUSER) | CLONE_PIDFD | CLONE_PARENT,
+                .pidfd = (uintptr_t)ret_pidfd,
+        };
+        _cleanup_fd_ int user_fd = -EBADF;
+        long pid;
+        int r = helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), e);
+
+        if (r == 0 && !is_inside)
+                r = join(root->user_fd, CLONE_NEWUSER, "user", e);
         if (r == 0)
                 r = join(root->root_fd, CLONE_NEWNS, "mount", e);
-        if (r == 0 && root != h->parent)
-                r = join(h->parent->user_fd, CLONE_NEWUSER, "user", e);
-        return r < 0 ? r : become_owner(h->keeper, e);
+        if (r == 0)
+                r = become_owner(order->keeper, e);
+        if (r == 0)
+                r = receive_namespace(mapper_fd, &user_fd, e);
+        if (r == 0)
+                r = join(user_fd, CLONE_NEWUSER, "box's user", e);
+        if (r < 0)
+                return r;
+        pid = syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0) {
+                close(mapper_fd);
+                close(root->user_fd);
+                close(root->root_fd);
+                close(user_fd);
+                enter_box(order->plan, order->go_fd, order->report_fd);
+        }
+        return pid < 0 ? userns_refused(errno, e) : 0;
 }
+
+static _Noreturn void run_cloner(const struct clone_order *order, int is_inside, int mapper_fd)
+{
+        struct helper_told told = {0};
+        int pidfd = -EBADF;
+
+        (void)clone_init(order, is_inside, mapper_fd, &pidfd, &told.err);
+        helper_tell(mapper_fd, &told, pidfd);
+}
+
+/* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
+static pid_t fork_cloner(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
+{
+        pid_t pid;
+        int code;
+
+        if (setns(order->parent->pid_fd, CLONE_NEWPID) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "enter the template's pid namespace"), -1;
+        pid = fork();
+        if (pid == 0)
+                run_cloner(order, 0, mapper_fd);
+        code = errno;
+        if (setns(order->keeper->own_pid_fd, CLONE_NEWPID) < 0)
+                abort(); /* every later box would be in the wrong place */
+        return pid < 0 ? err_os(e, CLOCHE_E_RESOURCE, code, "fork"), -1 : pid;
+}
+
+/* A child of the keeper, so that what it clones with CLONE_PARENT is one too. */
+static pid_t fork_beside(void)
+{
+        struct clone_args args = {.flags = CLONE_PARENT};
+
+        return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* An ordinary user's keeper has no right in its own namespaces, so a process goes ahead into the template's, which it owns. *ret: shared with it. It is
+ * where no guest sees it, and quick. */
+static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, pid_t *ret)
+{
+        struct cloche_err e = {0};
+        pid_t pid;
+
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || join(order->keeper->boxes[order->parent->root_box].user_fd, CLONE_NEWUSER, "user", &e) < 0 ||
+            join(order->parent->pid_fd, CLONE_NEWPID, "pid", &e) < 0)
+                _exit(1);
+        pid = fork_beside();
+        if (pid == 0)
+                run_cloner(order, 1, mapper_fd);
+        *ret = pid;
+        _exit(pid < 0);
+}
+
+static pid_t fork_cloner_ahead(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
+{
+        pid_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), cloner, ahead;
+
+        if (shared == MAP_FAILED)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "share memory"), -1;
+        ahead = fork();
+        if (ahead == 0)
+                go_ahead(order, mapper_fd, shared);
+        while (ahead > 0 && waitpid(ahead, NULL, 0) < 0 && errno == EINTR)
+                ;
+        cloner = *shared;
+        munmap(shared, sizeof(*shared));
+        return cloner > 0 ? cloner : (err_set(e, CLOCHE_E_NAMESPACE, "the template's namespaces cannot be joined"), -1);
+}
+
+/* -- the mapper ------------------------------------------------------------------------------------------------ */
 
 /* proc(5), fdinfo of a pidfd: the number in the pid namespace of that /proc. */
 static pid_t host_pid(int proc_fd, int pidfd)
@@ -87,134 +189,189 @@ static pid_t host_pid(int proc_fd, int pidfd)
 
 /* The child's user by its number in the template's namespace: a sandbox's is there as every living box's, but that of the template itself, which may
  * share with the same one. */
-static uint32_t user_above(const struct helper *h, pid_t pid)
+static uint32_t user_above(const struct clone_order *order, pid_t pid)
 {
-        uint32_t user = h->sandbox ? box_user(h->keeper, h->sandbox) : BOX_UID_BASE + (uint32_t)pid;
+        const struct keeper_state *keeper = order->keeper;
+        uint32_t user = order->sandbox ? box_user(keeper, order->sandbox) : BOX_UID_BASE + (uint32_t)pid;
 
-        return h->keeper->is_root && user != box_user(h->keeper, h->parent) ? user : JAIL_UID;
+        return keeper->is_root && user != box_user(keeper, order->parent) ? user : JAIL_UID;
 }
 
-static int map_child(const struct helper *h, pid_t pid, struct cloche_err *e)
+/* holder: a process in the user namespace of the box whose PID 1 is pid. */
+static int map(const struct clone_order *order, pid_t holder, pid_t pid, struct cloche_err *e)
 {
-        uint32_t uid = user_above(h, pid), above[DEPTH_MAX];
-        struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = h->keeper->is_root, .taken = above};
+        const struct keeper_state *keeper = order->keeper;
+        uint32_t uid = user_above(order, pid), above[DEPTH_MAX];
+        struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = keeper->is_root, .taken = above};
 
-        if (h->keeper->is_root && h->plan->is_template) {
+        if (keeper->is_root && order->plan->is_template) {
                 ids.beneath.first = BOX_UID_BASE;
                 ids.beneath.count = BOX_UID_COUNT;
-                for (const struct box *box = h->parent; box && ids.taken_count < DEPTH_MAX;
-                     box = box->parent == KEEPER_NO_BOX ? NULL : &h->keeper->boxes[box->parent])
-                        above[ids.taken_count++] = box_user(h->keeper, box);
+                for (const struct box *box = order->parent; box && ids.taken_count < DEPTH_MAX;
+                     box = box->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[box->parent])
+                        above[ids.taken_count++] = box_user(keeper, box);
         }
-        return userns_map(h->keeper->proc_fd, pid, &ids, e);
+        return userns_map(keeper->proc_fd, holder, &ids, e);
 }
 
-static int deliver(const struct helper *h, struct helper_told *told, int *ret_pidfd)
+/* A process in a new user namespace, until the other end of *ret_fd is closed. */
+static pid_t clone_holder(int *ret_fd, struct cloche_err *e)
 {
-        struct clone_args args = {
-                .flags = enter_clone_flags() | CLONE_PIDFD | CLONE_PARENT,
-                .pidfd = (uintptr_t)ret_pidfd,
-        };
-        long pid;
-        int r = join_template(h, &told->err);
+        struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+        int pair[2];
+        pid_t pid;
+        char byte;
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe"), -1;
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0) {
+                close(pair[1]);
+                while (read(pair[0], &byte, 1) < 0 && errno == EINTR)
+                        ;
+                _exit(0);
+        }
+        close(pair[0]);
+        *ret_fd = pair[1];
+        return pid < 0 ? userns_refused(errno, e), -1 : pid;
+}
+
+/* The cloner gets the namespace and answers with PID 1: its pid here. */
+static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_fd, int *ret_pidfd, struct cloche_err *e)
+{
+        _cleanup_fd_ int user_fd = -EBADF;
+        struct helper_told told;
+        size_t fd_count = 1;
+        pid_t pid;
+        int r = box_open_namespace(order->keeper, holder, "user", &user_fd, e);
+
+        if (r == 0 && (r = fd_send(cloner_fd, "n", 1, &user_fd, 1)) < 0)
+                err_os(e, CLOCHE_E_NAMESPACE, -r, "hand out the box's user namespace");
+        if (r < 0)
+                return -1;
+        if (fd_receive(cloner_fd, &told, sizeof(told), ret_pidfd, &fd_count, 0) != sizeof(told) || err_check(&told.err) < 0)
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box: code of the template may have killed it"), -1;
+        if (told.err.code != CLOCHE_OK || fd_count != 1) {
+                *e = told.err;
+                return -1;
+        }
+        pid = host_pid(order->keeper->proc_fd, *ret_pidfd);
+        return pid > 0 ? pid : (err_set(e, CLOCHE_E_NAMESPACE, "the new box has no pid here"), -1);
+}
+
+static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd, int tell_fd)
+{
+        struct helper_told told = {0};
+        int holder_fd = -EBADF, pidfd = -EBADF;
+        pid_t holder = -1, pid = -1;
+
+        if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 && become_owner(order->keeper, &told.err) == 0) {
+                /* Or the map files of the holder belong to the host's root, who we no longer are. */
+                prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+                holder = clone_holder(&holder_fd, &told.err);
+        }
+        if (holder > 0)
+                pid = exchange(order, holder, cloner_fd, &pidfd, &told.err);
+        if (pid > 0) {
+                told.pid = pid;
+                (void)map(order, holder, pid, &told.err);
+        }
+        fd_close(&holder_fd);
+        while (holder > 0 && waitpid(holder, NULL, 0) < 0 && errno == EINTR)
+                ;
+        helper_tell(tell_fd, &told, pidfd);
+}
+
+/* -- the keeper ------------------------------------------------------------------------------------------------ */
+
+static int open_pair(int fds[2], struct cloche_err *e)
+{
+        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+}
+
+int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int ours_fd = -EBADF, tell_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
+        int pair[2], r = open_pair(pair, e);
+        pid_t pid;
 
         if (r < 0)
                 return r;
-        pid = syscall(SYS_clone3, &args, sizeof(args));
-        if (pid == 0) {
-                close(h->go_fds[1]);
-                close(h->tell_fd);
-                enter_box(h->plan, h->go_fds[0], h->report_fd);
-        }
-        if (pid < 0)
-                return userns_refused(errno, &told->err);
-        told->pid = host_pid(h->keeper->proc_fd, *ret_pidfd);
-        if (told->pid <= 0)
-                return err_set(&told->err, CLOCHE_E_NAMESPACE, "the new box has no pid here");
-        return map_child(h, told->pid, &told->err);
-}
-
-static _Noreturn void help(const struct helper *h)
-{
-        struct helper_told told = {0};
-        int pidfd = -EBADF;
-
-        (void)deliver(h, &told, &pidfd);
-        helper_tell(h->tell_fd, &told, pidfd);
-}
-
-/* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
-static pid_t fork_into(const struct helper *h)
-{
-        pid_t pid;
-        int code;
-
-        if (setns(h->parent->pid_fd, CLONE_NEWPID) < 0)
-                return -1;
-        pid = fork();
-        if (pid == 0)
-                help(h);
-        code = errno;
-        if (setns(h->keeper->own_pid_fd, CLONE_NEWPID) < 0)
-                abort(); /* every later box would be in the wrong place */
-        errno = code;
-        return pid;
-}
-
-/* A child of the keeper, so that what it clones with CLONE_PARENT is one too. */
-static pid_t fork_beside(void)
-{
-        struct clone_args args = {.flags = CLONE_PARENT};
-
-        return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-}
-
-/* An ordinary user's keeper has no right in its own namespaces, so a process goes ahead into the template's, which it owns. */
-static pid_t fork_into_owned(struct helper *h)
-{
-        struct helper_told told = {0};
-        pid_t pid;
-
-        h->inner = mmap(NULL, sizeof(*h->inner), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (h->inner == MAP_FAILED)
-                return -1;
-        pid = fork();
-        if (pid != 0)
-                return pid;
-        if (join(h->keeper->boxes[h->parent->root_box].user_fd, CLONE_NEWUSER, "user", &told.err) == 0 &&
-            join(h->parent->pid_fd, CLONE_NEWPID, "pid", &told.err) == 0) {
-                h->is_inside = 1;
-                pid = fork_beside();
-                if (pid == 0)
-                        help(h);
-                *h->inner = pid;
-                _exit(pid < 0);
-        }
-        helper_tell(h->tell_fd, &told, -EBADF);
-}
-
-pid_t nest_clone(struct keeper_state *keeper, const struct box *parent, const struct box *sandbox, const struct jail_plan *plan, int go_fds[2],
-                 int report_fd, int *ret_pidfd, struct cloche_err *e)
-{
-        struct helper h = {keeper, parent, sandbox, plan, {go_fds[0], go_fds[1]}, report_fd, -EBADF, 0, NULL};
-        _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
-        int pair[2];
-        pid_t helper, pid;
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
         ours_fd = pair[0];
-        h.tell_fd = theirs_fd = pair[1];
-        helper = keeper->is_root ? fork_into(&h) : fork_into_owned(&h);
-        if (helper < 0)
-                return err_os(e, CLOCHE_E_NAMESPACE, errno, "enter the template's pid namespace");
-        fd_close(&theirs_fd);
-        pid = helper_hear(ours_fd, ret_pidfd, e);
-        helper_reap(helper);
-        if (h.inner && h.inner != MAP_FAILED) {
-                if (*h.inner > 0)
-                        helper_reap(*h.inner);
-                munmap(h.inner, sizeof(*h.inner));
+        tell_fd = pair[1];
+        r = open_pair(pair, e);
+        if (r < 0)
+                return r;
+        cloner_fd = pair[0];
+        mapper_fd = pair[1];
+        pid = order->keeper->is_root ? fork_cloner(order, mapper_fd, e) : fork_cloner_ahead(order, mapper_fd, e);
+        if (pid < 0)
+                return -(int)e->code;
+        ret->pids[0] = pid;
+        fd_close(&mapper_fd); /* the mapper must see the cloner's end */
+        pid = fork();
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (pid == 0)
+                run_mapper(order, cloner_fd, tell_fd);
+        ret->pids[1] = pid;
+        *ret_fd = TAKE_FD(ours_fd);
+        return 0;
+}
+
+/* The number of the pid namespace above that of a process, or 0. ioctl_ns(2). */
+static ino_t namespace_above(const struct keeper_state *keeper, pid_t pid)
+{
+        _cleanup_fd_ int fd = -EBADF, above_fd = -EBADF;
+        struct stat st;
+
+        if (box_open_namespace(keeper, pid, "pid", &fd, NULL) < 0)
+                return 0;
+        above_fd = ioctl(fd, NS_GET_PARENT);
+        return above_fd >= 0 && fstat(above_fd, &st) == 0 ? st.st_ino : 0;
+}
+
+static int is_known(const struct keeper_state *keeper, pid_t pid)
+{
+        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
+                if (keeper->boxes[box].init_pid == pid)
+                        return 1;
+        return 0;
+}
+
+/* A cloner that was stopped between clone(2) and its word left a child of ours of which we were told nothing. Unreaped it would hold the template's pid
+ * namespace for ever. proc(5), /proc/pid/task/tid/children. */
+static void reap_untold(const struct keeper_state *keeper, ino_t template)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        char path[64], text[16384];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "%d/task/%d/children", (int)getpid(), (int)getpid());
+        fd = openat(keeper->proc_fd, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        text[n < 0 ? 0 : n] = '\0';
+        for (char *at = text, *end; *at; at = end + (*end == ' ')) {
+                pid_t pid = (pid_t)strtol(at, &end, 10);
+
+                if (end == at)
+                        break;
+                if (!is_known(keeper, pid) && namespace_above(keeper, pid) == template && kill(pid, SIGKILL) == 0)
+                        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                                ;
         }
-        return pid < 0 ? -1 : pid;
+}
+
+void nest_punish(struct keeper_state *keeper, uint32_t template)
+{
+        const struct box *row = &keeper->boxes[template];
+        struct stat st;
+
+        if (row->state != BOX_LIVING)
+                return;
+        if (row->shared_with == KEEPER_NO_BOX)
+                cgroup_kill(&keeper->cgroups, template);
+        if (fstat(row->pid_fd, &st) == 0)
+                reap_untold(keeper, st.st_ino);
+        kill(row->init_pid, SIGKILL);
 }

@@ -113,6 +113,51 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
         return r;
 }
 
+/* -- reading past a server ------------------------------------------------------------------------------------- */
+
+/* Without it the mount works as well, only slower: a failure is none. */
+static int offer_passthrough(const struct keeper_state *keeper, uint32_t box, uint32_t mount, struct passthrough *ret)
+{
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)box << 32 | mount};
+        int their_fd;
+
+        ret->fd = -EBADF;
+        if (keeper->passthrough_fd < 0 || passthrough_new(ret, &their_fd, NULL) < 0)
+                return -EBADF;
+        if (epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_ADD, ret->fd, &event) == 0)
+                return their_fd;
+        fd_close(&ret->fd);
+        fd_close(&their_fd);
+        return -EBADF;
+}
+
+/* Out of the list first: a child between fork and exec may have the socket open still. */
+static void close_passthrough(const struct keeper_state *keeper, struct passthrough *passthrough)
+{
+        if (passthrough->fd >= 0)
+                epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_DEL, passthrough->fd, NULL);
+        fd_close(&passthrough->fd);
+}
+
+void serve_close_passthroughs(struct keeper_state *keeper, struct box *box)
+{
+        for (uint32_t i = 0; i < box->mount_count; i++)
+                close_passthrough(keeper, &box->passthroughs[i]);
+}
+
+void serve_passthroughs(struct keeper_state *keeper)
+{
+        struct epoll_event events[PASSTHROUGHS_A_TURN];
+        int count = epoll_wait(keeper->passthrough_fd, events, PASSTHROUGHS_A_TURN, 0);
+
+        for (int i = 0; i < count; i++) {
+                struct passthrough *passthrough = &keeper->boxes[events[i].data.u64 >> 32].passthroughs[(uint32_t)events[i].data.u64];
+
+                if (passthrough_serve(passthrough) < 0)
+                        close_passthrough(keeper, passthrough);
+        }
+}
+
 /* -- starting a program --------------------------------------------------------------------------------------- */
 
 struct program {
@@ -239,11 +284,49 @@ static _Noreturn void run(struct program *p, int error_fd)
         _exit(fd_write_full(error_fd, &error, sizeof(error)) < 0 ? 126 : 127);
 }
 
-/* The pid, or an error; of what went wrong before exec the child's own words. */
-static pid_t start(struct program *p, struct cloche_err *e)
+/* A child on its way to exec, which it may have to make in the groups of a box that wants the processor for itself. */
+struct starting {
+        struct pending p; /* fd: its word of what went wrong, closed by exec */
+        const char *name;
+        pid_t *place;     /* where its pid stands as long as it lives */
+        struct passthrough *passthrough; /* closed if it does not start; or NULL */
+};
+
+static int advance_start(struct keeper_state *keeper, struct pending *p, int ret_fds[2], struct cloche_err *e)
+{
+        const struct starting *s = (struct starting *)p;
+        struct cloche_err theirs;
+
+        (void)keeper;
+        (void)ret_fds;
+        if (fd_read_full(p->fd, &theirs, sizeof(theirs)) < 0)
+                return 1;
+        if (err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
+                return err_set(e, CLOCHE_E_INTERNAL, "%s could not be started", s->name);
+        *e = theirs;
+        return -(int)theirs.code;
+}
+
+static void abandon_start(struct keeper_state *keeper, struct pending *p, int is_late)
+{
+        struct starting *s = (struct starting *)p;
+
+        (void)is_late;
+        kill(*s->place, SIGKILL);
+        while (waitpid(*s->place, NULL, 0) < 0 && errno == EINTR)
+                ;
+        *s->place = 0;
+        if (s->passthrough)
+                close_passthrough(keeper, s->passthrough);
+}
+
+static const struct pending_kind starting_kind = {"start a program for the box", advance_start, abandon_start};
+
+/* The answer comes when it runs, or with the child's own words of what went wrong before exec. place: set at once. */
+static int start(struct keeper_state *keeper, struct program *p, pid_t *place, struct passthrough *passthrough, uint32_t box, uint32_t serial, struct cloche_err *e)
 {
         _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
-        struct cloche_err theirs;
+        struct starting *s;
         int pair[2];
         pid_t pid;
 
@@ -253,74 +336,28 @@ static pid_t start(struct program *p, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
         read_fd = pair[0];
         write_fd = pair[1];
-        pid = fork();
-        if (pid < 0)
+        s = malloc(sizeof(*s));
+        pid = s ? fork() : -1;
+        if (pid < 0) {
+                free(s);
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        }
         if (pid == 0)
                 run(p, write_fd);
-        fd_close(&write_fd);
-        if (fd_read_full(read_fd, &theirs, sizeof(theirs)) < 0)
-                return pid;
-        waitpid(pid, NULL, 0);
-        if (err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
-                return err_set(e, CLOCHE_E_INTERNAL, "%s could not be started", p->name);
-        *e = theirs;
-        return -(int)theirs.code;
-}
-
-/* -- reading past a server ------------------------------------------------------------------------------------- */
-
-/* Without it the mount works as well, only slower: a failure is none. */
-static int offer_passthrough(const struct keeper_state *keeper, uint32_t box, uint32_t mount, struct passthrough *ret)
-{
-        struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)box << 32 | mount};
-        int their_fd;
-
-        ret->fd = -EBADF;
-        if (keeper->passthrough_fd < 0 || passthrough_new(ret, &their_fd, NULL) < 0)
-                return -EBADF;
-        if (epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_ADD, ret->fd, &event) == 0)
-                return their_fd;
-        fd_close(&ret->fd);
-        fd_close(&their_fd);
-        return -EBADF;
-}
-
-/* Out of the list first: a child between fork and exec may have the socket open still. */
-static void close_passthrough(const struct keeper_state *keeper, struct passthrough *passthrough)
-{
-        if (passthrough->fd >= 0)
-                epoll_ctl(keeper->passthrough_fd, EPOLL_CTL_DEL, passthrough->fd, NULL);
-        fd_close(&passthrough->fd);
-}
-
-void serve_close_passthroughs(struct keeper_state *keeper, struct box *box)
-{
-        for (uint32_t i = 0; i < box->mount_count; i++)
-                close_passthrough(keeper, &box->passthroughs[i]);
-}
-
-void serve_passthroughs(struct keeper_state *keeper)
-{
-        struct epoll_event events[PASSTHROUGHS_A_TURN];
-        int count = epoll_wait(keeper->passthrough_fd, events, PASSTHROUGHS_A_TURN, 0);
-
-        for (int i = 0; i < count; i++) {
-                struct passthrough *passthrough = &keeper->boxes[events[i].data.u64 >> 32].passthroughs[(uint32_t)events[i].data.u64];
-
-                if (passthrough_serve(passthrough) < 0)
-                        close_passthrough(keeper, passthrough);
-        }
+        *place = pid;
+        *s = (struct starting){.p = {.kind = &starting_kind, .op = KEEPER_SERVE, .serial = serial, .box = box, .fd = TAKE_FD(read_fd)},
+                               .name = p->name, .place = place, .passthrough = passthrough};
+        pending_begin(keeper, &s->p);
+        return 0;
 }
 
 /* -- the servers ------------------------------------------------------------------------------------------------ */
 
-int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e)
+int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e)
 {
         struct box *row = &keeper->boxes[box];
         _cleanup_fd_ int dir_fd = -EBADF, memory_fd = -EBADF, passthrough_fd = -EBADF;
         struct stat st;
-        pid_t pid;
         int r;
 
         if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
@@ -332,28 +369,25 @@ int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_s
         if (r < 0)
                 return r;
         passthrough_fd = offer_passthrough(keeper, box, spec->mount, &row->passthroughs[spec->mount]);
-        pid = start(&(struct program){
+        r = start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-fs", .program_fd = keeper->fs_program_fd,
                 .fds = {row->fuse_fds[spec->mount], dir_fd, -EBADF, fds[0], passthrough_fd}, .fd_count = passthrough_fd < 0 ? 4 : 5,
                 .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
                 .memory_fd = memory_fd, .needs_upper = 1,
                 .disk_bytes = row->limits.disk_bytes, .disk_inodes = row->limits.disk_inodes,
-        }, e);
-        if (pid < 0) {
+        }, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], box, serial, e);
+        if (r < 0)
                 close_passthrough(keeper, &row->passthroughs[spec->mount]);
-                return (int)pid;
-        }
-        row->server_pids[spec->mount] = pid;
         /* With a copy of ours open the guest would wait for ever for a server that died. */
         fd_close(&row->fuse_fds[spec->mount]);
-        return 0;
+        return r;
 }
 
-int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, struct cloche_err *e)
+int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = -EBADF;
         struct stat st;
-        pid_t *place = NULL, pid;
+        pid_t *place = NULL;
 
         for (size_t i = 0; i < KEEPER_SYNCS_MAX && !place; i++)
                 if (!keeper->sync_pids[i])
@@ -363,16 +397,12 @@ int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *sp
         dir_fd = open_directory(keeper, spec, &st, e);
         if (dir_fd < 0)
                 return dir_fd;
-        pid = start(&(struct program){
+        return start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-sync", .program_fd = keeper->sync_program_fd,
                 .fds = {dir_fd, fds[0], fds[1]}, .fd_count = 3,
                 .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
                 .memory_fd = -EBADF,
-        }, e);
-        if (pid < 0)
-                return (int)pid;
-        *place = pid;
-        return 0;
+        }, place, NULL, KEEPER_NO_BOX, serial, e);
 }
 
 /* One that is gone may be followed by another. */
@@ -386,12 +416,11 @@ static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
         return 0;
 }
 
-int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct cloche_err *e)
+int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, uint32_t serial, struct cloche_err *e)
 {
         struct box *row = &keeper->boxes[box];
         int sockets[NETWORK_FDS], r = check_gate(row, box, e);
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
-        pid_t pid;
 
         if (r == 0)
                 r = cgroup_open_memory(&keeper->cgroups, share_groups(keeper, box), &memory_fd, e);
@@ -401,19 +430,16 @@ int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, struct 
                 r = network_make_sockets(keeper, row, sockets, e);
         if (r < 0)
                 return r;
-        pid = start(&(struct program){
+        r = start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-gate", .program_fd = keeper->gate_program_fd,
                 .fds = {fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
                 .uid = keeper->is_root ? box_owner(box) : geteuid(), .gid = keeper->is_root ? box_owner(box) : getegid(),
                 .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is the box's own trouble */
-        }, e);
+        }, &row->gate_pid, NULL, box, serial, e);
         /* With a copy of ours open connections would wait for ever for a gate that died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);
-        if (pid < 0)
-                return (int)pid;
-        row->gate_pid = pid;
-        return 0;
+        return r;
 }
 
 /* -- ending --------------------------------------------------------------------------------------------------- */

@@ -27,12 +27,7 @@
 
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
 
-struct sharing {
-        const struct jail_plan *plan;
-        int sandbox_pidfd, go_fds[2], report_fd, tell_fd;
-};
-
-static int deliver(const struct sharing *s, struct helper_told *told, int *ret_pidfd)
+static int deliver(const struct clone_order *order, int tell_fd, struct helper_told *told, int *ret_pidfd)
 {
         struct clone_args args = {
                 .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_PIDFD | CLONE_PARENT,
@@ -41,13 +36,12 @@ static int deliver(const struct sharing *s, struct helper_told *told, int *ret_p
         long pid;
 
         /* By the pidfd, all at once: it is this sandbox's, or nobody's (Linux 5.8). */
-        if (setns(s->sandbox_pidfd, SHARED_NAMESPACES) < 0)
+        if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
                 return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
         pid = syscall(SYS_clone3, &args, sizeof(args));
         if (pid == 0) {
-                close(s->go_fds[1]);
-                close(s->tell_fd);
-                enter_shared_box(s->plan, s->go_fds[0], s->report_fd);
+                close(tell_fd);
+                enter_shared_box(order->plan, order->go_fd, order->report_fd);
         }
         if (pid < 0)
                 return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make a pid namespace beside the sandbox's");
@@ -55,30 +49,30 @@ static int deliver(const struct sharing *s, struct helper_told *told, int *ret_p
         return 0;
 }
 
-pid_t share_clone(const struct box *sandbox, const struct jail_plan *plan, int go_fds[2], int report_fd, int *ret_pidfd, struct cloche_err *e)
+int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
-        struct sharing s = {plan, sandbox->init_pidfd, {go_fds[0], go_fds[1]}, report_fd, -EBADF};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2], pidfd = -EBADF;
-        pid_t helper, pid;
+        pid_t pid;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
         ours_fd = pair[0];
-        s.tell_fd = theirs_fd = pair[1];
-        helper = fork();
-        if (helper < 0)
+        theirs_fd = pair[1];
+        pid = fork();
+        if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
-        if (helper == 0) {
+        if (pid == 0) {
                 struct helper_told told = {0};
+                const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
-                (void)deliver(&s, &told, &pidfd);
-                helper_tell(s.tell_fd, &told, pidfd);
+                if (helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
+                        (void)deliver(order, theirs_fd, &told, &pidfd);
+                helper_tell(theirs_fd, &told, pidfd);
         }
-        fd_close(&theirs_fd);
-        pid = helper_hear(ours_fd, ret_pidfd, e);
-        helper_reap(helper);
-        return pid < 0 ? -1 : pid;
+        ret->pids[0] = pid;
+        *ret_fd = TAKE_FD(ours_fd);
+        return 0;
 }
 
 static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
@@ -139,13 +133,13 @@ int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct c
 
 static int is_sharing(const struct box *row, uint32_t sandbox)
 {
-        return row->init_pid && !row->has_lost_sandbox && row->shared_with == sandbox;
+        return row->state != BOX_FREE && row->state != BOX_LEAVING && !row->has_lost_sandbox && row->shared_with == sandbox;
 }
 
 void share_kill(struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++)
-                if (is_sharing(&keeper->boxes[box], sandbox))
+                if (is_sharing(&keeper->boxes[box], sandbox) && keeper->boxes[box].init_pid)
                         kill(keeper->boxes[box].init_pid, SIGKILL);
 }
 
@@ -154,7 +148,7 @@ int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox)
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
                 struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
 
-                if (is_sharing(&keeper->boxes[box], sandbox) && poll(&polled, 1, 0) == 0)
+                if (polled.fd >= 0 && is_sharing(&keeper->boxes[box], sandbox) && poll(&polled, 1, 0) == 0)
                         return polled.fd;
         }
         return keeper->boxes[sandbox].init_pidfd;

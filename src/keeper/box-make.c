@@ -1,0 +1,473 @@
+/* Making a box: its groups, its PID 1, and what that hands out on its way in. Whoever is at work meanwhile has a deadline (pending.h).
+ *
+ *   keeper ── clone3 ──▶ PID 1                         beneath no template
+ *   keeper ── helpers (nest.c, share.c) ──▶ PID 1      beneath one, or beside a sandbox's
+ *   PID 1 ── its root or its mounts; then execve(2) closes the socket ──▶ keeper answers */
+#include "box.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "helper.h"
+#include "jail/enter.h"
+#include "jail/plan.h"
+#include "jail/userns.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define ORDERS_BYTES 16384 /* some 40 orders of 13 descriptors: the kernel doubles it, and counts 768 for each */
+#define INIT_NICE (-20) /* of a sandbox's PID 1 */
+
+struct making {
+        struct pending p; /* fd: of the helpers, then of PID 1, until exec closes its end */
+        struct helpers helpers;
+        int is_cloned;
+        int go_fd, report_fd; /* ours of the pipe for which PID 1 waits, and of its words until they are p.fd */
+        int control_fd, fork_fd; /* of the answer */
+        uint32_t mount_count; /* that it is to hand out */
+        uint32_t parent;
+};
+
+/* -- the plan ------------------------------------------------------------------------------------------------- */
+
+static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
+{
+        struct jail_plan plan = {
+                .image = spec->image,
+                .runtime_dir = spec->runtime_dir,
+                .disk_bytes = spec->limits.disk_bytes,
+                .disk_inodes = spec->limits.disk_inodes,
+                .file_bytes = spec->limits.file_bytes,
+                .open_files = spec->limits.open_files,
+                .pids = box_pids(keeper, (int)spec->is_sandbox, spec->shared_with, &spec->limits),
+                .cpu_ms = spec->limits.cpu_ms,
+                .data_bytes = keeper->cgroups.places[CGROUP_MEMORY].version ? UINT64_MAX : spec->limits.memory_bytes,
+                .is_template = (int)spec->is_template,
+                .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
+                .nested = spec->parent != KEEPER_NO_BOX,
+                .is_sandbox = (int)spec->is_sandbox,
+                .is_sharing = spec->shared_with != KEEPER_NO_BOX,
+                .own_groups = keeper->is_root,
+                .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
+                .init_fd = keeper->init_program_fd,
+                .birth_fd = -EBADF,
+                .fuse_dir_fd = keeper->fuse_dir_fd,
+                .mount_count = spec->mount_count,
+        };
+
+        for (size_t i = 0; i < plan.mount_count; i++)
+                plan.mounts[i] = spec->mounts[i];
+        return plan;
+}
+
+static int check_guards(const struct keeper_state *keeper, uint32_t optional, struct cloche_err *e)
+{
+        for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
+                const struct keeper_guard *guard = &keeper->guards[g];
+
+                if (guard->state != CLOCHE_GUARD_ENFORCED && !(optional & 1u << g))
+                        return err_set(e, CLOCHE_E_GUARD_MISSING, "%s is %s: %s", cloche_guard_name((enum cloche_guard)g),
+                                       guard->state == CLOCHE_GUARD_DEGRADED ? "degraded" : "absent", guard->reason);
+        }
+        return 0;
+}
+
+/* What boxes beneath this one will need. PID 1 of one that shares with a sandbox enters its groups when nobody waits any more, and before it executes
+ * box-init an ordinary user's keeper may not look at it: of that one it is opened when the first box is made beneath. */
+static int keep_template(const struct keeper_state *keeper, struct box *box, struct cloche_err *e)
+{
+        int r = box_open_namespace(keeper, box->init_pid, "user", &box->user_fd, e);
+
+        if (r == 0)
+                r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
+        if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
+                r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
+        return r;
+}
+
+static int check_parent(struct keeper_state *keeper, uint32_t parent, struct cloche_err *e)
+{
+        struct box *row = parent == KEEPER_NO_BOX ? NULL : box_find(keeper, parent, e);
+
+        if (parent == KEEPER_NO_BOX)
+                return 0;
+        if (row && row->is_template && row->depth + 1 < DEPTH_MAX)
+                return row->user_fd >= 0 ? 0 : keep_template(keeper, row, e);
+        if (!row)
+                return -CLOCHE_E_STATE;
+        if (!row->is_template)
+                return err_set(e, CLOCHE_E_STATE, "box %u is no template's", parent);
+        return err_set(e, CLOCHE_E_STATE, "box %u stands beneath %u others: one out of the other, at most %d can be", parent, row->depth, DEPTH_MAX);
+}
+
+/* -- PID 1 ---------------------------------------------------------------------------------------------------- */
+
+/* birth_fd: of the plan. A process that is born in its group costs nothing; one that moves waits for every fork on the machine to
+ * pass (cgroup_threadgroup_rwsem, milliseconds on a quiet host). */
+static pid_t clone_child(int birth_fd, int *ret_pidfd)
+{
+        struct clone_args args = {
+                .flags = enter_clone_flags() | CLONE_PIDFD | (birth_fd < 0 ? 0 : CLONE_INTO_CGROUP),
+                .pidfd = (uintptr_t)ret_pidfd,
+                .exit_signal = SIGCHLD,
+                .cgroup = birth_fd < 0 ? 0 : (uint64_t)birth_fd,
+        };
+
+        return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int birth_fd, int *ret_pidfd)
+{
+        uid_t owner = box_owner(box);
+        pid_t pid;
+        int code;
+
+        if (!keeper->is_root)
+                return clone_child(birth_fd, ret_pidfd);
+        if (seteuid(owner) < 0)
+                return -1;
+        setfsuid(0);
+        pid = clone_child(birth_fd, ret_pidfd);
+        code = errno;
+        if (pid != 0 && seteuid(0) < 0)
+                abort(); /* a keeper without its rights cannot even clean up */
+        errno = code;
+        return pid;
+}
+
+/* Map the user of a child that is directly beneath us; nest.c did it for the others. */
+static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
+{
+        struct userns_ids ids = {
+                .uid = keeper->is_root ? BOX_UID_BASE + (uid_t)pid : geteuid(),
+                .gid = keeper->is_root ? BOX_UID_BASE + (gid_t)pid : getegid(),
+                .own_groups = keeper->is_root,
+        };
+
+        if (keeper->is_root && plan->is_template) {
+                ids.beneath.first = BOX_UID_BASE;
+                ids.beneath.count = BOX_UID_COUNT;
+        }
+
+        return userns_map(keeper->proc_fd, pid, &ids, e);
+}
+
+static int open_pair(int type, int fds[2], struct cloche_err *e)
+{
+        return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+}
+
+/* The way into the groups. PID 1 of a box beneath a template, or of one that shares, is cloned by a helper in another user namespace, which has no
+ * right to the group: it enters by descriptors, whose right is the opener's (Linux 5.16, CVE-2021-4197). */
+static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan, struct cloche_err *e)
+{
+        plan->tasks_fds = tasks_fds;
+        if (plan->nested || plan->is_sharing)
+                return cgroup_open_tasks(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, e);
+        return cgroup_open_birth(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, &plan->birth_fd, e);
+}
+
+/* A template that does not take its orders holds up nobody but itself. The descriptors of orders that wait count for the user who sent them,
+ * and from RLIMIT_NOFILE on that user can send none to anybody (ETOOMANYREFS, unix(7)); root can. */
+static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct cloche_err *e)
+{
+        const int size = ORDERS_BYTES;
+
+        if (fcntl(fork_fd, F_SETFL, O_NONBLOCK) < 0 ||
+            (!keeper->is_root && setsockopt(fork_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0))
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a fork socket");
+        return 0;
+}
+
+/* go_fds, report_fd: PID 1's ends, ours are closed in it. */
+static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, int go_read_fd, int report_fd,
+                      struct cloche_err *e)
+{
+        const struct clone_order order = {keeper, plan, row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
+                                          row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with], go_read_fd, report_fd};
+
+        if (plan->nested)
+                return nest_clone(&order, &m->helpers, &m->p.fd, e);
+        if (plan->is_sharing)
+                return share_clone(&order, &m->helpers, &m->p.fd, e);
+        row->init_pid = clone_as_owner(keeper, m->p.box, plan->birth_fd, &row->init_pidfd);
+        if (row->init_pid == 0) {
+                close(m->go_fd); /* or waiting for the keeper would wait for ourselves */
+                enter_box(plan, go_read_fd, report_fd);
+        }
+        if (row->init_pid < 0) {
+                row->init_pid = 0;
+                return userns_refused(errno, e);
+        }
+        m->is_cloned = 1;
+        m->p.fd = TAKE_FD(m->report_fd);
+        return map_child(keeper, plan, row->init_pid, e);
+}
+
+static int let_go(struct making *m, struct cloche_err *e)
+{
+        int r = fd_write_full(m->go_fd, "g", 1);
+
+        fd_close(&m->go_fd);
+        return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
+}
+
+static int start_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, struct cloche_err *e)
+{
+        _cleanup_fd_ int go_read_fd = -EBADF, report_fd = -EBADF;
+        int pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
+
+        if (r < 0)
+                return r;
+        m->report_fd = pair[0];
+        report_fd = pair[1];
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a pipe");
+        go_read_fd = pair[0];
+        m->go_fd = pair[1];
+        r = clone_init(keeper, row, plan, m, go_read_fd, report_fd, e);
+        return r == 0 && m->is_cloned ? let_go(m, e) : r;
+}
+
+/* Its writable places may be a sandbox's. */
+static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m, struct cloche_err *e)
+{
+        int places_fds[JAIL_PLACES], r;
+
+        if (!plan->nested || !plan->is_sharing)
+                return start_init(keeper, row, plan, m, e);
+        r = share_take_places(&keeper->boxes[row->shared_with], places_fds, e);
+        if (r < 0)
+                return r;
+        plan->places_fds = places_fds;
+        r = start_init(keeper, row, plan, m, e);
+        plan->places_fds = NULL;
+        for (size_t i = 0; i < JAIL_PLACES; i++)
+                close(places_fds[i]);
+        return r;
+}
+
+/* The box's groups, and a child that enters them. */
+static int start_in_groups(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec, struct making *m, struct cloche_err *e)
+{
+        struct jail_plan plan = plan_of(keeper, spec);
+        _cleanup_fd_ int their_control_fd = -EBADF;
+        int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
+
+        if (r < 0)
+                return r;
+        m->control_fd = pair[0];
+        plan.control_fd = their_control_fd = pair[1];
+        if (spec->is_template) {
+                r = open_pair(SOCK_SEQPACKET, pair, e);
+                if (r < 0)
+                        return r;
+                row->fork_fd = pair[0];
+                m->fork_fd = pair[1];
+                r = bound_orders(keeper, row->fork_fd, e);
+                if (r < 0)
+                        return r;
+        }
+        r = open_groups(keeper, plan.is_sharing ? spec->shared_with : m->p.box, tasks_fds, &plan, e);
+        if (r < 0)
+                return r;
+        r = start_with_places(keeper, row, &plan, m, e);
+        for (size_t i = 0; i < plan.tasks_count; i++)
+                close(tasks_fds[i]);
+        fd_close(&plan.birth_fd);
+        return r;
+}
+
+/* -- until it is in ------------------------------------------------------------------------------------------- */
+
+/* A template hands out its root, another box its mounts. */
+static void keep_handed(struct box *row, int fd)
+{
+        if (row->is_template && row->root_fd < 0)
+                row->root_fd = fd;
+        else if (!row->is_template && row->mount_count < KEEPER_MOUNTS_MAX) {
+                row->passthroughs[row->mount_count].fd = -EBADF;
+                row->fuse_fds[row->mount_count++] = fd;
+        } else
+                fd_close(&fd);
+}
+
+/* The helpers' one word: PID 1 is there, and waits for ours. */
+static int take_init(struct box *row, struct making *m, struct cloche_err *e)
+{
+        row->init_pid = helpers_hear(m->p.fd, &row->init_pidfd, e);
+        if (row->init_pid < 0) {
+                row->init_pid = 0;
+                return -(int)e->code;
+        }
+        helpers_end(&m->helpers);
+        m->is_cloned = 1;
+        fd_close(&m->p.fd);
+        m->p.fd = TAKE_FD(m->report_fd);
+        return let_go(m, e);
+}
+
+/* The child's own words until exec closes the socket, with a return value of 1: PID 1 is box-init then. No guest byte was read before that. */
+static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
+{
+        struct cloche_err theirs;
+        size_t fd_count = 1;
+        int fd = -EBADF;
+        ssize_t n = fd_receive(m->p.fd, &theirs, sizeof(theirs), &fd, &fd_count, MSG_DONTWAIT);
+
+        if (n == 0)
+                return 1;
+        if (n == -EAGAIN)
+                return 0;
+        if (n != sizeof(theirs) || err_check(&theirs) < 0) {
+                fd_close(&fd);
+                return err_set(e, CLOCHE_E_INTERNAL, "the new box reported %zd bytes that are no error value", n);
+        }
+        if (theirs.code != CLOCHE_OK) {
+                fd_close(&fd);
+                *e = theirs;
+                return -(int)theirs.code;
+        }
+        keep_handed(row, fd);
+        return 0;
+}
+
+/* It may have lost whom it was made for meanwhile. */
+static int check_others(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
+{
+        if (row->has_lost_sandbox)
+                return err_set(e, CLOCHE_E_STATE, "the sandbox ended while a box was made that was to share with it");
+        if (row->parent != m->parent || (row->parent != KEEPER_NO_BOX && !box_find(keeper, row->parent, NULL)))
+                return err_set(e, CLOCHE_E_STATE, "the template ended while a box was made beneath it");
+        return 0;
+}
+
+static int finish(struct keeper_state *keeper, struct box *row, struct making *m, int ret_fds[2], struct cloche_err *e)
+{
+        int r = check_others(keeper, row, m, e);
+
+        if (r == 0 && row->is_template && row->shared_with == KEEPER_NO_BOX)
+                r = keep_template(keeper, row, e);
+        if (r == 0 && row->mount_count != m->mount_count)
+                r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count, m->mount_count);
+        if (r < 0)
+                return r;
+        if (keeper->is_root && (row->is_sandbox || row->shared_with != KEEPER_NO_BOX)) /* it answers, however many others want the processor */
+                setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
+        row->state = BOX_LIVING;
+        ret_fds[0] = TAKE_FD(m->control_fd);
+        ret_fds[1] = TAKE_FD(m->fork_fd);
+        return 1;
+}
+
+static void close_making(struct making *m)
+{
+        int *const all[] = {&m->go_fd, &m->report_fd, &m->control_fd, &m->fork_fd};
+
+        helpers_end(&m->helpers);
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+                fd_close(all[i]);
+}
+
+static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_fds[2], struct cloche_err *e)
+{
+        struct making *m = (struct making *)p;
+        struct box *row = &keeper->boxes[p->box];
+        int r = m->is_cloned ? hear_init(row, m, e) : take_init(row, m, e);
+
+        return r == 1 ? finish(keeper, row, m, ret_fds, e) : r;
+}
+
+/* Code of the template above, which has every right over its helpers and its boxes, may stop them: then it goes with all beneath it. Its engine
+ * sees it end. */
+static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_late)
+{
+        struct making *m = (struct making *)p;
+
+        close_making(m);
+        if (is_late && m->parent != KEEPER_NO_BOX)
+                nest_punish(keeper, m->parent);
+        box_undo(keeper, p->box);
+}
+
+static const struct pending_kind making_kind = {"make the box", advance_make, abandon_make};
+
+static struct making *new_making(uint32_t box, uint32_t serial, const struct keeper_box_spec *spec)
+{
+        struct making *m = malloc(sizeof(*m));
+
+        if (m)
+                *m = (struct making){
+                        .p = {.kind = &making_kind, .op = KEEPER_BOX_MAKE, .serial = serial, .box = box, .fd = -EBADF},
+                        .go_fd = -EBADF, .report_fd = -EBADF, .control_fd = -EBADF, .fork_fd = -EBADF,
+                        .mount_count = spec->mount_count, .parent = spec->parent,
+                };
+        return m;
+}
+
+static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int r = check_guards(keeper, spec->optional_guards, e);
+
+        if (r == 0 && spec->is_template && keeper->guest_fd < 0)
+                r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
+        if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, -keeper->fuse_dir_fd, "mounts need the device fuse, /dev/fuse");
+        if (r == 0)
+                r = check_parent(keeper, spec->parent, e);
+        return r < 0 ? r : share_check(keeper, spec, e);
+}
+
+static struct box new_row(const struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t box)
+{
+        const struct box *parent = spec->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->parent];
+
+        return (struct box){
+                .state = BOX_STARTING,
+                .init_pidfd = -EBADF, .fork_fd = -EBADF, .user_fd = -EBADF, .pid_fd = -EBADF, .root_fd = -EBADF,
+                .parent = spec->parent, .is_sandbox = (int)spec->is_sandbox, .shared_with = spec->shared_with, .limits = spec->limits,
+                .is_template = (int)spec->is_template, .depth = parent ? parent->depth + 1 : 0, .root_box = parent ? parent->root_box : box,
+        };
+}
+
+int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e)
+{
+        struct cgroup_limits limits = {
+                .memory_bytes = spec->limits.memory_bytes,
+                .pids = spec->limits.pids,
+                .cpu_percent = spec->limits.cpu_percent,
+        };
+        struct making *m = NULL;
+        uint32_t box = 0;
+        int r = check(keeper, spec, e);
+
+        if (r == 0)
+                r = box_find_free(keeper, &box, e);
+        if (r == 0 && !(m = new_making(box, serial, spec)))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
+        if (r == 0 && spec->shared_with == KEEPER_NO_BOX)
+                r = cgroup_make(&keeper->cgroups, box, &limits, e);
+        if (r < 0) {
+                free(m);
+                return r;
+        }
+        keeper->boxes[box] = new_row(keeper, spec, box);
+        r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
+        if (r == 0) {
+                pending_begin(keeper, &m->p);
+                return 0;
+        }
+        close_making(m);
+        fd_close(&m->p.fd);
+        free(m);
+        box_undo(keeper, box);
+        return r;
+}
