@@ -1,0 +1,164 @@
+"""Code of a forkable context keeps the user namespace of what is forked from it: there it has every capability, CAP_SYS_PTRACE and CAP_KILL too. When a box
+is made beneath that fork, processes of the keeper work in this namespace for a moment. They must have nothing that can be had, and hold up nobody."""
+import importlib.util
+import json
+import os
+
+from context_cells import Daemon, Failed, Notebook
+from keeper_boxes import Keeper
+from cloche import ORDINARY_USER, equal, need_ordinary_user
+
+spec = importlib.util.spec_from_file_location("branch_walls", os.path.join(os.path.dirname(os.path.abspath(__file__)), "branch-walls.py"))
+walls = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(walls)
+
+# In the original, before it is forked: keeps the namespace that comes with the order.
+STEAL = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+stolen = []
+def steal():
+    own = os.readlink('/proc/self/ns/user')
+    for name in os.listdir('/proc/self/fd'):
+        try: target = os.readlink('/proc/self/fd/' + name)
+        except OSError: continue
+        if target.startswith('user:') and target != own: stolen.append(os.dup(int(name)))
+os.register_at_fork(before=steal)
+"""
+# A process with all capabilities in the fork's namespace, which meets whoever comes into sight: it stops him, looks, and goes away or not.
+MEET = """
+import json, time
+def errno_of(act):
+    try: return [None, act()]
+    except OSError as e: return [e.errno, None]
+def trace(pid):
+    if libc.ptrace(0x4206, pid, None, None) < 0: raise OSError(ctypes.get_errno(), 'ptrace')
+    libc.ptrace(17, pid, None, None)
+def read_memory(pid):
+    with open(f'/proc/{pid}/mem', 'r+b', 0): return 'open'
+def meet(pid, is_for_ever):
+    name = open(f'/proc/{pid}/comm').read().strip()
+    if is_for_ever and name != 'cloche-keeper': raise OSError('it is to be made, until somebody of ours is met')
+    os.kill(pid, signal.SIGSTOP)
+    found = {'name': name, 'fds': errno_of(lambda: {fd: os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd')}),
+             'mem': errno_of(lambda: read_memory(pid)), 'cwd': errno_of(lambda: os.readlink(f'/proc/{pid}/cwd')), 'maps': errno_of(lambda: open(f'/proc/{pid}/maps').read(1) and 1),
+             'map': errno_of(lambda: os.close(os.open(f'/proc/{pid}/uid_map', os.O_WRONLY))), 'pidfd': errno_of(lambda: fetch(pid)), 'trace': errno_of(lambda: trace(pid))}
+    found['name after'], found['state'] = open(f'/proc/{pid}/comm').read().strip(), open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1][1]
+    if not is_for_ever: os.kill(pid, signal.SIGCONT)
+    return found
+def fetch(pid):
+    pidfd = os.pidfd_open(pid)
+    if libc.syscall(438, pidfd, 3, 0) < 0: raise OSError(ctypes.get_errno(), 'pidfd_getfd')
+def watch(is_for_ever):
+    if libc.setns(stolen[-1], 0x10000000) < 0: os._exit(1)
+    known = {name for name in os.listdir('/proc') if name.isdigit()} | {str(os.getpid())}
+    out = os.open('/tmp/met', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(out, b'"watching"\\n')
+    pause = 0
+    while True:
+        if pause: time.sleep(pause)
+        for name in os.listdir('/proc'):
+            if not name.isdigit() or name in known: continue
+            try: os.write(out, json.dumps(meet(int(name), is_for_ever)).encode() + b'\\n')
+            except OSError: continue  # it has no right over it yet, or it has ended
+            known.add(name)
+            pause = 0.05 if is_for_ever else 0
+def begin(is_for_ever):
+    if not os.fork(): watch(is_for_ever)
+    while not os.path.exists('/tmp/met'): pass
+    print(len(stolen) > 0)
+"""
+OURS = "cloche-keeper"
+REFUSED = [1, 13]  # EPERM, EACCES
+
+
+def evil_file(client, notebook):
+    return client.call("file.read", sandbox=notebook.sandbox, path="/tmp/met").get("content", "")
+
+
+def attacked(keeper, is_for_ever):
+    """A fork whose user namespace its original has, and the original, with a process that watches."""
+    it = walls.Forkable(keeper)
+    it.context.run(STEAL)
+    box = keeper.box(parent=it.box.name, template=True)
+    fork = it.fork(box)
+    equal(it.context.run(MEET + f"begin({is_for_ever})"), "True\n")
+    return it, box, fork
+
+
+def met_by(it):
+    return [m for m in map(json.loads, it.context.run("print(open('/tmp/met').read())").split("\n")[:-2]) if isinstance(m, dict)]
+
+
+def helpers_have_nothing(*before):
+    with Keeper(*before) as keeper:
+        it, box, fork = attacked(keeper, False)
+        met = []
+        for attempt in range(20):  # a process that ends while it is looked at does not count
+            made = keeper.box(parent=box.name)
+            equal(made.said("echo $((6 * 7))"), "42\n")  # the twin: it is a box all the same
+            met = [m for m in met_by(it) if m["name"] == m["name after"] == OURS and m["state"] == "T"]
+            if len(met) >= 3:
+                break
+        assert met, "nobody of ours was met; the attack must be written anew"
+        for m in met:
+            for what in ("fds", "mem", "cwd", "maps", "map", "pidfd", "trace"):
+                assert m[what][0] in REFUSED, (what, m)
+
+
+def test_helpers_have_nothing():
+    helpers_have_nothing()
+
+
+def test_helpers_have_nothing_without_privilege():
+    need_ordinary_user()
+    helpers_have_nothing(*ORDINARY_USER)
+
+
+def stop_one(evil, victim, n, fork):
+    """The number of a request that is held up."""
+    for attempt in range(20):
+        number = evil.ask("context.fork", sandbox="evil", context=fork, count=2)
+        while OURS not in evil_file(victim, n) and not is_answered(evil, number):
+            pass
+        if OURS in evil_file(victim, n) and not is_answered(evil, number):
+            return number
+        for context in evil.wait(number)["contexts"]:  # it was too quick
+            n.delete(context["context"])
+    raise AssertionError("nobody of ours was met; the attack must be written anew")
+
+
+def is_answered(frames, number):
+    frames.socket.settimeout(0.05)
+    try:
+        while number not in frames.answers:
+            frames.turn()
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        frames.socket.settimeout(60)
+
+
+def test_who_stops_them_holds_up_nobody():
+    with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as victim:
+        n = Notebook(daemon, evil, "evil")
+        n.create("a", forkable=True)
+        equal(n.run(STEAL, "a")["status"], "ok")
+        fork = n.call("context.fork", context="a", count=1, forkable=True)["contexts"][0]["context"]
+        equal(n.run("for fd in stolen: os.close(fd)\nprint('closed')", fork)["status"], "ok")
+        equal(n.run(MEET + "begin(True)", "a")["status"], "ok")
+        victim.call("exec", sandbox="victim", command="true")
+        stopped = stop_one(evil, victim, n, fork)
+        for i in range(3):
+            equal(victim.call("exec", sandbox=f"victim{i}", command="echo served")["stdout"], "served\n")
+            equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
+        assert not is_answered(evil, stopped), "the fork that was stopped was answered before the others"
+        try:
+            evil.wait(stopped)
+            raise AssertionError("who was stopped made a box all the same")
+        except Failed as error:
+            print("+", error)
+        # The contexts of that tree are gone; its sandbox and everybody else's are well.
+        equal(evil.call("exec", sandbox="evil", command="echo served")["stdout"], "served\n")
+        equal(victim.call("exec", sandbox="victim", command="echo served")["stdout"], "served\n")
