@@ -69,8 +69,8 @@ enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_E
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
-/* Of a run with mounts, between its end and its result. */
-enum run_books { BOOKS_OPEN, BOOKS_COLLECTING, BOOKS_SYNCING, BOOKS_READY };
+/* Between a run's end and its result: its files are looked at, then of a run with mounts theirs collected and written. */
+enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_SYNCING, BOOKS_READY };
 
 struct cloche_run {
         TAILQ_ENTRY(cloche_run) link, ended_link;
@@ -95,14 +95,18 @@ struct cloche_run {
         size_t collect_count;
         json_t *collected;
 
+        /* Speaking with its box's init. */
+        struct aside *aside; /* NULL: nobody does */
+        struct cloche_err aside_error;
+        enum run_books books;
+        json_t *own_changes; /* of the box's own files */
+        struct init_answer quiet;
+
         /* Of a run with mounts. */
         struct mounts *mounts; /* NULL: none */
         cloche_file_handler on_file_event;
         void *file_event_data;
         unsigned file_events;
-        enum run_books books;
-        json_t *own_changes;      /* of the box's own files, kept while the mounts are asked */
-        struct init_answer quiet;
         cloche_changeset *changeset;
         cloche_sync *sync;
         json_t *synced;           /* what the sync came to */
@@ -211,15 +215,13 @@ int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloch
 /* Close the books of a run that has ended, and give its place and its box to others; then tell the caller, if nobody did. */
 void run_conclude(struct cloche_run *run);
 void run_tell(struct cloche_run *run);
-/* What the run did to the box's own files, once nothing moves them any more; NULL: not to be told. */
-json_t *run_changes(struct cloche_run *run, struct init_answer *ret_quiet);
 void run_warn(struct cloche_run *run, const char *text);
 /* What was put off is done: to be concluded now. */
 void run_end_again(struct cloche_run *run);
 /* run-mounts.c */
 int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
-/* At the end of a run with mounts: 0, when it is to be concluded later. */
-int run_close_mounts(struct cloche_run *run);
+/* Of a run with mounts, once its own files were looked at. run_end_again follows, perhaps from here. */
+void run_collect_mounts(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* What a template has to say to its runs. */
 void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */

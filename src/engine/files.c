@@ -113,13 +113,37 @@ int files_place_one(struct box *box, struct mounts *mounts, const char *path, in
         return mount ? place_in_mount(mount, below, fd, mode, e) : box_put(box, path, fd, mode, e);
 }
 
-int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
+int files_place_in_mounts(struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
 {
         int r = 0;
 
-        for (size_t i = 0; r == 0 && i < files->count; i++)
-                r = files_place_one(box, mounts, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
+        for (size_t i = 0; r == 0 && i < files->count; i++) {
+                const struct kept_file *file = &files->rows[i];
+                const char *below;
+                struct mount *mount = mounts_find(mounts, file->path, &below);
+
+                if (mount)
+                        r = place_in_mount(mount, below, file->fd, file->mode, e);
+        }
         return r;
+}
+
+int files_place_in_box(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
+{
+        const char *below;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < files->count; i++)
+                if (!mounts_find(mounts, files->rows[i].path, &below))
+                        r = box_put(box, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
+        return r;
+}
+
+int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
+{
+        int r = files_place_in_mounts(mounts, files, e);
+
+        return r < 0 ? r : files_place_in_box(box, mounts, files, e);
 }
 
 void kept_files_done(struct kept_files *files)

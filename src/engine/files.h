@@ -42,6 +42,9 @@ struct kept_files {
 int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e);
 /* mounts: NULL, or those of the box; what lies in one is put there as a virtual file. */
 int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
+/* The two halves of it: those that lie in a mount, which only the loop may ask, and the others, for which the box's init is waited for. */
+int files_place_in_mounts(struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
+int files_place_in_box(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
 int files_place_one(struct box *box, struct mounts *mounts, const char *path, int fd, uint32_t mode, struct cloche_err *e);
 void kept_files_done(struct kept_files *files);
 

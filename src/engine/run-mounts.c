@@ -131,20 +131,13 @@ void run_cancel_sync(struct cloche_run *run)
         close_books(run);
 }
 
-int run_close_mounts(struct cloche_run *run)
+void run_collect_mounts(struct cloche_run *run)
 {
-        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->box.made)
-                return 1;
-        if (run->books == BOOKS_OPEN) {
-                run->books = BOOKS_COLLECTING;
-                streams_stop(run);
-                run->own_changes = run_changes(run, &run->quiet);
-                if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
-                        mounts_collect(run->mounts);
-                else
-                        close_books(run); /* what still moves is no change to be kept */
-        }
-        return 0;
+        run->books = BOOKS_COLLECTING;
+        if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
+                mounts_collect(run->mounts);
+        else
+                close_books(run); /* what still moves is no change to be kept */
 }
 
 /* -- at the start --------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* A run: from checked options to a result, driven by the engine's loop. Everything that can fail for the caller's sake
  * fails before the box is made; from then on whatever the guest does becomes a result. */
+#include "aside.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -428,11 +429,44 @@ static int watch(struct cloche_run *run, struct cloche_err *e)
 
 static int place_own_files(struct cloche_run *run, struct cloche_err *e)
 {
-        int r = files_place(&run->box, run->mounts, &run->own_files, e);
+        int r = files_place_in_box(&run->box, run->mounts, &run->own_files, e);
 
         if (r == 0 && !run->omit_changes)
                 r = list_files(run, &run->files, e);
         return r;
+}
+
+static void place_aside(void *data)
+{
+        struct cloche_run *run = data;
+
+        (void)place_own_files(run, &run->aside_error);
+}
+
+static void on_placed(void *data)
+{
+        struct cloche_run *run = data;
+        struct cloche_err e = run->aside_error;
+        int r = -(int)e.code;
+
+        run->aside = NULL;
+        if (r == 0)
+                r = watch(run, &e);
+        if (r < 0)
+                run_failed(run, &e);
+}
+
+/* Set-up code of a caller may have stopped the box's init. Of a base nobody can, and a thread would cost more than the answer. */
+static int place_and_watch(struct cloche_run *run, struct cloche_err *e)
+{
+        int r = files_place_in_mounts(run->mounts, &run->own_files, e);
+
+        if (r < 0)
+                return r;
+        if (run->template->setup && (run->own_files.count > 0 || !run->omit_changes))
+                return aside_start(&run->engine->loop, run->box.control_fd, place_aside, on_placed, run, &run->aside, e);
+        r = place_own_files(run, e);
+        return r < 0 ? r : watch(run, e);
 }
 
 void run_seated(struct cloche_run *run, struct seat *seat)
@@ -456,15 +490,15 @@ void run_seated(struct cloche_run *run, struct seat *seat)
                 run_failed(run, &run->mounts->error);
                 return;
         }
-        r = place_own_files(run, &e);
-        if (r == 0)
-                r = watch(run, &e);
+        r = place_and_watch(run, &e);
         if (r < 0)
                 run_failed(run, &e);
 }
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
+        if (run->ended) /* it was killed, so that its files stand still */
+                return;
         run->box.exited = 1;
         run->box.exit = *exit;
         channel_drain(&run->channel);
@@ -707,24 +741,59 @@ void run_warn(struct cloche_run *run, const char *text)
         json_array_append_new(run->warnings, json_string(text));
 }
 
-json_t *run_changes(struct cloche_run *run, struct init_answer *ret_quiet)
+/* What the run did to the box's own files, once nothing moves them any more. In a thread: what a run has left may hold up the box's init for long. */
+static void look(void *data)
 {
+        struct cloche_run *run = data;
         struct files after = {0};
-        json_t *list = NULL;
 
-        if (box_quiesce(&run->box, ret_quiet, NULL) < 0) {
-                run_warn(run, "the box did not survive the run: changes of files are not known");
-                return NULL;
-        }
+        if (box_quiesce(&run->box, &run->quiet, &run->aside_error) < 0)
+                return;
         if (run->collect_count > 0)
                 run->collected = files_collect(&run->box, run->collect, run->collect_count);
         if (run->omit_changes)
-                return NULL;
-        if (list_files(run, &after, NULL) < 0 ||
-            files_compare(&run->box, &run->files, &after, run->omit_contents, &list, NULL) < 0)
-                run_warn(run, "the files could not be compared");
+                return;
+        if (list_files(run, &after, &run->aside_error) == 0)
+                (void)files_compare(&run->box, &run->files, &after, run->omit_contents, &run->own_changes, &run->aside_error);
         files_done(&after);
-        return list;
+}
+
+static void close_look(struct cloche_run *run)
+{
+        run->aside = NULL;
+        if (run->aside_error.code)
+                run_warn(run, run->quiet.op == INIT_QUIESCE && !run->quiet.err.code ? "the files could not be compared"
+                                                                                   : "the box did not survive the run: changes of files are not known");
+        if (run->mounts) {
+                run_collect_mounts(run);
+                return;
+        }
+        run->books = BOOKS_READY;
+        run_end_again(run);
+}
+
+static void on_looked(void *data)
+{
+        close_look(data);
+}
+
+/* 0: it goes on later, with run_end_again. */
+static int open_books(struct cloche_run *run)
+{
+        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->box.made)
+                return 1;
+        if (run->books != BOOKS_OPEN)
+                return 0;
+        streams_stop(run);
+        if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0)
+                return 1;
+        close_handles(run);
+        run->books = BOOKS_LOOKING;
+        aside_stop(run->aside); /* it was ended before it began: its box speaks no more */
+        run->aside_error = (struct cloche_err){0};
+        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0)
+                close_look(run);
+        return 0;
 }
 
 /* The template is held as long as the run is, so that its box can be given back. */
@@ -773,34 +842,26 @@ static void give_box_back(struct cloche_run *run, const struct keeper_usage *usa
 
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
-        struct init_answer quiet = {0};
         struct keeper_usage usage = {0};
-        json_t *list = NULL;
-        int r = 0;
+        json_t *list = run->own_changes;
+        int r;
 
-        if (run->mounts) {
-                list = run->own_changes;
-                quiet = run->quiet;
-                run->own_changes = NULL;
-        } else if (!run->trunk || !run->omit_changes || run->collect_count > 0) {
-                list = run_changes(run, &quiet);
-        }
+        run->own_changes = NULL;
         close_handles(run);
         channel_close(&run->channel);
         bridge_done(&run->bridge);
-        /* Of a run from a template the caller need not wait until its box is gone; what it used until now is what counts. */
-        if (run->trunk) {
-                r = engine_box_usage(run->engine, run->box.id, &usage, e);
-                take_before(run, &usage);
+        /* Nobody need wait until the box is gone: what it used until now is what counts. */
+        r = engine_box_usage(run->engine, run->box.id, &usage, e);
+        take_before(run, &usage);
+        if (run->trunk)
                 give_box_back(run, &usage);
-        } else {
-                r = box_drop(&run->box, &usage, e);
-        }
+        else
+                box_drop_later(&run->box);
         if (r < 0) {
                 json_decref(list);
                 return r;
         }
-        return result_make(run, &usage, &quiet, list, ret, e);
+        return result_make(run, &usage, &run->quiet, list, ret, e);
 }
 
 static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
@@ -809,8 +870,6 @@ static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_
                 return give_up(run, e);
         if (!run->box.made)
                 return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
-        if (!run->mounts)
-                streams_stop(run);
         return close_books(run, ret, e);
 }
 
@@ -831,7 +890,7 @@ void run_end_again(struct cloche_run *run)
 void run_conclude(struct cloche_run *run)
 {
         leave_queue(run);
-        if (run->is_concluded || (run->mounts && !run_close_mounts(run)))
+        if (run->is_concluded || !open_books(run))
                 return;
         run->is_concluded = 1;
         run->code = close_run(run, &run->result, &run->error);
@@ -851,7 +910,7 @@ int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->waited)
                 return err_set(e, CLOCHE_E_STATE, "this run was waited for already");
-        while (!run->ended || (run->mounts && !run->is_concluded)) {
+        while (!run->is_concluded) {
                 if (!run->ended && atomic_load(&run->cancelled))
                         end(run, RUN_END_CANCELLED);
                 else if (run->is_queued)
@@ -890,16 +949,14 @@ void cloche_run_free(cloche_run *run)
                 return;
         run->ended = 1;
         leave_queue(run);
+        aside_stop(run->aside);
         cloche_result_free(run->result);
         cloche_sync_free(run->sync);
         if (run->mounts)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
-        if (run->trunk)
-                box_drop_later(&run->box);
-        else
-                (void)box_drop(&run->box, NULL, NULL);
+        box_drop_later(&run->box);
         let_go(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);

@@ -1,4 +1,5 @@
 #include "seat.h"
+#include "aside.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -77,6 +78,8 @@ static void end_programs(struct trunk *trunk)
 
 static void discard(struct seat *seat)
 {
+        aside_stop(seat->aside);
+        setup_free(seat->furniture);
         handle_close(seat->init_poll);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
@@ -93,7 +96,7 @@ void seat_free(struct seat *seat)
 {
         if (!seat)
                 return;
-        if (seat->state == SEAT_MAKING)
+        if (seat->state == SEAT_MAKING && !seat->aside)
                 seat->abandoned = 1; /* the keeper's answer will find it so */
         else
                 discard(seat);
@@ -237,6 +240,46 @@ static int go_on(struct seat *seat, struct cloche_err *e)
         return seat->is_template || seat->mounts || is_of_context(seat) ? fork_or_hold(seat, e) : ask_init(seat, SEAT_MARKING, e);
 }
 
+static void place(void *data)
+{
+        struct seat *seat = data;
+
+        (void)files_place_in_box(&seat->box, seat->mounts, &seat->furniture->files, &seat->aside_error);
+}
+
+static void on_placed(void *data)
+{
+        struct seat *seat = data;
+        struct cloche_err e = seat->aside_error;
+        int r = seat->abandoned ? -1 : -(int)e.code;
+
+        setup_free(seat->furniture);
+        seat->furniture = NULL;
+        seat->aside = NULL;
+        if (r == 0)
+                r = go_on(seat, &e);
+        if (r < 0)
+                fail(seat, &e);
+}
+
+/* The files of the set-up, in a thread: its code may have stopped the box's init. */
+static int furnish(struct seat *seat, struct cloche_err *e)
+{
+        int r;
+
+        seat->furniture = is_of_context(seat) ? NULL : template_furniture(seat->of, seat); /* a context's files are its own affair */
+        if (!seat->furniture)
+                return go_on(seat, e);
+        r = files_place_in_mounts(seat->mounts, &seat->furniture->files, e);
+        if (r == 0)
+                r = aside_start(&seat->engine->loop, seat->box.control_fd, place, on_placed, seat, &seat->aside, e);
+        if (r < 0) {
+                setup_free(seat->furniture);
+                seat->furniture = NULL;
+        }
+        return r;
+}
+
 static void on_made(void *data, struct keeper_reply *reply)
 {
         struct seat *seat = data;
@@ -252,10 +295,8 @@ static void on_made(void *data, struct keeper_reply *reply)
         }
         if (r == 0 && seat->mounts)
                 r = mounts_serve(seat->mounts, &seat->box, &e);
-        if (r == 0 && !is_of_context(seat)) /* whose files are its own affair */
-                r = template_furnish(seat->of, seat, &e);
         if (r == 0)
-                r = go_on(seat, &e);
+                r = furnish(seat, &e);
         if (r < 0)
                 fail(seat, &e);
 }

@@ -49,6 +49,10 @@ struct seat {
         struct channel channel;
         struct stdio stdio;
         uv_poll_t *init_poll; /* while marking or renewing */
+        /* While its files are placed. */
+        struct setup *furniture;
+        struct aside *aside;
+        struct cloche_err aside_error;
         int is_used; /* a run was in this box before */
         struct keeper_usage before; /* of the run: what the box had used when the child was forked */
         uint32_t fork; /* under this number the template speaks of the child */

@@ -592,11 +592,14 @@ static struct template *find_by_own_seat(struct cloche_engine *engine, const str
 }
 
 /* A prefix's files are there for its set-up and for every run. */
-int template_furnish(const struct template *of, struct seat *seat, struct cloche_err *e)
+struct setup *template_furniture(const struct template *of, const struct seat *seat)
 {
         const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
 
-        return t && t->setup ? files_place(&seat->box, seat->mounts, &t->setup->files, e) : 0;
+        if (!t || !t->setup || t->setup->files.count == 0)
+                return NULL;
+        t->setup->refs++;
+        return t->setup;
 }
 
 void template_seat_ready(struct template *of, struct seat *seat)

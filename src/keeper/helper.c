@@ -58,7 +58,7 @@ static int compare(const void *a, const void *b)
 
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e)
 {
-        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_PLACES + 4], next = 0;
+        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_PLACES + 5], next = 0;
         size_t n = 0;
 
         for (size_t i = 0; i < count && i < HELPER_FDS_MAX; i++)
@@ -67,6 +67,8 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
                 kept[n++] = plan->tasks_fds[i];
         for (size_t i = 0; plan->places_fds && i < JAIL_PLACES; i++)
                 kept[n++] = plan->places_fds[i];
+        if (plan->mount_count > 0)
+                kept[n++] = plan->fuse_dir_fd;
         kept[n++] = plan->init_fd;
         kept[n++] = plan->control_fd;
         kept[n++] = INT_MAX;
