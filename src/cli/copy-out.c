@@ -1,4 +1,4 @@
-/* From a sandbox to the host. */
+/* From a sandbox to the host. The caller names a directory, and may name it by links; below it nothing is opened through one. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "copy.h"
@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,65 +70,125 @@ static int open_below(int dir_fd, const char *path, int flags, unsigned mode)
         return fd < 0 ? -errno : fd;
 }
 
+static int is_link(int dir_fd, const char *name)
+{
+        struct stat st;
+
+        return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+static int fail_link(const char *directory, const char *path, struct cloche_err *e)
+{
+        return err_set(e, CLOCHE_E_FILE_EXISTS, "cannot write '%s%s%s': a link is there, or on the way, and is not followed; remove it first", directory,
+                       *directory ? "/" : "", path);
+}
+
 /* The directory that a path below ours is in, and its last part: openat2(2) makes files only. */
-static int open_parent(const struct out *out, const char *path, const char **ret_last)
+static int open_parent(const struct out *out, const char *path, const char **ret_last, struct cloche_err *e)
 {
         const char *slash = strrchr(path, '/');
         char parent[COPY_PATH_BYTES];
+        int fd;
 
         *ret_last = slash ? slash + 1 : path;
-        if (!slash)
-                return open_below(out->dir_fd, ".", O_PATH | O_DIRECTORY, 0);
-        memcpy(parent, path, (size_t)(slash - path));
-        parent[slash - path] = '\0';
-        return open_below(out->dir_fd, parent, O_PATH | O_DIRECTORY, 0);
+        memcpy(parent, slash ? path : ".", slash ? (size_t)(slash - path) : 1);
+        parent[slash ? slash - path : 1] = '\0';
+        fd = open_below(out->dir_fd, parent, O_PATH | O_DIRECTORY, 0);
+        if (fd == -ELOOP)
+                return fail_link(out->host, path, e);
+        return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot open where '%s' belongs", path) : fd;
 }
 
 static int make_directory(const struct out *out, const char *path, unsigned mode, struct cloche_err *e)
 {
         const char *last;
-        _cleanup_fd_ int parent_fd = open_parent(out, path, &last);
+        _cleanup_fd_ int parent_fd = open_parent(out, path, &last, e);
         struct stat st;
 
         if (parent_fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -parent_fd, "cannot open where '%s' belongs", path);
+                return parent_fd;
         /* What is to be written into it must be possible. */
         if (mkdirat(parent_fd, last, mode | S_IRWXU) == 0)
                 return 0;
         if (errno == EEXIST && fstatat(parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
                 return 0;
-        return err_os(e, CLOCHE_E_FILE_EXISTS, EEXIST, "cannot make the directory '%s/%s'", out->host, path);
+        return err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the directory '%s/%s'", out->host, path);
+}
+
+/* A link at path stays within the tree: no '..' but leading ones, as another one may stand behind a link and lead elsewhere than it says. */
+static int stays_within(const char *path, const char *target)
+{
+        int depth = 0, is_leading = 1;
+
+        if (*target == '/' || !*target)
+                return 0;
+        for (const char *at = path; (at = strchr(at, '/')); at++)
+                depth++;
+        for (; *target; target += strspn(target, "/")) {
+                size_t size = strcspn(target, "/");
+                int is_up = size == 2 && memcmp(target, "..", 2) == 0;
+
+                if (is_up && (!is_leading || depth-- == 0))
+                        return 0;
+                is_leading &= is_up || (size == 1 && *target == '.');
+                target += size;
+        }
+        return 1;
 }
 
 static int make_link(const struct out *out, const char *path, const json_t *entry, struct cloche_err *e)
 {
         char *target = say_path_bytes(json_object_get(entry, "target"));
         const char *last;
-        _cleanup_fd_ int parent_fd = open_parent(out, path, &last);
-        int r = 0;
+        _cleanup_fd_ int parent_fd = target ? open_parent(out, path, &last, e) : -EBADF;
+        int r = parent_fd < 0 ? parent_fd : 0;
 
         if (!target)
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the link '%s' has no target that can be had", path);
-        else if (parent_fd < 0)
-                r = err_os(e, CLOCHE_E_UNREADABLE_FILE, -parent_fd, "cannot open where '%s' belongs", path);
-        else if (symlinkat(target, parent_fd, last) < 0)
+        else if (!stays_within(path, target))
+                r = err_set(e, CLOCHE_E_FILE_KIND, "the link '%s' leads out of what is copied, to '%s': it was left out", path, target);
+        else if (r == 0 && symlinkat(target, parent_fd, last) < 0)
                 r = err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the link '%s/%s'", out->host, path);
         free(target);
         return r;
 }
 
+/* A new file, in place of one that is there: that may have other names, or be setuid. O_EXCL follows no link. */
+static int open_new(int parent_fd, const char *name, unsigned mode)
+{
+        const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+        int fd = openat(parent_fd, name, flags, mode);
+        struct stat st;
+
+        if (fd < 0 && errno == EEXIST && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+                if (!S_ISREG(st.st_mode))
+                        return S_ISLNK(st.st_mode) ? -ELOOP : S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
+                fd = unlinkat(parent_fd, name, 0) < 0 ? -1 : openat(parent_fd, name, flags, mode);
+        }
+        return fd < 0 ? -errno : fd;
+}
+
+static int fetch_into(struct copy *copy, const char *inside, int parent_fd, const char *name, unsigned mode, const char *host, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = open_new(parent_fd, name, mode);
+
+        if (fd == -ELOOP)
+                return fail_link("", host, e);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot write '%s'", host);
+        return fetch(copy, inside, fd, host, e);
+}
+
 static int make_file(const struct out *out, const char *path, unsigned mode, struct cloche_err *e)
 {
-        char inside[COPY_PATH_BYTES];
-        _cleanup_fd_ int fd = -EBADF;
-        int r = copy_join(inside, out->inside, path, e);
+        char inside[COPY_PATH_BYTES], host[COPY_PATH_BYTES];
+        const char *last;
+        _cleanup_fd_ int parent_fd = open_parent(out, path, &last, e);
+        int r = parent_fd < 0 ? parent_fd : copy_join(inside, out->inside, path, e);
 
-        if (r < 0)
-                return r;
-        fd = open_below(out->dir_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY, mode);
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -fd, "cannot write '%s/%s'", out->host, path);
-        return fetch(out->copy, inside, fd, path, e);
+        if (r == 0)
+                r = copy_join(host, out->host, path, e);
+        return r < 0 ? r : fetch_into(out->copy, inside, parent_fd, last, mode, host, e);
 }
 
 /* What leads out of the directory, or could be read as something else, is none. */
@@ -209,47 +270,95 @@ static int fetch_tree(struct out *out, struct cloche_err *e)
 
 /* -- the whole ------------------------------------------------------------------------------------------------ */
 
-static int fetch_directory(struct copy *copy, const char *inside, const char *host, unsigned mode, struct cloche_err *e)
+/* Where it goes: a name in an open directory. */
+struct target {
+        int dir_fd;
+        char name[COPY_PATH_BYTES], host[COPY_PATH_BYTES]; /* host: in messages */
+        int is_named; /* the caller gave the name too, which may be that of a pipe or device */
+};
+
+static int fetch_directory(struct copy *copy, const char *inside, const struct target *target, unsigned mode, struct cloche_err *e)
 {
-        struct out out = {.copy = copy, .inside = inside, .host = host};
+        struct out out = {.copy = copy, .inside = inside, .host = target->host};
         _cleanup_fd_ int dir_fd = -EBADF;
 
-        if (mkdir(host, mode | S_IRWXU) < 0 && errno != EEXIST)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot make '%s'", host);
-        dir_fd = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (mkdirat(target->dir_fd, target->name, mode | S_IRWXU) < 0 && errno != EEXIST)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot make '%s'", target->host);
+        dir_fd = open_below(target->dir_fd, target->name, O_PATH | O_DIRECTORY, 0);
+        if (is_link(target->dir_fd, target->name))
+                return fail_link("", target->host, e);
         if (dir_fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot open '%s'", host);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -dir_fd, "cannot open '%s'", target->host);
         out.dir_fd = dir_fd;
         return fetch_tree(&out, e);
 }
 
-static int fetch_file(struct copy *copy, const char *inside, const char *host, unsigned mode, struct cloche_err *e)
+static int fetch_file(struct copy *copy, const char *inside, const struct target *target, unsigned mode, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = open(host, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, mode);
+        _cleanup_fd_ int fd = -EBADF;
 
+        if (!target->is_named)
+                return fetch_into(copy, inside, target->dir_fd, target->name, mode, target->host, e);
+        fd = openat(target->dir_fd, target->name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, mode);
+        if (fd < 0 && errno == ELOOP)
+                return fail_link("", target->host, e);
         if (fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot write '%s'", host);
-        return fetch(copy, inside, fd, host, e);
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot write '%s'", target->host);
+        return fetch(copy, inside, fd, target->host, e);
+}
+
+/* host is a name in the directory before its last slash. */
+static int find_named(const char *host, struct target *ret, struct cloche_err *e)
+{
+        size_t size = strlen(host);
+        char parent[COPY_PATH_BYTES];
+        int r = copy_join(ret->host, "", host, e);
+
+        if (r < 0)
+                return r;
+        copy_last(host, ret->name);
+        while (size > 1 && host[size - 1] == '/')
+                size--;
+        size -= strlen(ret->name);
+        snprintf(parent, sizeof(parent), "%.*s", (int)(size ? size : 1), size ? host : ".");
+        ret->is_named = 1;
+        ret->dir_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return ret->dir_fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot open '%s'", parent) : 0;
 }
 
 /* Into a directory that is there, under its own name, as cp does. */
-static int find_target(const char *inside, const char *host, char ret[COPY_PATH_BYTES], struct cloche_err *e)
+static int find_target(const char *inside, const char *host, int is_directory, struct target *ret, struct cloche_err *e)
 {
         size_t size = strlen(host);
-        char last[COPY_PATH_BYTES];
-        struct stat st;
+        int is_whole, r;
 
-        if (!(stat(host, &st) == 0 && S_ISDIR(st.st_mode)) && !(size && host[size - 1] == '/'))
-                return copy_join(ret, "", host, e);
-        copy_last(inside, last);
-        if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || strcmp(last, "/") == 0)
-                return copy_join(ret, "", host, e);
-        return copy_join(ret, host, last, e);
+        copy_last(inside, ret->name);
+        is_whole = strcmp(ret->name, ".") == 0 || strcmp(ret->name, "..") == 0 || strcmp(ret->name, "/") == 0;
+        ret->dir_fd = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (ret->dir_fd < 0 && size && host[size - 1] == '/' && !(is_directory && is_whole))
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot open the directory '%s'", host);
+        if (ret->dir_fd < 0)
+                return find_named(host, ret, e);
+        if (!is_whole)
+                return copy_join(ret->host, host, ret->name, e);
+        r = copy_join(ret->host, "", host, e);
+        strcpy(ret->name, ".");
+        return r;
+}
+
+static int fetch_to(struct copy *copy, const char *inside, const char *host, int is_directory, unsigned mode, struct cloche_err *e)
+{
+        struct target target = {.dir_fd = -EBADF};
+        int r = find_target(inside, host, is_directory, &target, e);
+
+        if (r == 0)
+                r = is_directory ? fetch_directory(copy, inside, &target, mode, e) : fetch_file(copy, inside, &target, mode, e);
+        fd_close(&target.dir_fd);
+        return r;
 }
 
 int copy_out(struct copy *copy, const char *inside, const char *host)
 {
-        char target[COPY_PATH_BYTES];
         struct cloche_err e = {0};
         json_t *entry = NULL;
         int r = copy_stat(copy, inside, &entry, &e), is_directory;
@@ -261,8 +370,8 @@ int copy_out(struct copy *copy, const char *inside, const char *host)
         if (r == 0 && strcmp(host, "-") == 0)
                 r = is_directory ? err_set(&e, CLOCHE_E_FILE_KIND, "'%s' is a directory: it cannot go to standard output", inside)
                                  : fetch(copy, inside, STDOUT_FILENO, "standard output", &e);
-        else if (r == 0 && (r = find_target(inside, host, target, &e)) == 0)
-                r = is_directory ? fetch_directory(copy, inside, target, mode, &e) : fetch_file(copy, inside, target, mode, &e);
+        else if (r == 0)
+                r = fetch_to(copy, inside, host, is_directory, mode, &e);
         json_decref(entry);
         return r < 0 ? sandbox_fail(&e) : 0;
 }

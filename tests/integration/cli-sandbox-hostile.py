@@ -6,7 +6,7 @@ import struct
 import threading
 
 from boxes import frame
-from cloche import cli, equal
+from cloche import cli, equal, write_file
 
 
 class Peer:
@@ -64,13 +64,21 @@ def entry(path, kind="file", **more):
     return {"name": "n", "path": "/workspace/" + str(path), "relativePath": path, "type": kind, "size": 4, "mode": 0o644, **more}
 
 
-def fetched(entries, into="target"):
-    """What cloche cp makes of this list; every file holds "evil"."""
-    def read(params):
-        return {"path": params["path"], "content": {"$": "bytes", "at": 0, "n": 4}, "total": 4, "bytes": 4, "offset": params["offset"]}, b"evil"
+def content(params):
+    return {"path": params["path"], "content": {"$": "bytes", "at": 0, "n": 4}, "total": 4, "bytes": 4, "offset": params["offset"]}, b"evil"
+
+
+def fetched(entries, into="target", name="d/."):
+    """The result of cloche cp for this list; every file holds "evil"."""
     with Peer({"file.stat": lambda params: entry("d", "directory", mode=0o755), "file.list": lambda params: {"path": "d", "entries": entries},
-               "file.read": read}):
-        return cli("cp", "box:d/.", into)
+               "file.read": content}):
+        return cli("cp", "box:" + name, into)
+
+
+def fetched_file(into):
+    """The same for one file, box:f."""
+    with Peer({"file.stat": lambda params: entry("f"), "file.read": content}):
+        return cli("cp", "box:f", into)
 
 
 def test_paths_that_lead_out():
@@ -89,17 +97,85 @@ def test_links_that_are_written_through():
     finished = fetched([entry("link", "symlink", target=outside), entry("link/evil"), entry("link/made", "directory"),
                         entry("link/other", "symlink", target="x"), entry("good")])
     assert finished.code, finished
-    equal((os.listdir(outside), sorted(os.listdir("target"))), ([], ["good", "link"]))
+    equal((os.listdir(outside), os.listdir("target")), ([], ["good"]))
+
+
+def test_links_within_the_tree_are_not_written_through():
+    finished = fetched([entry("a", "directory", mode=0o755), entry("link", "symlink", target="a"), entry("link/f"), entry("a/good")])
+    assert finished.code and b"target/link/f" in finished.stderr, finished
+    equal((os.readlink("target/link"), os.listdir("target/a")), ("a", ["good"]))
+
+
+def test_links_that_lead_out_are_left_out():
+    outwards = {"absolute": "/etc/passwd", "up": "..", "up-more": "../x", "a/up": "../../x", "a/hidden": "b/../../../x", "empty": "",
+                "a/self": "./../../target"}
+    finished = fetched([entry("a", "directory", mode=0o755), *(entry(name, "symlink", target=target) for name, target in outwards.items())])
+    equal(finished.code, 2, finished)
+    lines = finished.stderr.decode().splitlines()
+    equal(len(lines), len(outwards), finished)
+    for name, line in zip(outwards, lines):
+        assert f"'{name}'" in line and "left out" in line, line
+    equal((os.listdir("target"), os.listdir("target/a")), (["a"], []))
+    inwards = {"one": "f", "two": "./a/f", "a/three": "../f", "a/b/four": "../../a/./b", "nowhere": "not/there"}
+    equal(fetched([entry("a", "directory", mode=0o755), entry("a/b", "directory", mode=0o755),
+                   *(entry(name, "symlink", target=target) for name, target in inwards.items())], "twin").code, 0)
+    equal({name: os.readlink("twin/" + name) for name in inwards}, inwards)
 
 
 def test_links_that_stand_for_files_already():
     os.mkdir("target")
     os.symlink("../precious", "target/f")
-    with open("precious", "w") as file:
-        file.write("kept")
+    write_file("precious", "kept")
     finished = fetched([entry("f"), entry("good")])
     assert finished.code and b"target/f" in finished.stderr, finished
     equal((open("precious").read(), open("target/good").read()), ("kept", "evil"))
+
+
+def test_one_file_is_not_written_through_a_link():
+    """The guest chooses the name below a directory; the caller chooses the other."""
+    write_file("precious", "kept")
+    os.mkdir("target")
+    for link, leads_to in (("target/f", "../precious"), ("named", "precious"), ("nowhere", "made")):
+        os.symlink(leads_to, link)
+        finished = fetched_file("target" if link == "target/f" else link)
+        assert finished.code and "link" in finished.stderr.decode() and link in finished.stderr.decode(), finished
+    equal((open("precious").read(), os.path.exists("made")), ("kept", False))
+    os.unlink("target/f")
+    os.symlink("target", "way")  # the twins: a link to the directory that the caller names, and one of its words before the last
+    equal((fetched_file("way").code, fetched_file("way/other").code), (0, 0))
+    equal((open("target/f").read(), open("target/other").read()), ("evil", "evil"))
+
+
+def test_a_directory_is_not_filled_through_a_link():
+    os.makedirs("outside")
+    os.makedirs("target")
+    os.symlink("../outside", "target/d")
+    finished = fetched([entry("f")], "target", "d")
+    assert finished.code and b"target/d" in finished.stderr, finished
+    equal(os.listdir("outside"), [])
+    os.symlink("outside", "named")  # the twin: the directory that the caller names may be a link
+    equal(fetched([entry("f")], "named").code, 0)
+    equal(os.listdir("outside"), ["f"])
+
+
+def test_what_stands_there_is_replaced_not_written_into():
+    """A file may have other names, be setuid, or be no file at all."""
+    os.mkdir("target")
+    write_file("precious", "kept")
+    os.link("precious", "target/hard")
+    write_file("target/tool", "kept")
+    os.chmod("target/tool", 0o4755)
+    os.mkfifo("target/pipe")
+    reader = os.open("target/pipe", os.O_RDONLY | os.O_NONBLOCK)
+    finished = fetched([entry("hard"), entry("tool", mode=0o644), entry("pipe"), entry("good")])
+    assert finished.code and b"target/pipe" in finished.stderr, finished
+    try:
+        written = os.read(reader, 10)
+    except BlockingIOError:
+        written = b""
+    os.close(reader)
+    equal((open("precious").read(), written, os.stat("target/tool").st_mode & 0o7777 & ~0o022), ("kept", b"", 0o644))
+    equal([open("target/" + name).read() for name in ("hard", "tool", "good")], ["evil"] * 3)
 
 
 def test_names_that_are_no_text():
