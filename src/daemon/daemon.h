@@ -58,6 +58,7 @@ struct daemon {
         int state_lock_fd; /* held as long */
         uint64_t idle_since_ns; /* 0: there is work */
         int is_stopping, is_hurried, exit_code;
+        int is_abandoning; /* told twice to end: what is not saved is given up, which is no failure */
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };
 

@@ -111,6 +111,25 @@ static void on_grace(uv_timer_t *timer)
         daemon_look(d);
 }
 
+/* Its files end with us, or stay in its box until they can be saved. */
+static void on_unsaved(void *data, int64_t principal, const char *name, const struct cloche_err *e)
+{
+        struct daemon *d = data;
+
+        log_event(LEVEL_ERROR, "sandbox-not-saved", "{s:s, s:I, s:s, s:s}", "sandbox", name, "principal", (json_int_t)principal, "error", cloche_code_name(e->code),
+                  "message", e->msg);
+        if (d->is_stopping && !d->is_abandoning)
+                d->exit_code = 1;
+}
+
+static void abandon_sandboxes(struct daemon *d, const char *why)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_STOPPING, "%s", why);
+        sandboxes_abandon(d->sandboxes, &e);
+}
+
 static void on_sandboxes_saved(void *data)
 {
         struct daemon *d = data;
@@ -125,6 +144,7 @@ static void on_save_over(uv_timer_t *timer)
         struct daemon *d = timer->data;
 
         log_event(LEVEL_WARNING, "save-over", "{s:i}", "seconds", SAVE_MS / 1000);
+        abandon_sandboxes(d, "the time to save sandboxes at the daemon's end is over");
         on_sandboxes_saved(d);
 }
 
@@ -171,7 +191,9 @@ static void on_signal(uv_signal_t *handle, int number)
 {
         struct daemon *d = handle->data;
 
-        if (d->is_stopping) { /* told twice: what is not saved by now is not saved */
+        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) { /* told twice: what is not saved by now is not saved */
+                d->is_abandoning = 1;
+                abandon_sandboxes(d, "the daemon was told twice to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
                 uv_timer_stop(&d->grace_timer);
         }
@@ -211,6 +233,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .preview_is_tls = d->options.tls_key != NULL,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
+                .on_unsaved = on_unsaved,
+                .unsaved_data = d,
         };
 
         int r = sandboxes_new(&opt, &d->sandboxes, e);

@@ -29,13 +29,10 @@ void init_send(const struct init_answer *answer, int fd)
                 _exit(0);
 }
 
-static int quiesce(struct init_answer *answer)
+static int measure_disk(struct init_answer *answer)
 {
         struct statvfs fs;
-        int r = kill_all(&answer->err);
 
-        if (r < 0)
-                return r;
         /* One file system at four places, of which this is never covered by a mount. */
         if (statvfs("/dev/shm", &fs) < 0)
                 return 0;
@@ -44,6 +41,13 @@ static int quiesce(struct init_answer *answer)
         answer->disk_inodes_used = fs.f_files - fs.f_ffree;
         answer->disk_inodes_free = fs.f_ffree;
         return 0;
+}
+
+static int quiesce(struct init_answer *answer)
+{
+        int r = kill_all(&answer->err);
+
+        return r < 0 ? r : measure_disk(answer);
 }
 
 static int answer_request(struct init_request *request, const int *fds, size_t fd_count, struct init_answer *answer, int *ret_fd)
@@ -72,6 +76,8 @@ static int answer_request(struct init_request *request, const int *fds, size_t f
                 return net_connect(request, ret_fd, &answer->err);
         case INIT_PORTS:
                 return net_ports(ret_fd, &answer->err);
+        case INIT_DISK:
+                return measure_disk(answer);
         case INIT_EXITED:
                 break;
         }

@@ -42,6 +42,8 @@ enum init_op {
         INIT_CONNECT,
         /* Answer fds: [0] memory file of struct init_port, one a listening TCP socket of the box. */
         INIT_PORTS,
+        /* How full the box's writable file system is. */
+        INIT_DISK,
 };
 
 /* Of INIT_SPAWN. */
@@ -80,7 +82,7 @@ struct init_answer {
         int32_t wait_status;   /* INIT_EXITED: as from waitpid(2) */
         uint32_t is_clean;     /* INIT_RENEW */
         uint64_t user_us, system_us, max_rss_bytes; /* INIT_EXITED: getrusage(2) of that program and its waited-for children */
-        uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE: of the box's writable file system */
+        uint64_t disk_bytes_used, disk_inodes_used; /* INIT_QUIESCE, INIT_DISK: of the box's writable file system */
         uint64_t disk_bytes_free, disk_inodes_free;
         struct cloche_err err; /* code 0: done */
 };

@@ -136,6 +136,7 @@ struct sandbox {
         enum sandbox_state state;
         int is_deleted, is_dirty, is_spare;
         int wants_stop, wants_save; /* in the next turn, or when it has started */
+        int is_dropping;            /* its box is going; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t used_ns;                       /* monotonic */
         /* What it was made with. */
@@ -168,6 +169,8 @@ struct sandbox {
         struct store_job *store_job;
         struct cloche_err start_error;
         char save_error[256]; /* why it could not be saved last, or "" */
+        int is_unsaved;          /* on_unsaved was called since it was saved last */
+        uint64_t save_again_ns;  /* monotonic: until then nothing is saved without being asked for */
         unsigned ask_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
@@ -204,7 +207,8 @@ struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const cha
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Make it run; those in waiting are begun, or told why not. */
 void sandbox_start(struct sandbox *s);
-/* End what runs in it, in the next turn; saved before, when save and there is where. Those in waiting start it again. */
+/* End what runs in it, in the next turn; saved before, when save and there is where. Those in waiting start it again. One that cannot be saved
+ * goes on running. */
 void sandbox_stop(struct sandbox *s, int save);
 void sandbox_free(struct sandbox *s); /* a stopped one */
 void sandbox_touch(struct sandbox *s); /* somebody asked something */
@@ -494,6 +498,10 @@ void store_remove(struct sandbox *s);
 /* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+/* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. What runs in the box is not disturbed. */
+int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
+/* It could not be saved: note it, and report it once. */
+void store_failed(struct sandbox *s, const struct cloche_err *e);
 void store_gone(struct sandbox *s);
 void stores_exited(struct sandbox *s, const struct init_answer *exit);
 

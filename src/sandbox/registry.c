@@ -48,7 +48,7 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 {
         uint64_t every_ms = s->all->options.save_every_ms, last_ms = s->saved_ms > s->created_ms ? s->saved_ms : s->created_ms, now_ms = now_real_ms();
 
-        if (!every_ms || !s->is_dirty || s->store_job || now_ms < last_ms + every_ms)
+        if (!every_ms || !s->is_dirty || s->store_job || now_ms < last_ms + every_ms || now_ns < s->save_again_ns)
                 return 0;
         return now_ns - s->used_ns > 1000000000u || now_ms > last_ms + 2 * every_ms;
 }
@@ -62,7 +62,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         ahead_tidy(s, now_ns);
         if (s->network_is_over) /* its gate was killed, for want of memory say */
                 connections_again(s);
-        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000)
+        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_again_ns)
                 sandbox_stop(s, 1);
         else if (is_save_due(s, now_ns))
                 store_save(s, NULL, NULL);
@@ -159,6 +159,16 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         TAILQ_FOREACH(s, &all->spares, link)
                 sandbox_stop(s, 0);
         sandboxes_turn_soon(all);
+}
+
+void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
+{
+        struct sandbox *s;
+
+        all->is_stopping = 1;
+        TAILQ_FOREACH(s, &all->list, link)
+                if (all->state_fd >= 0 && s->has_box && s->is_dirty && !s->is_deleted && s->state != SANDBOX_STARTING)
+                        store_failed(s, e);
 }
 
 void sandboxes_free(struct sandboxes *all)
@@ -400,6 +410,8 @@ int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
 
         if (s->all->state_fd < 0)
                 return err_set(e, CLOCHE_E_STATE, "the daemon has no state directory (--state-dir): nothing can be saved");
+        if (s->state == SANDBOX_STOPPING && s->wants_save)
+                return 0; /* answered with the stop */
         if (s->state != SANDBOX_RUNNING) {
                 ask_result(ask, sandbox_json(s), NULL); /* all of it is saved */
                 return 0;

@@ -1,8 +1,8 @@
 /* The life of one sandbox:
  *
- *   STOPPED ── somebody asks ──▶ STARTING (box, control, network, files of before) ──▶ RUNNING
+ *   STOPPED ── somebody asks ──▶ STARTING (box, control, network, files of before) ──▶ RUNNING ◀──────┐ cannot be saved
  *      ▲                                                                                  │ idle, asked to, collapsed
- *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ */
+ *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
 #include "copy.h"
 
 #include "base/clock.h"
@@ -191,13 +191,18 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
 
 /* -- its end -------------------------------------------------------------------------------------------------- */
 
-static void answer_stops(struct sandbox *s)
+/* Of save: those that came while it was being stopped. e: NULL, or why it was not stopped. */
+static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
         struct sandbox_ask *ask, *next;
 
         for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
                 next = TAILQ_NEXT(ask, link);
-                if (ask->method->begin == begin_STOP && !ask->is_over)
+                if ((ask->method->begin != begin_STOP && ask->method->begin != begin_SAVE) || ask->cancel || ask->is_over)
+                        continue;
+                if (e)
+                        ask_fail(ask, e, NULL);
+                else
                         ask_result(ask, sandbox_json(s), NULL);
         }
 }
@@ -205,8 +210,9 @@ static void answer_stops(struct sandbox *s)
 static void is_stopped(struct sandbox *s)
 {
         s->all->running--;
+        s->is_dropping = 0;
         set_state(s, SANDBOX_STOPPED);
-        answer_stops(s);
+        answer_stops(s, NULL);
         if (s->is_spare)
                 spare_failed(s);
         s->wants_stop = s->wants_save = 0;
@@ -270,6 +276,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e = *why;
 
+        s->is_dropping = 1;
         set_state(s, SANDBOX_STOPPING);
         asks_end(s, &e);
         release(s);
@@ -281,14 +288,49 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         is_stopped(s);
 }
 
+static void drop_stopped(struct sandbox *s)
+{
+        struct cloche_err why;
+
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        drop(s, &why);
+}
+
+/* PID 1 is gone, and sandbox_collapse is about to be called: those who waited for an answer are told first. */
+static int has_lost_box(const struct sandbox *s)
+{
+        return s->control.fd < 0;
+}
+
+/* Its files are in its box and nowhere else: it goes on. */
+static void stop_failed(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err why = *e;
+
+        if (s->all->is_stopping)
+                answer_stops(s, e);
+        if (s->all->is_stopping || s->is_deleted) {
+                drop_stopped(s);
+                return;
+        }
+        s->wants_stop = s->wants_save = 0;
+        err_wrap(&why, "the sandbox %s goes on running, as it cannot be saved (make room in the daemon's state directory, or delete the sandbox)", s->name);
+        answer_stops(s, &why);
+        set_state(s, SANDBOX_RUNNING);
+        port_watch_need(s);
+        asks_begin(s);
+}
+
 static void on_saved(void *data, const struct cloche_err *e)
 {
         struct sandbox *s = data;
-        struct cloche_err why;
 
-        (void)e; /* store.c has told of it; what was saved before stays */
-        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
-        drop(s, &why);
+        if (s->is_dropping || (e && has_lost_box(s))) /* it collapsed meanwhile */
+                return;
+        if (e)
+                stop_failed(s, e);
+        else
+                drop_stopped(s);
 }
 
 static void on_quiet(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -298,28 +340,60 @@ static void on_quiet(void *data, const struct init_answer *answer, int fd, const
         (void)answer;
         (void)e; /* what could not be ended ends with the box */
         fd_close(&fd);
-        if (s->state == SANDBOX_STOPPING && s->has_box)
+        if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
                 store_save(s, on_saved, s);
 }
 
 /* Nothing runs beside what saves: the files stand still, and nobody can stop it or take its memory. */
-static int quiesce(struct sandbox *s)
+static int quiesce(struct sandbox *s, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_QUIESCE};
-
-        end_work(s);
-        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, NULL);
-}
-
-static void stop_now(struct sandbox *s)
-{
         struct cloche_err why;
 
-        set_state(s, SANDBOX_STOPPING);
         err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
         asks_end(s, &why);
-        if (!s->wants_save || s->is_deleted || s->all->state_fd < 0 || quiesce(s) < 0)
-                drop(s, &why);
+        end_work(s);
+        return control_ask(&s->control, &request, NULL, 0, on_quiet, s, e);
+}
+
+static void save_and_drop(struct sandbox *s)
+{
+        struct cloche_err e;
+
+        if (quiesce(s, &e) < 0) {
+                store_failed(s, &e);
+                stop_failed(s, &e);
+        }
+}
+
+static void on_measured(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct sandbox *s = data;
+        struct cloche_err why;
+
+        fd_close(&fd);
+        if (s->is_dropping || has_lost_box(s))
+                return;
+        if (s->is_deleted)
+                drop_stopped(s);
+        /* The daemon's end takes the box in any case: then it is tried. */
+        else if (!e && !s->all->is_stopping && store_check_room(s, answer->disk_bytes_used, &why) < 0) {
+                store_failed(s, &why);
+                stop_failed(s, &why);
+        } else
+                save_and_drop(s);
+}
+
+/* Nothing in the box is ended before it is likely that it can be saved. */
+static void stop_now(struct sandbox *s)
+{
+        struct init_request request = {.op = INIT_DISK};
+
+        set_state(s, SANDBOX_STOPPING);
+        if (!s->wants_save || s->is_deleted || s->all->state_fd < 0)
+                drop_stopped(s);
+        else if (s->all->is_stopping || control_ask(&s->control, &request, NULL, 0, on_measured, s, NULL) < 0)
+                save_and_drop(s);
 }
 
 void sandbox_stop(struct sandbox *s, int save)
@@ -338,6 +412,10 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         if (!s->has_box)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
+        if (s->state == SANDBOX_STOPPING && s->wants_save && !s->is_dropping) {
+                store_failed(s, &e);
+                answer_stops(s, &e);
+        }
         asks_refuse(s, &e);
         drop(s, &e);
 }

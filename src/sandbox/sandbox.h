@@ -21,6 +21,9 @@ struct sandboxes_options {
         int preview_is_tls;
         uint64_t save_every_ms;    /* of a running sandbox that changed; 0: only when it stops */
         unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
+        /* A sandbox's files could not be saved; again only after they could be, and when sandboxes_stop ends it all the same. May be NULL. */
+        void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
+        void *unsaved_data;
 };
 
 /* Values are in frame form (spec/values.md): bytes stand in attachments, which may be empty. All borrowed for the time of the call. */
@@ -34,8 +37,10 @@ struct sandbox_face {
 CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);
 /* Set up what contexts of these languages (names with commas) are forked from; it is not waited for. -CLOCHE_E_UNKNOWN_LANGUAGE. */
 CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, const char *languages, struct cloche_err *e);
-/* Save and end all; done is told once, from the loop. */
+/* Save and end all; done is told once, from the loop. One that cannot be saved ends too: on_unsaved is called before. */
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
+/* The process ends before sandboxes_stop is done: on_unsaved is called, with e, for each sandbox that changed and is not saved. */
+void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e);
 void sandboxes_free(struct sandboxes *all); /* accepts NULL */
 
 /* params: an object in frame form, checked by the rows of sandbox.def; borrowed, as attachments are. face and data: until it is over.

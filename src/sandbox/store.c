@@ -5,6 +5,7 @@
  *   STATE/PRINCIPAL/NAME/files          /workspace, /home/cloche and /tmp; replaced as a whole */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/handle.h"
@@ -23,6 +24,8 @@
 #define READ_BYTES (256u << 10)
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
 #define DEFINITION_BYTES_MAX (16u << 20)
+#define ROOM_BYTES (64u << 10)             /* definition, and headers of a few files */
+#define SAVE_AGAIN_NS (UINT64_C(60000000000))
 
 struct store_waiter {
         TAILQ_ENTRY(store_waiter) link;
@@ -30,11 +33,16 @@ struct store_waiter {
         void *data;
 };
 
+#define FLUSHED_MAX 4
+
+/* fsync(2) of what is open at these descriptors, in their order: of all that was packed it takes seconds, and is done beside the loop. */
 struct store_job;
 struct flush {
-        uv_fs_t request;
+        uv_work_t work;
         struct store_job *job; /* NULL: it is over */
-        int fd;
+        void (*then)(struct store_job *job);
+        int fds[FLUSHED_MAX];
+        int code;
 };
 
 /* The file program at work. */
@@ -46,7 +54,8 @@ struct store_job {
         int has_exited, wait_status;
         uint64_t bytes;
         int code; /* of writing the file */
-        struct flush *flush; /* while it goes to the disk */
+        struct cloche_err error; /* or of the definition */
+        struct flush *flush; /* while something of it goes to the disk */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
 };
 
@@ -105,7 +114,7 @@ static json_t *ports_json(const struct sandbox *s)
 }
 
 /* Without fsync(2), which would hold up everybody the daemon serves for up to 90 ms: what a power cut leaves may be the old text, or on some file systems
- * none, which store_load can live with. */
+ * none, which store_load can live with. A save flushes it with the files. */
 static int write_file(int dir_fd, const char *name, const char *text, struct cloche_err *e)
 {
         static const char new_name[] = DEFINITION ".new";
@@ -318,80 +327,130 @@ void store_gone(struct sandbox *s)
         job_over(s->store_job, &e);
 }
 
-/* The new files in place of the old, whole or not at all. */
-static int keep(struct store_job *job)
+void store_failed(struct sandbox *s, const struct cloche_err *e)
 {
-        struct sandbox *s = job->sandbox;
+        const struct sandboxes_options *options = &s->all->options;
 
-        if (renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0)
-                return -errno;
-        s->saved_ms = now_real_ms();
-        return 0;
+        if (s->is_deleted)
+                return;
+        snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
+        s->save_again_ns = clock_now_ns() + SAVE_AGAIN_NS;
+        if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))
+                options->on_unsaved(options->unsaved_data, s->principal, s->name, e);
+        s->is_unsaved = 1;
 }
 
 static void conclude(struct store_job *job)
 {
         struct sandbox *s = job->sandbox;
-        struct cloche_err e = {0};
-        int failed = job->code < 0 || job->wait_status != 0;
+        struct cloche_err e = job->error;
 
-        if (!failed && !job->is_restore && (job->code = keep(job)) < 0)
-                failed = 1;
-        if (job->code < 0)
+        if (e.code == 0 && job->code < 0)
                 err_os(&e, CLOCHE_E_RESOURCE, -job->code, "write the files of the sandbox %s", s->name);
-        else if (failed)
+        else if (e.code == 0 && job->wait_status != 0)
                 err_set(&e, CLOCHE_E_RESOURCE, "the files of the sandbox %s could not be %s: the file program ended with %s %d", s->name,
                         job->is_restore ? "put back" : "saved", WIFSIGNALED(job->wait_status) ? "signal" : "status",
                         WIFSIGNALED(job->wait_status) ? WTERMSIG(job->wait_status) : WEXITSTATUS(job->wait_status));
-        else if (!job->is_restore && store_define(s, &e) == 0)
-                s->is_dirty = 0;
-        if (!job->is_restore)
-                snprintf(s->save_error, sizeof(s->save_error), "%s", e.code ? e.msg : "");
-        if (e.code && !job->is_restore)
+        if (!job->is_restore && e.code) {
+                store_failed(s, &e);
                 unlinkat(job->dir_fd, FILES_NEW, 0);
+        } else if (!job->is_restore) {
+                s->save_error[0] = '\0';
+                s->is_dirty = s->is_unsaved = 0;
+                s->save_again_ns = 0;
+        }
         job_over(job, e.code ? &e : NULL);
 }
 
-static void on_flushed(uv_fs_t *request)
+static void flush_free(struct flush *flush)
 {
-        struct flush *flush = request->data;
+        for (size_t i = 0; i < FLUSHED_MAX; i++)
+                fd_close(&flush->fds[i]);
+        free(flush);
+}
+
+static void on_flush(uv_work_t *work)
+{
+        struct flush *flush = work->data;
+
+        /* EINVAL: a file system whose directories need no such thing. */
+        for (size_t i = 0; i < FLUSHED_MAX && flush->code == 0; i++)
+                if (flush->fds[i] >= 0 && fsync(flush->fds[i]) < 0 && errno != EINVAL)
+                        flush->code = -errno;
+}
+
+static void on_flushed(uv_work_t *work, int status)
+{
+        struct flush *flush = work->data;
         struct store_job *job = flush->job;
 
         if (job) {
                 job->flush = NULL;
-                job->code = request->result < 0 ? (int)request->result : 0;
+                job->code = status < 0 ? status : flush->code;
+                if (job->code < 0)
+                        conclude(job);
+                else
+                        flush->then(job);
         }
-        uv_fs_req_cleanup(request);
-        fd_close(&flush->fd);
-        free(flush);
-        if (job)
-                conclude(job);
+        flush_free(flush);
 }
 
-/* fsync(2) of all that was packed takes seconds: beside the loop. */
-static int flush_files(struct store_job *job)
+/* fds: duplicated; negative ones are passed over. */
+static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)(struct store_job *job))
 {
         struct flush *flush = calloc(1, sizeof(*flush));
+        int r = flush ? 0 : -ENOMEM;
 
         if (!flush)
-                return -ENOMEM;
-        flush->job = job;
-        flush->request.data = flush;
-        flush->fd = fcntl(job->file_fd, F_DUPFD_CLOEXEC, 3);
-        if (flush->fd < 0 || uv_fs_fsync(&job->sandbox->all->engine->loop, &flush->request, flush->fd, on_flushed) < 0) {
-                fd_close(&flush->fd);
-                free(flush);
-                return -EIO;
+                return r;
+        for (size_t i = 0; i < FLUSHED_MAX; i++) {
+                flush->fds[i] = fds[i] < 0 ? -EBADF : fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+                if (fds[i] >= 0 && flush->fds[i] < 0)
+                        r = -errno;
         }
-        job->flush = flush;
-        return 0;
+        flush->job = job;
+        flush->then = then;
+        flush->work.data = flush;
+        if (r == 0)
+                r = uv_queue_work(&job->sandbox->all->engine->loop, &flush->work, on_flush, on_flushed);
+        if (r < 0)
+                flush_free(flush);
+        else
+                job->flush = flush;
+        return r;
+}
+
+/* The new files in place of the old, whole or not at all, with what belongs to them; the directories, so that all of it is found again. */
+static void keep(struct store_job *job)
+{
+        struct sandbox *s = job->sandbox;
+        _cleanup_fd_ int principal_fd = -EBADF, definition_fd = -EBADF;
+        char principal[32];
+        int r = renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 ? -errno : 0;
+
+        if (r == 0) {
+                s->saved_ms = now_real_ms();
+                r = store_define(s, &job->error);
+        }
+        if (r == 0) {
+                principal_name(s, principal, sizeof(principal));
+                principal_fd = open_below(s->all->state_fd, principal, 0);
+                definition_fd = openat(job->dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+                r = principal_fd < 0 ? principal_fd : definition_fd < 0 ? -errno : 0;
+        }
+        if (r == 0)
+                r = flush(job, (int[FLUSHED_MAX]){definition_fd, job->dir_fd, principal_fd, s->all->state_fd}, conclude);
+        if (r < 0) {
+                job->code = r;
+                conclude(job);
+        }
 }
 
 static void look(struct store_job *job)
 {
         if (!job->has_exited || job->pipe_fd >= 0 || job->flush)
                 return;
-        if (job->is_restore || job->code < 0 || job->wait_status != 0 || (job->code = flush_files(job)) < 0)
+        if (job->is_restore || job->code < 0 || job->wait_status != 0 || (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
                 conclude(job);
 }
 
@@ -516,9 +575,27 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
                 if (done)
                         done(data, &e);
         } else if (begin_save(job, &e) < 0) {
-                snprintf(s->save_error, sizeof(s->save_error), "%s", e.msg);
+                store_failed(s, &e);
                 job_over(job, &e);
         }
+}
+
+/* A file without a name takes the room for a moment. File systems that have no such files, or cannot reserve, are not asked. */
+int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
+{
+        _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
+        uint64_t most = s->limits.disk_bytes;
+
+        if (dir_fd >= 0)
+                fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0 && (dir_fd < 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)))
+                return err_os(e, CLOCHE_E_RESOURCE, dir_fd < 0 ? -dir_fd : errno, "open the state directory of the sandbox %s", s->name);
+        if (most != CLOCHE_UNLIMITED && bytes > most)
+                bytes = most;
+        bytes += ROOM_BYTES;
+        if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes for the files of the sandbox %s", (unsigned long long)bytes, s->name);
+        return 0;
 }
 
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
@@ -526,12 +603,19 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : open_directory(s, 0);
         _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int why = dir_fd < 0 ? -dir_fd : errno;
         struct cloche_err e = {0};
         struct store_job *job;
         struct stat st;
 
-        if (file_fd < 0 || s->is_spare || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        if (s->all->state_fd < 0 || s->is_spare || (file_fd < 0 && why == ENOENT)) {
                 done(data, NULL);
+                return;
+        }
+        /* Without them the next save would put nothing in their place. */
+        if (file_fd < 0 || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+                err_os(&e, CLOCHE_E_UNREADABLE_FILE, file_fd < 0 ? why : EINVAL, "open the saved files of the sandbox %s", s->name);
+                done(data, &e);
                 return;
         }
         job = job_new(s, 1, done, data);

@@ -183,7 +183,7 @@ def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = Non
 
 
 def sandbox_stop(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
-    """Save the files and end everything that runs; the next use starts it again."""
+    """Save the files and end everything that runs; the next use starts it again. ResourceError: they cannot be saved, and it goes on running."""
     return _Writer(at).asks("sandbox.stop", _reads(SandboxInfo.read), timeout)
 
 

@@ -639,7 +639,7 @@ export class SandboxOperations {
     return await this.ask('sandbox.update', params, options)
   }
 
-  /** Save the files and end everything that runs; the next use starts it again. */
+  /** Save the files and end everything that runs; the next use starts it again. One that cannot be saved goes on running: the error is resource. */
   async stop (options: OperationOptions = {}): Promise<Answers['sandbox.stop']> {
     return await this.ask('sandbox.stop', {}, options)
   }
