@@ -106,6 +106,9 @@ struct cloche_engine_options {
         /* Directories of the host, absolute, that runs may mount, with all beneath; none: no mounts. At most 32, borrowed. */
         const char *const *mount_roots;
         size_t mount_root_count;
+        /* NULL, or for each of them: whose rights decide in runs and syncs without a caller what may be mounted, with his groups of now; -1: those of
+         * the mounted directory's owner, as without the array. Another user than ours wants root. */
+        const int64_t *mount_root_uids;
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* more optional guards, by a name */
 };
@@ -149,6 +152,9 @@ struct cloche_run_options {
         size_t collect_count;
         /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL: none. */
         const char *mount;
+        /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process that connected it, with that user's rights only, and
+         * writes as him. What he may not read, or with rules that permit it write, is CLOCHE_E_FORBIDDEN. Root himself is no such caller. */
+        int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;
         unsigned file_events; /* bit 1u << enum cloche_file_event: which are wanted; without BEFORE nobody is asked */
@@ -339,6 +345,7 @@ struct cloche_sync_options {
         const char *on_error; /* rollback, continue, abort; NULL: as the mount said */
         const char *conflict; /* what to do with a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
         int dry_run;          /* say what would be done */
+        int has_caller, caller_fd; /* as of runs */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;

@@ -253,6 +253,8 @@ static int sync_start(const struct ask *ask, struct sync_job *job, struct cloche
                                          .events = wanted | more,
                                          .on_end = on_end,
                                          .data = job,
+                                         .has_caller = ask->client->peer_fd >= 0,
+                                         .caller_fd = ask->client->peer_fd,
                                  },
                                  &job->sync, e);
 }

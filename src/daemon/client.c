@@ -24,10 +24,10 @@
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal)
+void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd)
 {
         *client = (struct client){
-                .daemon = d, .face = face, .principal = principal, .number = ++d->next_client, .out = BUF_INIT(OUT_MAX_BYTES)};
+                .daemon = d, .face = face, .principal = principal, .peer_fd = peer_fd, .number = ++d->next_client, .out = BUF_INIT(OUT_MAX_BYTES)};
         TAILQ_INIT(&client->jobs);
         TAILQ_INIT(&client->sandbox_jobs);
         TAILQ_INIT(&client->asks);

@@ -41,6 +41,7 @@ struct client {
         void *data;                    /* the face's or the carrier's */
         uint64_t number;
         int64_t principal;
+        int peer_fd; /* the unix socket of one whose rights decide what is mounted; borrowed, negative: none */
         int is_greeted, needs_token, is_over, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read of it */
@@ -64,7 +65,7 @@ struct ask {
 #define CLIENT_JOBS_MAX 1024
 #define REQUESTS_BYTES_MAX (UINT64_C(1) << 30) /* of all runs under way: what each was asked with is held until it has its box */
 
-void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal);
+void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
 /* Its runs are cancelled, its prefixes given up, its host functions fail. */
 void client_over(struct client *client);
 /* After that. */

@@ -249,7 +249,7 @@ static void become_frames(struct connection *c)
         c->kind = CONNECTION_FRAMES;
         frame_reader_init(&c->reader, STRANGER_BYTES_MAX);
         let_go_of_memory(c);
-        client_init(&c->client, c->daemon, &client_frames, c->principal);
+        client_init(&c->client, c->daemon, &client_frames, c->principal, c->peer_fd);
         c->client.carrier = &carrier;
         c->client.data = c;
         c->client.needs_token = c->is_tcp;
@@ -357,6 +357,7 @@ static struct connection *make(struct daemon *d, int fd, int is_tcp, int64_t pri
         c->fd = fd;
         c->is_tcp = is_tcp;
         c->principal = principal;
+        c->peer_fd = is_tcp ? -EBADF : fd;
         c->poll.data = c;
         c->progress_ns = clock_now_ns();
         c->deadline_ns = c->progress_ns + HELLO_NS;
@@ -404,6 +405,7 @@ int connection_private(struct daemon *d, int fd, struct cloche_err *e)
         if (!c)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve --connect-fd %d", fd);
         c->is_private = 1;
+        c->peer_fd = -EBADF; /* its caller started it, and has its rights */
         c->deadline_ns = 0;
         poll_again(c);
         return 0;

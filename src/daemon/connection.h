@@ -14,6 +14,7 @@ struct connection {
         int is_tcp, is_private, is_closing, is_poll_closed, is_web_over;
         const char *container; /* of such a listener (listen.h) */
         int64_t principal;
+        int peer_fd; /* the same socket, as long as the connection lives, of a unix listener; -EBADF: of another */
         size_t greeting_at; /* bytes of the greeting that came */
         struct frame_reader reader;
         struct client client; /* of frames */

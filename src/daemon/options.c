@@ -175,14 +175,26 @@ static int set_image(struct daemon_options *o, const char *value)
         return 0;
 }
 
+/* The last colon with nothing but digits behind it begins a user. */
 static int add_mount_root(struct daemon_options *o, const char *value)
 {
+        const char *colon = strrchr(value, ':');
+        unsigned long uid;
+
+        if (colon && (!colon[1] || colon[1 + strspn(colon + 1, "0123456789")]))
+                colon = NULL;
         if (value[0] != '/')
                 return bad("--mount-root must be an absolute path, not '%s'", value);
         if (o->engine.mount_root_count == MOUNT_ROOTS_MAX)
                 return bad("--mount-root is given more than %d times", MOUNT_ROOTS_MAX);
-        o->mount_roots[o->engine.mount_root_count++] = value;
+        if (colon && whole("--mount-root's user", colon + 1, 0, UINT32_MAX - 1, &uid))
+                return BAD_INPUT;
+        o->mount_root_uids[o->engine.mount_root_count] = colon ? (int64_t)uid : -1;
+        o->mount_roots[o->engine.mount_root_count] = colon ? strndup(value, (size_t)(colon - value)) : value;
+        if (!o->mount_roots[o->engine.mount_root_count++])
+                return bad("out of memory");
         o->engine.mount_roots = o->mount_roots;
+        o->engine.mount_root_uids = o->mount_root_uids;
         return 0;
 }
 
@@ -315,7 +327,7 @@ static const struct option_row {
         {"--grace", "SECONDS", "that runs may go on for after SIGTERM (10)", set_grace},
         {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
         {"--image", "DIR", "root image (the host's /usr)", set_image},
-        {"--mount-root", "DIR", "runs may mount this directory of the host and what is beneath (a private daemon: /)", add_mount_root},
+        {"--mount-root", "DIR[:UID]", "runs may mount this directory of the host and what is beneath (a private daemon: /); for a token with this user's rights", add_mount_root},
         {"--state-dir", "DIR", "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or ~/.local/state/cloche)", set_state_dir},
         {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)", set_save_every},
         {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},

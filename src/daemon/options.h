@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <cloche/cloche.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define OPTIONS_LIST_MAX 64
@@ -22,7 +23,8 @@ struct daemon_options {
                 const char *names[OPTIONS_LIST_MAX];
                 unsigned count;
         } hosts, origins;
-        const char *mount_roots[OPTIONS_LIST_MAX]; /* of engine */
+        const char *mount_roots[OPTIONS_LIST_MAX]; /* of engine, as mount_root_uids */
+        int64_t mount_root_uids[OPTIONS_LIST_MAX];
         const char *state_dir;    /* NULL: the default one, "": none */
         const char *preview_host; /* HOST or HOST:PORT */
         struct container_listen {

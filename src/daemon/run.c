@@ -180,6 +180,8 @@ static int start(const struct ask *ask, struct kept_prefix *prefix, const char *
         request.run.prefix = prefix ? prefix->prefix : NULL;
         request.run.on_bridge = bridge_asked;
         request.run.bridge_data = request.run.data = job;
+        request.run.has_caller = ask->client->peer_fd >= 0;
+        request.run.caller_fd = ask->client->peer_fd;
         request.run.on_file_event = changes_of_job;
         request.run.file_event_data = job;
         request.run.on_end = on_end;

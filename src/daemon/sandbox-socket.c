@@ -208,7 +208,7 @@ int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t 
         if (!s)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a WebSocket");
         sandbox_socket_init(&s->base, d);
-        client_init(&s->client, d, &face, principal);
+        client_init(&s->client, d, &face, principal, -EBADF);
         s->client.data = s;
         s->client.is_greeted = 1;
         s->operation = operation;

@@ -297,7 +297,7 @@ static void on_taken(void *data)
 
 static const struct http_handler handler = {.on_over = on_over, .on_taken = on_taken};
 
-void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation, const json_t *from_path)
+void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, const struct operation *operation, const json_t *from_path)
 {
         struct web_ask *ask = calloc(1, sizeof(*ask));
         struct cloche_err e = {0};
@@ -307,7 +307,7 @@ void web_ask_begin(struct daemon *d, struct http_request *request, int64_t princ
                 web_refuse(request, &e);
                 return;
         }
-        client_init(&ask->client, d, &face, principal);
+        client_init(&ask->client, d, &face, principal, peer_fd);
         ask->client.data = ask;
         ask->client.is_greeted = 1;
         ask->request = request;

@@ -6,7 +6,7 @@
 #include "http/server.h"
 
 /* What the path says is added to what the body says. */
-void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation, const json_t *from_path);
+void web_ask_begin(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, const struct operation *operation, const json_t *from_path);
 
 void web_refuse(struct http_request *request, const struct cloche_err *e);
 /* data: further members of the error, stolen, or NULL. */

@@ -176,14 +176,14 @@ static const struct websocket_handler handler = {
         .on_closed = on_closed,
 };
 
-int web_socket_open(struct daemon *d, struct http_request *request, int64_t principal, int needs_token, struct cloche_err *e)
+int web_socket_open(struct daemon *d, struct http_request *request, int64_t principal, int peer_fd, int needs_token, struct cloche_err *e)
 {
         struct web_socket *s = calloc(1, sizeof(*s));
         int r;
 
         if (!s)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open a WebSocket");
-        client_init(&s->client, d, &client_frames, principal);
+        client_init(&s->client, d, &client_frames, principal, peer_fd);
         s->client.carrier = &carrier;
         s->client.data = s;
         s->client.needs_token = needs_token;

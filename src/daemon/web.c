@@ -230,11 +230,11 @@ static void perform(struct daemon *d, struct http_request *request, const struct
         else if (operation->symbol == OPERATION_OPENAPI)
                 web_answer(request, 200, openapi_document());
         else if (operation->symbol == OPERATION_RPC)
-                r = web_socket_open(d, request, c->principal, c->is_tcp && !web_has_token(&d->options, request), &e);
+                r = web_socket_open(d, request, c->principal, c->peer_fd, c->is_tcp && !web_has_token(&d->options, request), &e);
         else if (operation->success == 101)
                 r = open_socket(d, request, operation, from_path, &e);
         else
-                web_ask_begin(d, request, c->principal, operation, from_path);
+                web_ask_begin(d, request, c->principal, c->peer_fd, operation, from_path);
         if (r < 0)
                 web_refuse(request, &e);
 }

@@ -2,10 +2,14 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
+#include "keeper/caller.h"
 #include "keeper/usage.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,19 +78,60 @@ static int absolute(const char *path, char **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
+/* "UID,GID[,GID…]:PATH", as the keeper reads it. */
+static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_err *e)
+{
+        struct passwd row, *found = NULL;
+        gid_t groups[CALLER_GROUPS_MAX];
+        char names[4096];
+        int count = CALLER_GROUPS_MAX;
+        size_t size;
+        FILE *text;
+
+        if (uid == (uid_t)-1)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': no user has the number %u", path, (unsigned)uid);
+        if (uid != geteuid() && !privilege_is_root())
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: only root mounts with the rights of others", path, (unsigned)uid);
+        if (getpwuid_r(uid, &row, names, sizeof(names), &found) != 0 || !found)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: there is no user with this number, whose groups would be known", path, (unsigned)uid);
+        if (getgrouplist(row.pw_name, row.pw_gid, groups, &count) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s' for the user %u: he is in more than %d groups", path, (unsigned)uid, CALLER_GROUPS_MAX);
+        text = open_memstream(ret, &size);
+        if (!text)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+        fprintf(text, "%u,%u", (unsigned)uid, (unsigned)row.pw_gid);
+        for (int i = 0; i < count; i++)
+                fprintf(text, ",%u", (unsigned)groups[i]);
+        fprintf(text, ":%s", path);
+        return fclose(text) == 0 ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+}
+
+static int take_mount_root(cloche_engine *engine, const char *path, int64_t uid, struct cloche_err *e)
+{
+        struct mount_roots *roots = &engine->mount_roots;
+        char **argument = &roots->arguments[roots->count];
+        int r = absolute(path, &roots->paths[roots->count], e);
+
+        if (r < 0)
+                return err_wrap(e, "mount_roots");
+        roots->count++;
+        if (uid >= 0)
+                return argument_of(roots->paths[roots->count - 1], uid < UINT32_MAX ? (uid_t)uid : (uid_t)-1, argument, e);
+        *argument = strdup(roots->paths[roots->count - 1]);
+        return *argument ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+}
+
 static int take_mount_roots(cloche_engine *engine, const struct cloche_engine_options *opt, struct cloche_err *e)
 {
-        engine->mount_roots.paths = calloc(opt->mount_root_count + 1, sizeof(char *));
-        if (!engine->mount_roots.paths)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
-        for (size_t i = 0; i < opt->mount_root_count; i++) {
-                int r = absolute(opt->mount_roots[i], &engine->mount_roots.paths[i], e);
+        int r = 0;
 
-                if (r < 0)
-                        return err_wrap(e, "mount_roots");
-                engine->mount_roots.count++;
-        }
-        return 0;
+        engine->mount_roots.paths = calloc(opt->mount_root_count + 1, sizeof(char *));
+        engine->mount_roots.arguments = calloc(opt->mount_root_count + 1, sizeof(char *));
+        if (!engine->mount_roots.paths || !engine->mount_roots.arguments)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+        for (size_t i = 0; r == 0 && i < opt->mount_root_count; i++)
+                r = take_mount_root(engine, opt->mount_roots[i], opt->mount_root_uids ? opt->mount_root_uids[i] : -1, e);
+        return r;
 }
 
 static int open_libexec(cloche_engine *engine, struct cloche_err *e)
@@ -121,7 +166,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = open_libexec(engine, e);
         if (r == 0)
-                r = keeper_start(engine->libexec_dir, (const char *const *)engine->mount_roots.paths, engine->mount_roots.count, &engine->keeper, e);
+                r = keeper_start(engine->libexec_dir, (const char *const *)engine->mount_roots.arguments, engine->mount_roots.count, &engine->keeper, e);
         free(runtimes_path);
         engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* without it every build is made anew */
         return r;
@@ -329,9 +374,12 @@ void cloche_engine_free(cloche_engine *engine)
         fd_close(&engine->probe_fd);
         fd_close(&engine->libexec_fd);
         fd_close(&engine->artifacts_fd);
-        for (size_t i = 0; i < engine->mount_roots.count; i++)
+        for (size_t i = 0; i < engine->mount_roots.count; i++) {
                 free(engine->mount_roots.paths[i]);
+                free(engine->mount_roots.arguments[i]);
+        }
         free(engine->mount_roots.paths);
+        free(engine->mount_roots.arguments);
         free(engine->image);
         free(engine->libexec_dir);
         free(engine);

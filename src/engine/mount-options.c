@@ -99,8 +99,8 @@ static int find_root(const struct mount_roots *roots, struct mount_option *row, 
                 if (path_is_at_or_below(row->source, roots->paths[i]) && (best == 0 || strlen(roots->paths[i]) > strlen(roots->paths[best - 1])))
                         best = i + 1;
         if (best == 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is not beneath a directory that may be mounted%s", row->source,
-                               roots->count == 0 ? " (none was named)" : "");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is not beneath a directory that may be mounted (of a daemon: cloched --mount-root)",
+                               row->source);
         rest = row->source + (strlen(roots->paths[best - 1]) == 1 ? 0 : strlen(roots->paths[best - 1]));
         row->root = (uint32_t)best - 1;
         while (*rest == '/')
@@ -158,11 +158,13 @@ static int take_place(const struct mount_roots *roots, const char *target, const
 /* -- the whole ------------------------------------------------------------------------------------------------ */
 
 /* cloche-fs reads it again; what is wrong is to be said before there is a box. */
-static int check_configuration(const json_t *configure, struct cloche_err *e)
+static int check_configuration(struct mount_option *row, struct cloche_err *e)
 {
+        const unsigned writing = 1u << RULES_CREATE | 1u << RULES_MODIFY | 1u << RULES_DELETE;
         struct settings settings = {0};
-        int r = settings_load(configure, &settings, e);
+        int r = settings_load(row->configure, &settings, e);
 
+        row->is_written = r == 0 && (rules_any(settings.rules) & writing) != 0;
         settings_done(&settings);
         return r < 0 ? err_wrap(e, "mount") : 0;
 }
@@ -202,7 +204,7 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 row->configure = configuration(mount, dir, row);
                 if (!row->configure)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' is no text", target);
-                r = check_configuration(row->configure, e);
+                r = check_configuration(row, e);
                 if (r < 0)
                         return r;
         }

@@ -11,6 +11,7 @@
 struct mount_roots {
         char **paths; /* absolute */
         size_t count;
+        char **arguments; /* the same, as the keeper's command line has them */
 };
 
 struct mount_option {
@@ -18,6 +19,7 @@ struct mount_option {
         char *source;                   /* on the host, as errors and results name it */
         uint32_t root;                  /* of struct mount_roots; path is beneath it */
         char path[KEEPER_PATH_MAX];
+        int is_written; /* a rule permits to create, modify or delete */
         json_t *permissions;
         json_t *configure; /* params for cloche-fs */
 };

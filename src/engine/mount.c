@@ -20,14 +20,19 @@ enum { ASK_CONFIGURE = 1, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-int mounts_new(struct cloche_engine *engine, struct mount_options *options, struct mounts **ret, struct cloche_err *e)
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret, struct cloche_err *e)
 {
         struct mounts *mounts = calloc(1, sizeof(*mounts));
+        int own_fd = -EBADF;
 
-        if (!mounts) {
+        if (mounts && caller_fd >= 0)
+                own_fd = fcntl(caller_fd, F_DUPFD_CLOEXEC, 3);
+        if (!mounts || (caller_fd >= 0 && own_fd < 0)) {
                 mount_options_done(options);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare the mounts");
+                free(mounts);
+                return err_os(e, CLOCHE_E_RESOURCE, mounts ? errno : ENOMEM, "prepare the mounts");
         }
+        mounts->caller_fd = own_fd;
         mounts->refs = 1;
         mounts->engine = engine;
         mounts->options = *options;
@@ -71,6 +76,7 @@ void mounts_unref(struct mounts *mounts)
                 json_decref(mounts->rows[i].warnings);
                 fd_close(&mounts->rows[i].contents_fd);
         }
+        fd_close(&mounts->caller_fd);
         mount_options_done(&mounts->options);
         free(mounts);
 }
@@ -262,8 +268,9 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 spec->service = KEEPER_SERVICE_MOUNT;
                 spec->mount = index;
                 spec->root = mount->option->root;
+                spec->is_written = (uint32_t)mount->option->is_written;
                 strcpy(spec->path, mount->option->path);
-                r = keeper_serve_later(box->keeper, box->id, spec, &server_fd, 1, on_served, mount, e);
+                r = keeper_serve_later(box->keeper, box->id, spec, (int[]){server_fd, mount->all->caller_fd}, mount->all->caller_fd < 0 ? 1 : 2, on_served, mount, e);
         }
         if (r == 0) {
                 mount->is_asking = 1;

@@ -31,6 +31,7 @@ struct mounts {
         struct cloche_engine *engine;
         struct mount_options options;
         struct mount rows[KEEPER_MOUNTS_MAX];
+        int caller_fd; /* whose rights count, as of struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first thing that went wrong, code 0: none */
         uv_timer_t *timer;       /* while collecting */
         /* Once there is a run. */
@@ -40,8 +41,8 @@ struct mounts {
         void (*on_collected)(void *data);
 };
 
-/* options are taken over, also on failure. */
-int mounts_new(struct cloche_engine *engine, struct mount_options *options, struct mounts **ret, struct cloche_err *e);
+/* options are taken over, also on failure. caller_fd: borrowed, or negative. */
+int mounts_new(struct cloche_engine *engine, struct mount_options *options, int caller_fd, struct mounts **ret, struct cloche_err *e);
 struct mounts *mounts_ref(struct mounts *mounts);
 void mounts_unref(struct mounts *mounts); /* accepts NULL */
 /* Their places, for the keeper. */

@@ -54,7 +54,7 @@ static int start_sync(struct cloche_run *run, struct cloche_err *e)
 {
         struct cloche_sync_options opt = {
                 .changes = run->changeset, .on_event = run->on_file_event, .event_data = run->file_event_data, .events = run->file_events,
-                .run = run, .on_end = on_synced, .data = run,
+                .run = run, .on_end = on_synced, .data = run, .has_caller = run->mounts->caller_fd >= 0, .caller_fd = run->mounts->caller_fd,
         };
 
         run->books = BOOKS_SYNCING;
@@ -170,7 +170,7 @@ int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt
         if (r == 0)
                 r = choose_origin(run, opt, &mounts, e);
         if (r == 0)
-                r = mounts_new(run->engine, &mounts, &run->mounts, e);
+                r = mounts_new(run->engine, &mounts, opt->has_caller ? opt->caller_fd : -EBADF, &run->mounts, e);
         if (r == 0)
                 listen_to_mounts(run);
         mount_options_done(&mounts);

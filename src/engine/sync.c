@@ -29,6 +29,7 @@ struct cloche_sync {
         void *event_data;
         unsigned events;
         cloche_run *run; /* whose changes they are, or NULL */
+        int caller_fd;   /* whose rights count; owned, or -EBADF */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
 
@@ -67,6 +68,7 @@ static void free_now(struct cloche_sync *sync)
                 json_decref(sync->chosen[i]);
         json_decref(sync->aborted);
         json_decref(sync->result);
+        fd_close(&sync->caller_fd);
         free(sync);
 }
 
@@ -404,14 +406,15 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
         /* Without contents any directory does: nothing in it will be asked for. */
         _cleanup_fd_ int no_fd = row->contents_fd < 0 ? open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
-        int fds[] = {row->contents_fd < 0 ? no_fd : row->contents_fd, server_fd}, r;
+        int fds[] = {row->contents_fd < 0 ? no_fd : row->contents_fd, server_fd, sync->caller_fd}, r;
 
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
         spec->service = KEEPER_SERVICE_SYNC;
         spec->root = row->root;
+        spec->is_written = !sync->is_dry;
         strcpy(spec->path, row->path);
-        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, 2, on_served, sync, e);
+        r = keeper_serve_later(sync->engine->keeper, KEEPER_NO_BOX, spec, fds, sync->caller_fd < 0 ? 2 : 3, on_served, sync, e);
         sync->keeper_asked = r == 0;
         free(spec);
         return r;
@@ -488,11 +491,12 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
                 .engine = engine, .set = opt->changes, .on_error = on_error, .conflict = conflict, .is_dry = opt->dry_run,
                 .on_event = opt->on_event, .event_data = opt->event_data, .events = opt->events, .run = opt->run,
                 .on_end = opt->on_end, .data = opt->data, .channel.fd = -EBADF, .channel.received_fd = -EBADF,
+                .caller_fd = opt->has_caller ? fcntl(opt->caller_fd, F_DUPFD_CLOEXEC, 3) : -EBADF,
         };
         sync->later = malloc(sizeof(*sync->later));
         sync->result = opt->dry_run ? json_pack("{s:[], s:[], s:[], s:[]}", "steps", "denied", "conflicts", "skipped")
                                     : json_pack("{s:[], s:[], s:[], s:[], s:[]}", "synced", "failed", "skipped", "conflicts", "kept");
-        if (!sync->later || !sync->result) {
+        if (!sync->later || !sync->result || (opt->has_caller && sync->caller_fd < 0)) {
                 free(sync->later);
                 free_now(sync);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");

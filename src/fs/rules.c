@@ -236,6 +236,15 @@ void rules_free(struct rules *rules)
 
 /* -- deciding ------------------------------------------------------------------------------------------------- */
 
+unsigned rules_any(const struct rules *rules)
+{
+        unsigned any = rules->initial;
+
+        for (size_t i = 0; i < rules->count; i++)
+                any |= rules->rows[i].allow;
+        return any;
+}
+
 unsigned rules_decide(const struct rules *rules, const char *path, size_t *ret_rule)
 {
         for (size_t i = 0; i < rules->count; i++) {

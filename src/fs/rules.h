@@ -25,6 +25,8 @@ void rules_free(struct rules *rules); /* accepts NULL */
 /* The allowed actions, bit 1u << enum rules_action. path as of glob_matches(). *ret_rule (may be NULL): which decided, for
  * rules_pattern(), or RULES_DEFAULT. */
 unsigned rules_decide(const struct rules *rules, const char *path, size_t *ret_rule);
+/* The actions that any rule, or the default, allows: the same bits. */
+unsigned rules_any(const struct rules *rules);
 /* As the caller wrote it; "" for RULES_DEFAULT. Lives as long as rules. */
 const char *rules_pattern(const struct rules *rules, size_t rule);
 

@@ -110,7 +110,7 @@ int caps_give_up(void)
         return (int)syscall(SYS_capset, &header, none);
 }
 
-int caps_become(uid_t uid, gid_t gid, struct cloche_err *e)
+int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e)
 {
         uid_t ruid, euid, suid;
         int r = drop_bounding(0, e);
@@ -119,7 +119,7 @@ int caps_become(uid_t uid, gid_t gid, struct cloche_err *e)
                 return r;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
-        if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user %u", (unsigned)uid);
         if (getresuid(&ruid, &euid, &suid) < 0 || ruid != uid || euid != uid || suid != uid)
                 return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");

@@ -3,6 +3,7 @@
 #define CLOCHE_JAIL_CAPS_H
 
 #include <cloche/cloche.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* Empty the bounding, ambient, inheritable, permitted and effective sets, lock the secure bits, set no_new_privs,
@@ -16,8 +17,8 @@ int caps_keep_admin(int over_exec, struct cloche_err *e);
 /* For a program that was started without rights to take: no capability is left, none comes back, nobody traces it. 0 or -1. */
 int caps_give_up(void);
 
-/* Become an ordinary user, or root without any right, for good: no supplementary groups, all sets and the bounding set empty,
+/* Become an ordinary user, or root without any right, for good: these supplementary groups, all sets and the bounding set empty,
  * no_new_privs, all read back. Wants root. */
-int caps_become(uid_t uid, gid_t gid, struct cloche_err *e);
+int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e);
 
 #endif

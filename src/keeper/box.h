@@ -2,6 +2,7 @@
 #ifndef CLOCHE_KEEPER_BOX_H
 #define CLOCHE_KEEPER_BOX_H
 
+#include "caller.h"
 #include "jail/cgroup.h"
 #include "jail/plan.h"
 #include "passthrough.h"
@@ -57,10 +58,7 @@ struct keeper_state {
         int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
         int passthrough_fd; /* epoll(7) of what the servers ask; -errno: an ordinary user's keeper has none */
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
-        struct keeper_root {
-                int fd;
-                int is_slash;
-        } roots[KEEPER_ROOTS_MAX];
+        struct keeper_root roots[KEEPER_ROOTS_MAX];
         uint32_t root_count;
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
@@ -109,10 +107,17 @@ int serve_open_beside(const char *path, const char *name, int flags);
 /* What mounts need: programs beside init_path, the device, the directories that may be mounted. Of these alone a failure is an
  * error: without the rest there are no mounts. */
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e);
-/* Begin it; the answer comes when the program runs. fds: the control socket; of a sync the directory of contents before it. Borrowed. */
-int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e);
-int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e);
-int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, uint32_t serial, struct cloche_err *e);
+/* A program to be started. fds: the control socket; of a sync the directory of contents before it. caller_fd: the socket of the user whose rights count, or
+ * -EBADF. Borrowed. box: KEEPER_NO_BOX for a sync. serial: of the request, whose answer comes when the program runs. */
+struct serve_order {
+        const struct keeper_service_spec *spec;
+        const int *fds;
+        int caller_fd;
+        uint32_t box, serial;
+};
+int serve_mount(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
+int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
+int serve_net(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 /* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);

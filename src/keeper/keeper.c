@@ -1,4 +1,4 @@
-/* cloche-keeper BOX-INIT [DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
+/* cloche-keeper BOX-INIT [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
  * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a
  * few numbers from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
  * Mounts are of these directories, or beneath. */
@@ -74,17 +74,19 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
 {
         const struct keeper_service_spec *spec = &x->request->service;
         size_t expected = spec->service == KEEPER_SERVICE_SYNC ? 2 : 1;
+        int has_caller = spec->service != KEEPER_SERVICE_NET && x->request_fd_count == expected + 1;
+        const struct serve_order order = {spec, x->request_fds, has_caller ? x->request_fds[expected] : -EBADF,
+                                          spec->service == KEEPER_SERVICE_SYNC ? KEEPER_NO_BOX : x->request->box, x->request->serial};
         int r;
 
-        if (x->request_fd_count != expected)
+        if (!has_caller && x->request_fd_count != expected)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a service of this kind comes with %zu descriptors, not %zu", expected, x->request_fd_count);
         if (spec->service == KEEPER_SERVICE_SYNC)
-                r = serve_sync(keeper, spec, x->request_fds, x->request->serial, e);
+                r = serve_sync(keeper, &order, e);
         else if (!box_find(keeper, x->request->box, e))
                 return -CLOCHE_E_STATE;
         else
-                r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, x->request->box, x->request_fds, x->request->serial, e)
-                                                        : serve_mount(keeper, x->request->box, spec, x->request_fds, x->request->serial, e);
+                r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, &order, e) : serve_mount(keeper, &order, e);
         x->later = r == 0;
         return r;
 }

@@ -48,10 +48,11 @@ struct keeper_box_spec {
         char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none, or the parent's */
 };
 
-/* A program of ours that works on a directory of the host, as its owner and without privilege. */
+/* A program of ours that works on a directory of the host, without privilege, as its owner. Of root's keeper as the process that connected a
+ * unix socket, unless that is root's, when the socket comes as one more descriptor: what it may not open is not mounted. */
 enum keeper_service {
-        KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket */
-        KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket */
+        KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket, and perhaps a caller's */
+        KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and perhaps a caller's */
         KEEPER_SERVICE_NET,   /* cloche-gate, for the network of a sandbox's box; fds: its control socket */
         KEEPER_SERVICE_COUNT
 };
@@ -60,7 +61,7 @@ struct keeper_service_spec {
         uint32_t service;
         uint32_t mount; /* KEEPER_SERVICE_MOUNT: which of the box */
         uint32_t root;  /* which of the directories the keeper was started with; path is beneath it */
-        uint32_t reserved;
+        uint32_t is_written; /* 0 or 1: a caller must be allowed to write to the directory */
         char path[KEEPER_PATH_MAX]; /* relative, "" or "." for the root itself */
 };
 

@@ -130,7 +130,9 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
                 return err_set(e, CLOCHE_E_PROTOCOL, "path is not terminated");
         if (service->path[0] == '/')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path must be relative, not '%.100s'", service->path);
-        if (service->service == KEEPER_SERVICE_NET && (service->path[0] || service->mount || service->root))
+        if (service->is_written > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "is_written is %u, expected 0 or 1", service->is_written);
+        if (service->service == KEEPER_SERVICE_NET && (service->path[0] || service->mount || service->root || service->is_written))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a network has no directory");
         return 0;
 }

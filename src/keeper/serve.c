@@ -1,5 +1,5 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
- * starts them as the directory's owner, without capabilities. Of what they say it reads only
+ * starts them as the directory's owner, or as the caller who asked for it (caller.h), without capabilities. Of what they say it reads only
  * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox (network.c), as the owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
@@ -90,13 +90,6 @@ static int open_fuse_directory(const struct keeper_state *keeper)
         return fd < 0 ? -errno : fd;
 }
 
-static int open_root(const char *path, struct keeper_root *ret, struct cloche_err *e)
-{
-        ret->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        ret->is_slash = strcmp(path, "/") == 0;
-        return ret->fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s, which may be mounted", path) : 0;
-}
-
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e)
 {
         int r = 0;
@@ -109,7 +102,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
         keeper->fuse_dir_fd = open_fuse_directory(keeper);
         keeper->passthrough_fd = keeper->is_root ? epoll_create1(EPOLL_CLOEXEC) : -EPERM;
         for (size_t i = 0; r == 0 && i < count; i++)
-                r = open_root(roots[i], &keeper->roots[keeper->root_count++], e);
+                r = caller_open_root(roots[i], &keeper->roots[keeper->root_count++], e);
         return r;
 }
 
@@ -168,26 +161,71 @@ struct program {
         size_t fd_count;
         uid_t uid;
         gid_t gid;
+        const struct caller *caller; /* whose groups it has, too; NULL: none */
         int memory_fd;      /* the way into the box's memory group, or -EBADF */
         const int *processor_fd; /* likewise, or NULL: its time is not the box's */
         int needs_upper;    /* fds[2] is made by the child */
         uint64_t disk_bytes, disk_inodes;
 };
 
-static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, struct stat *ret_st, struct cloche_err *e)
+/* A directory of the host, and as whom it is worked on. */
+struct directory {
+        int fd;
+        uid_t uid;
+        gid_t gid;
+        const struct caller *caller; /* room, or a root's; NULL: its owner */
+        struct caller room;
+};
+
+/* Whose rights decide. Root has all, and an ordinary user's keeper has only his. */
+static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
+{
+        int r = keeper->is_root && caller_fd >= 0 ? caller_of_socket(caller_fd, &ret->room, e) : 0;
+
+        if (r == 1)
+                ret->caller = &ret->room;
+        else if (r == 0 && keeper->is_root && caller_fd < 0)
+                ret->caller = root->named;
+        return r < 0 ? r : 0;
+}
+
+static int open_as_keeper(const struct keeper_root *root, const char *path, struct cloche_err *e)
 {
         struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-        _cleanup_fd_ int fd = -EBADF;
+        int fd;
+
+        /* Beneath the root; of / the host's links may be absolute, as they lead nowhere else. */
+        if (!root->is_slash)
+                how.resolve |= RESOLVE_BENEATH;
+        fd = (int)syscall(SYS_openat2, root->fd, path[0] ? path : ".", &how, sizeof(how));
+        return fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.150s", path) : fd;
+}
+
+static int open_directory(const struct keeper_state *keeper, const struct keeper_service_spec *spec, int caller_fd, struct directory *ret, struct cloche_err *e)
+{
+        const struct keeper_root *root;
+        struct stat st;
+        int r;
 
         if (spec->root >= keeper->root_count)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no directory was named that may be mounted under this number (%u)", spec->root);
-        /* Beneath the root; of / the host's links may be absolute, as they lead nowhere else. */
-        if (!keeper->roots[spec->root].is_slash)
-                how.resolve |= RESOLVE_BENEATH;
-        fd = (int)syscall(SYS_openat2, keeper->roots[spec->root].fd, spec->path[0] ? spec->path : ".", &how, sizeof(how));
-        if (fd < 0 || fstat(fd, ret_st) < 0)
+        root = &keeper->roots[spec->root];
+        r = find_caller(keeper, root, caller_fd, ret, e);
+        if (r < 0)
+                return r;
+        ret->fd = ret->caller ? caller_open(ret->caller, root, spec->path, (int)spec->is_written, e) : open_as_keeper(root, spec->path, e);
+        if (ret->fd < 0)
+                return ret->fd;
+        if (fstat(ret->fd, &st) < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.150s", spec->path);
-        return TAKE_FD(fd);
+        ret->uid = ret->caller ? ret->caller->uid : keeper->is_root ? st.st_uid : geteuid();
+        ret->gid = ret->caller ? ret->caller->gid : keeper->is_root ? st.st_gid : getegid();
+        return 0;
+}
+
+static void directory_done(struct directory *directory)
+{
+        fd_close(&directory->fd);
 }
 
 /* What an ordinary user may mount, he mounts in a user namespace of his. */
@@ -219,7 +257,7 @@ static int make_upper(struct program *p, struct cloche_err *e)
 
 static int become_owner(const struct program *p, struct cloche_err *e)
 {
-        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, e) : 0;
+        int r = p->keeper->is_root ? caps_become(p->uid, p->gid, p->caller ? p->caller->groups : NULL, p->caller ? p->caller->group_count : 0, e) : 0;
 
         if (r < 0)
                 return r;
@@ -312,8 +350,9 @@ static void abandon_start(struct keeper_state *keeper, struct pending *p, int is
         struct starting *s = (struct starting *)p;
 
         (void)is_late;
-        kill(*s->place, SIGKILL);
-        while (waitpid(*s->place, NULL, 0) < 0 && errno == EINTR)
+        if (*s->place > 0) /* not reaped yet */
+                kill(*s->place, SIGKILL);
+        while (*s->place > 0 && waitpid(*s->place, NULL, 0) < 0 && errno == EINTR)
                 ;
         *s->place = 0;
         if (s->passthrough)
@@ -323,7 +362,7 @@ static void abandon_start(struct keeper_state *keeper, struct pending *p, int is
 static const struct pending_kind starting_kind = {"start a program for the box", advance_start, abandon_start};
 
 /* The answer comes when it runs, or with the child's own words of what went wrong before exec. place: set at once. */
-static int start(struct keeper_state *keeper, struct program *p, pid_t *place, struct passthrough *passthrough, uint32_t box, uint32_t serial, struct cloche_err *e)
+static int start(struct keeper_state *keeper, struct program *p, const struct serve_order *order, pid_t *place, struct passthrough *passthrough, struct cloche_err *e)
 {
         _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
         struct starting *s;
@@ -345,7 +384,7 @@ static int start(struct keeper_state *keeper, struct program *p, pid_t *place, s
         if (pid == 0)
                 run(p, write_fd);
         *place = pid;
-        *s = (struct starting){.p = {.kind = &starting_kind, .op = KEEPER_SERVE, .serial = serial, .box = box, .fd = TAKE_FD(read_fd)},
+        *s = (struct starting){.p = {.kind = &starting_kind, .op = KEEPER_SERVE, .serial = order->serial, .box = order->box, .fd = TAKE_FD(read_fd)},
                                .name = p->name, .place = place, .passthrough = passthrough};
         pending_begin(keeper, &s->p);
         return 0;
@@ -353,29 +392,30 @@ static int start(struct keeper_state *keeper, struct program *p, pid_t *place, s
 
 /* -- the servers ------------------------------------------------------------------------------------------------ */
 
-int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e)
+int serve_mount(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
-        struct box *row = &keeper->boxes[box];
-        _cleanup_fd_ int dir_fd = -EBADF, memory_fd = -EBADF, passthrough_fd = -EBADF;
-        struct stat st;
+        const struct keeper_service_spec *spec = order->spec;
+        struct box *row = &keeper->boxes[order->box];
+        __attribute__((cleanup(directory_done))) struct directory directory = {.fd = -EBADF};
+        _cleanup_fd_ int memory_fd = -EBADF, passthrough_fd = -EBADF;
         int r;
 
         if (spec->mount >= row->mount_count || row->fuse_fds[spec->mount] < 0)
-                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", box, spec->mount);
-        dir_fd = open_directory(keeper, spec, &st, e);
-        if (dir_fd < 0)
-                return dir_fd;
-        r = cgroup_open_memory(&keeper->cgroups, box, &memory_fd, e);
+                return err_set(e, CLOCHE_E_STATE, "box %u has no mount %u that waits for a server", order->box, spec->mount);
+        r = open_directory(keeper, spec, order->caller_fd, &directory, e);
         if (r < 0)
                 return r;
-        passthrough_fd = offer_passthrough(keeper, box, spec->mount, &row->passthroughs[spec->mount]);
+        r = cgroup_open_memory(&keeper->cgroups, order->box, &memory_fd, e);
+        if (r < 0)
+                return r;
+        passthrough_fd = offer_passthrough(keeper, order->box, spec->mount, &row->passthroughs[spec->mount]);
         r = start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-fs", .program_fd = keeper->fs_program_fd,
-                .fds = {row->fuse_fds[spec->mount], dir_fd, -EBADF, fds[0], passthrough_fd}, .fd_count = passthrough_fd < 0 ? 4 : 5,
-                .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
+                .fds = {row->fuse_fds[spec->mount], directory.fd, -EBADF, order->fds[0], passthrough_fd}, .fd_count = passthrough_fd < 0 ? 4 : 5,
+                .uid = directory.uid, .gid = directory.gid, .caller = directory.caller,
                 .memory_fd = memory_fd, .needs_upper = 1,
                 .disk_bytes = row->limits.disk_bytes, .disk_inodes = row->limits.disk_inodes,
-        }, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], box, serial, e);
+        }, order, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], e);
         if (r < 0)
                 close_passthrough(keeper, &row->passthroughs[spec->mount]);
         /* With a copy of ours open the guest would wait for ever for a server that died. */
@@ -383,26 +423,26 @@ int serve_mount(struct keeper_state *keeper, uint32_t box, const struct keeper_s
         return r;
 }
 
-int serve_sync(struct keeper_state *keeper, const struct keeper_service_spec *spec, const int *fds, uint32_t serial, struct cloche_err *e)
+int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
-        _cleanup_fd_ int dir_fd = -EBADF;
-        struct stat st;
+        __attribute__((cleanup(directory_done))) struct directory directory = {.fd = -EBADF};
         pid_t *place = NULL;
+        int r;
 
         for (size_t i = 0; i < KEEPER_SYNCS_MAX && !place; i++)
                 if (!keeper->sync_pids[i])
                         place = &keeper->sync_pids[i];
         if (!place)
                 return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already", KEEPER_SYNCS_MAX);
-        dir_fd = open_directory(keeper, spec, &st, e);
-        if (dir_fd < 0)
-                return dir_fd;
+        r = open_directory(keeper, order->spec, order->caller_fd, &directory, e);
+        if (r < 0)
+                return r;
         return start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-sync", .program_fd = keeper->sync_program_fd,
-                .fds = {dir_fd, fds[0], fds[1]}, .fd_count = 3,
-                .uid = keeper->is_root ? st.st_uid : geteuid(), .gid = keeper->is_root ? st.st_gid : getegid(),
+                .fds = {directory.fd, order->fds[0], order->fds[1]}, .fd_count = 3,
+                .uid = directory.uid, .gid = directory.gid, .caller = directory.caller,
                 .memory_fd = -EBADF,
-        }, place, NULL, KEEPER_NO_BOX, serial, e);
+        }, order, place, NULL, e);
 }
 
 /* One that is gone may be followed by another. */
@@ -416,8 +456,9 @@ static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
         return 0;
 }
 
-int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, uint32_t serial, struct cloche_err *e)
+int serve_net(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
+        uint32_t box = order->box;
         struct box *row = &keeper->boxes[box];
         int sockets[NETWORK_FDS], r = check_gate(row, box, e);
         _cleanup_fd_ int memory_fd = -EBADF, processor_fd = -EBADF;
@@ -432,10 +473,10 @@ int serve_net(struct keeper_state *keeper, uint32_t box, const int *fds, uint32_
                 return r;
         r = start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-gate", .program_fd = keeper->gate_program_fd,
-                .fds = {fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
+                .fds = {order->fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
                 .uid = keeper->is_root ? box_owner(box) : geteuid(), .gid = keeper->is_root ? box_owner(box) : getegid(),
                 .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is the box's own trouble */
-        }, &row->gate_pid, NULL, box, serial, e);
+        }, order, &row->gate_pid, NULL, e);
         /* With a copy of ours open connections would wait for ever for a gate that died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);

@@ -117,6 +117,11 @@ static void test_services(void)
         memset(request.service.path, 'x', sizeof(request.service.path));
         CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
         request.service.path[0] = '\0';
+        request.service.is_written = 1;
+        CHECK(request_check(&request, size, &e) == 0, "one that is written to: %s", e.msg);
+        request.service.is_written = 2;
+        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "that is yes or no: %s", e.msg);
+        request.service.is_written = 0;
         request.service.service = KEEPER_SERVICE_NET;
         CHECK(request_check(&request, size, &e) == 0, "a network is asked for: %s", e.msg);
         strcpy(request.service.path, "a");

@@ -1,0 +1,186 @@
+#include "caller.h"
+
+#include "protocol.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/caps.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define DEPTH_MAX 128
+
+/* -- who ------------------------------------------------------------------------------------------------------- */
+
+int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
+{
+        struct ucred peer;
+        socklen_t size = sizeof(peer), groups_size = sizeof(ret->groups);
+
+        if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the credentials of a caller");
+        /* What is no unix socket has nobody at its end. To setresuid(2) this number is no change. */
+        if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)
+                return err_set(e, CLOCHE_E_FORBIDDEN, "a caller came with a socket that nobody connected");
+        if (peer.uid == 0)
+                return 0;
+        if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups_size) < 0)
+                return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the groups of the user %u (at most %d)", (unsigned)peer.uid, CALLER_GROUPS_MAX);
+        ret->uid = peer.uid;
+        ret->gid = peer.gid;
+        ret->group_count = groups_size / sizeof(gid_t);
+        return 1;
+}
+
+static int read_id(const char **text, uint32_t *ret)
+{
+        char *end;
+        unsigned long id = strtoul(*text, &end, 10);
+
+        if (end == *text || id >= UINT32_MAX)
+                return -1;
+        *text = end;
+        *ret = (uint32_t)id;
+        return 0;
+}
+
+/* Up to the colon before the path. */
+static int read_named(const char **argument, struct caller *ret)
+{
+        const char *at = *argument;
+
+        if (read_id(&at, &ret->uid) < 0 || *at++ != ',' || read_id(&at, &ret->gid) < 0)
+                return -1;
+        while (*at == ',' && ret->group_count < CALLER_GROUPS_MAX) {
+                at++;
+                if (read_id(&at, &ret->groups[ret->group_count++]) < 0)
+                        return -1;
+        }
+        if (at[0] != ':' || at[1] != '/')
+                return -1;
+        *argument = at + 1;
+        return 0;
+}
+
+/* -- where ----------------------------------------------------------------------------------------------------- */
+
+/* Opened once: what a user mounts over one of them later is not entered. */
+static int open_above(const char *path, struct keeper_root *ret)
+{
+        char above[KEEPER_PATH_MAX];
+
+        ret->above_fds = calloc(DEPTH_MAX, sizeof(int));
+        if (!ret->above_fds)
+                return -ENOMEM;
+        for (const char *at = path; (at = strchr(at, '/')) && at[1]; at++) {
+                size_t size = at == path ? 1 : (size_t)(at - path);
+
+                if (size >= sizeof(above) || ret->above_count == DEPTH_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(above, path, size);
+                above[size] = '\0';
+                ret->above_fds[ret->above_count] = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+                if (ret->above_fds[ret->above_count] < 0)
+                        return -errno;
+                ret->above_count++;
+        }
+        return 0;
+}
+
+int caller_open_root(const char *argument, struct keeper_root *ret, struct cloche_err *e)
+{
+        int r;
+
+        *ret = (struct keeper_root){.fd = -EBADF};
+        if (argument[0] != '/') {
+                ret->named = calloc(1, sizeof(*ret->named));
+                if (!ret->named)
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the directories that may be mounted");
+                if (read_named(&argument, ret->named) < 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a directory that may be mounted must be /DIR or UID,GID:/DIR, not '%.100s'", argument);
+        }
+        ret->is_slash = strcmp(argument, "/") == 0;
+        ret->fd = open(argument, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = ret->fd < 0 ? -errno : open_above(argument, ret);
+        return r < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open %s, which may be mounted", argument) : 0;
+}
+
+/* -- opening it ------------------------------------------------------------------------------------------------ */
+
+static int fail(const struct caller *caller, int code, const char *what, const char *path, struct cloche_err *e)
+{
+        enum cloche_code error = code == EACCES || code == EPERM || code == EXDEV || code == EROFS ? CLOCHE_E_FORBIDDEN : CLOCHE_E_UNREADABLE_FILE;
+
+        if (code == EXDEV)
+                return err_set(e, error, "user %u may not mount '%.60s': it leads out of the directory that was named, or is on another file system (name that one by itself)",
+                               (unsigned)caller->uid, path);
+        return err_os(e, error, code, "user %u may not %s the directory '%.150s'", (unsigned)caller->uid, what, path);
+}
+
+static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
+{
+        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
+        _cleanup_fd_ int fd = -EBADF;
+        int r = caps_become(caller->uid, caller->gid, caller->groups, caller->group_count, e);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < root->above_count; i++)
+                if (faccessat(root->above_fds[i], ".", X_OK, 0) < 0)
+                        return fail(caller, errno, "search the way to", path, e);
+        if (!root->is_slash)
+                how.resolve |= RESOLVE_BENEATH;
+        fd = (int)syscall(SYS_openat2, root->fd, path[0] ? path : ".", &how, sizeof(how));
+        if (fd < 0)
+                return fail(caller, errno, "open", path, e);
+        if (faccessat(fd, ".", R_OK | X_OK, 0) < 0)
+                return fail(caller, errno, "read", path, e);
+        if (write && faccessat(fd, ".", W_OK, 0) < 0)
+                return fail(caller, errno, "write to", path, e);
+        return TAKE_FD(fd);
+}
+
+static _Noreturn void run_child(const struct caller *caller, const struct keeper_root *root, const char *path, int write, int socket_fd)
+{
+        struct cloche_err error = {0};
+        int fd = open_as_caller(caller, root, path, write, &error);
+
+        _exit(fd_send(socket_fd, &error, sizeof(error), &fd, fd >= 0) < 0);
+}
+
+int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
+{
+        _cleanup_fd_ int socket_fd = -EBADF, their_fd = -EBADF;
+        struct cloche_err theirs;
+        int pair[2], fd = -EBADF;
+        size_t fd_count = 1;
+        ssize_t n;
+        pid_t pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket");
+        socket_fd = pair[0];
+        their_fd = pair[1];
+        pid = fork();
+        if (pid < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
+        if (pid == 0)
+                run_child(caller, root, path, write, their_fd);
+        fd_close(&their_fd);
+        n = fd_receive(socket_fd, &theirs, sizeof(theirs), &fd, &fd_count, 0);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        if (n == sizeof(theirs) && fd_count == 1)
+                return fd;
+        if (n != sizeof(theirs) || err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
+                return err_set(e, CLOCHE_E_INTERNAL, "a directory could not be opened as user %u", (unsigned)caller->uid);
+        if (e)
+                *e = theirs;
+        return -(int)theirs.code;
+}

@@ -1,0 +1,244 @@
+#!/usr/bin/python3
+"""Whose rights a mount has: root's daemon serves many users, each with his own and no more."""
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import need_root
+from http_client import Http
+from rpc import DAEMON, Daemon, Failed, Frames
+
+USER, OTHER, TEAM = 54321, 54322, 54777
+NAMED = 1  # a user that every host has, and who is in no group of the others
+WRITES = {"default": {"create": True, "modify": True, "delete": True}}
+READ = "import os\nfor name in sorted(os.listdir('m')):\n    try: print(name, open('m/' + name).read())\n    except OSError as e: print(name, e.strerror)"
+WRITE = "open('m/new', 'w').write('new')\nopen('m/f', 'w').write('changed')"
+
+
+class Tree:
+    """A directory of root's, with those of others in it, each with a file f."""
+
+    def __enter__(self):
+        need_root()
+        self.path = tempfile.mkdtemp(prefix="cloched-rights-")
+        os.chmod(self.path, 0o755)
+        self.make("secret", 0, 0, 0o700)
+        self.make("mine", USER, USER, 0o700)
+        self.make("others", OTHER, OTHER, 0o755)
+        self.make("team", OTHER, TEAM, 0o770)
+        self.make("closed", 0, 0, 0o700)
+        self.make("closed/inner", USER, USER, 0o777)
+        with open(self.at("others/private"), "w") as file:
+            file.write("private")
+        os.chmod(self.at("others/private"), 0o600)
+        os.chown(self.at("others/private"), OTHER, OTHER)
+        os.symlink("../secret", self.at("mine/link"))
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def at(self, name):
+        return os.path.join(self.path, name)
+
+    def make(self, name, uid, gid, mode):
+        os.mkdir(self.at(name))
+        with open(self.at(name + "/f"), "w") as file:
+            file.write(os.path.basename(name))
+        os.chmod(self.at(name + "/f"), 0o664)
+        for path in (name, name + "/f"):
+            os.chown(self.at(path), uid, gid)
+        os.chmod(self.at(name), mode)
+
+    def mount(self, name, permissions=None, mode="manual"):
+        return {"dirs": {"/workspace/m": self.at(name)}, "sync": {"mode": mode}, **({"permissions": permissions} if permissions else {})}
+
+    def read(self, name):
+        return dict(language="python", code=READ, mount=self.mount(name))
+
+    def write(self, name):
+        return dict(language="python", code=WRITE, mount=self.mount(name, WRITES, "batch"))
+
+
+def asked(frames, method, params):
+    """The result, or [name, message] of the error."""
+    try:
+        return frames.call(method, **params)
+    except Failed as error:
+        return [error.name, error.message]
+
+
+def as_user(daemon, questions, uid=USER, groups=(), face=None):
+    """The answers to [(method, params)] that this user gets, who connects himself."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read_end)
+            os.setgroups(list(groups))
+            os.setgid(uid)
+            os.setuid(uid)
+            if face == "http":
+                with Http(daemon.connect()) as http:
+                    answers = [http.post("/v1/" + method, **params)[1] for method, params in questions]
+            else:
+                with daemon.frames() as frames:
+                    answers = [asked(frames, method, params) for method, params in questions]
+            with os.fdopen(write_end, "w") as file:
+                json.dump(answers, file)
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end) as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    return json.loads(text)
+
+
+def served(tree, *options, **more):
+    daemon = Daemon("--allow-uid", str(USER), *options, **more)
+    os.chmod(daemon.directory, 0o755)
+    return daemon
+
+
+def is_refused(answer, says):
+    assert isinstance(answer, list) and answer[0] in ("forbidden", "unreadable_file") and says in answer[1], answer
+
+
+def is_read(answer, output):
+    assert isinstance(answer, dict) and answer["status"] == "success" and answer["stdout"] == output, answer
+
+
+def test_a_user_reads_what_he_may_read():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        secret, inner, link, others, mine, team = as_user(
+            daemon, [("script", tree.read(name)) for name in ("secret", "closed/inner", "mine/link", "others", "mine", "team")])
+        for answer in (secret, inner, link, team):
+            is_refused(answer, f"user {USER}")
+        is_read(others, "f others\nprivate Permission denied\n")
+        os.unlink(tree.at("mine/link"))
+        is_read(as_user(daemon, [("script", tree.read("mine"))])[0], "f mine\n")
+        is_read(as_user(daemon, [("script", tree.read("team"))], groups=[TEAM])[0], "f team\n")
+        with daemon.frames() as frames:  # root, as ever
+            is_read(frames.call("script", **tree.read("secret")), "f secret\n")
+            is_read(frames.call("script", **tree.read("others")), "f others\nprivate private\n")
+
+
+def test_a_user_reads_by_every_face():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        os.unlink(tree.at("mine/link"))
+        secret, mine = as_user(daemon, [("script", tree.read("secret")), ("script", tree.read("mine"))], face="http")
+        assert secret["error"]["name"] == "forbidden", secret
+        is_read(mine, "f mine\n")
+
+
+def test_a_user_writes_where_he_may_write():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        others, mine = as_user(daemon, [("script", tree.write("others")), ("script", tree.write("mine"))])
+        is_refused(others, "may not write")
+        assert mine["status"] == "success" and not mine["sync"]["failed"] and len(mine["sync"]["synced"]) == 2, mine
+        for name in ("new", "f"):
+            status = os.stat(tree.at("mine/" + name))
+            assert (status.st_uid, status.st_gid) == (USER, USER), name
+        assert open(tree.at("others/f")).read() == "others" and not os.path.exists(tree.at("others/new"))
+        team = as_user(daemon, [("script", tree.write("team"))], groups=[TEAM])[0]
+        assert team["status"] == "success" and len(team["sync"]["synced"]) == 2, team
+        assert os.stat(tree.at("team/new")).st_uid == USER and open(tree.at("team/f")).read() == "changed"
+
+
+def test_a_user_syncs_where_he_may_write():
+    """Changes that he brings himself, without a run."""
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        changes = [{"type": "created", "path": "/workspace/m/made", "kind": "file", "mode": 0o644, "content": "x"}]
+        secret, others, mine = as_user(daemon, [("sync", {"changes": changes, "mount": tree.mount(name, WRITES)}) for name in ("secret", "others", "mine")])
+        is_refused(secret, f"user {USER}")
+        is_refused(others, "may not write")
+        assert len(mine["synced"]) == 1 and os.stat(tree.at("mine/made")).st_uid == USER, mine
+        assert not os.path.exists(tree.at("secret/made")) and not os.path.exists(tree.at("others/made"))
+
+
+def swap(one, other, begun_fd):
+    """A process of the user's that exchanges the two as fast as it can; killed at the end."""
+    pid = os.fork()
+    if pid == 0:
+        os.setgid(USER)
+        os.setuid(USER)
+        libc = ctypes.CDLL(None)
+        os.write(begun_fd, b"!")
+        while True:
+            libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)  # RENAME_EXCHANGE
+    return pid
+
+
+def test_a_link_that_comes_and_goes_leads_nowhere():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        tree.make("mine/d", USER, USER, 0o755)
+        ready, begun = os.pipe()
+        pid = swap(tree.at("mine/link"), tree.at("mine/d"), begun)
+        try:
+            os.read(ready, 1)
+            for answer in as_user(daemon, [("script", tree.read("mine/d"))] * 15):
+                if isinstance(answer, dict):
+                    is_read(answer, "f d\n")  # the twin: it was the directory
+                else:
+                    is_refused(answer, f"user {USER}")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(ready)
+            os.close(begun)
+
+
+def test_the_way_to_the_named_directory_counts():
+    with Tree() as tree, served(tree, "--mount-root", tree.at("closed/inner")) as daemon:
+        is_refused(as_user(daemon, [("script", tree.read("closed/inner"))])[0], f"user {USER}")
+        os.chmod(tree.at("closed"), 0o711)
+        is_read(as_user(daemon, [("script", tree.read("closed/inner"))])[0], "f inner\n")  # the twin
+
+
+def test_another_file_system_is_named_by_itself():
+    """A user's own may be a program that never answers: nobody waits for it in the daemon."""
+    with Tree() as tree:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={USER},gid={USER},mode=700", "none", tree.at("closed/inner")], check=True)
+        os.chmod(tree.at("closed"), 0o711)
+        try:
+            with served(tree, "--mount-root", tree.path) as daemon:
+                is_refused(as_user(daemon, [("script", tree.read("closed/inner"))])[0], "file system")
+            with served(tree, "--mount-root", tree.path, "--mount-root", tree.at("closed/inner")) as daemon:
+                is_read(as_user(daemon, [("script", tree.read("closed/inner"))])[0], "")  # the twin
+        finally:
+            subprocess.run(["umount", "-l", tree.at("closed/inner")], check=True)
+
+
+def by_token(daemon, params):
+    with Frames(daemon.connect_tcp(), token=daemon.token) as frames:
+        return asked(frames, "script", params)
+
+
+def test_callers_with_a_token_have_what_was_named():
+    with Tree() as tree:
+        with Daemon(tcp=True) as daemon:
+            is_refused(by_token(daemon, tree.read("others")), "--mount-root")
+        with Daemon("--mount-root", tree.at("others"), tcp=True) as daemon:
+            is_read(by_token(daemon, tree.read("others")), "f others\nprivate private\n")  # its owner's rights
+            answer = by_token(daemon, tree.read("secret"))
+            assert answer[0] == "invalid_argument" and "--mount-root" in answer[1], answer
+        with Daemon("--mount-root", f"{tree.path}:{NAMED}", tcp=True) as daemon:
+            is_refused(by_token(daemon, tree.read("secret")), f"user {NAMED}")
+            is_refused(by_token(daemon, tree.write("others")), "may not write")
+            is_read(by_token(daemon, tree.read("others")), "f others\nprivate Permission denied\n")
+            with daemon.frames() as frames:
+                is_read(frames.call("script", **tree.read("others")), "f others\nprivate private\n")  # root, as ever
+
+
+def test_roots_that_are_refused():
+    need_root()
+    for root, word in (("relative", "absolute"), ("/tmp:4294967295", "whole number"), ("/tmp:54321", "no user"), (":5", "absolute"), ("/nowhere:1", "/nowhere")):
+        finished = subprocess.run([DAEMON, "--socket", os.path.abspath("socket"), "--state-dir", "", "--mount-root", root], capture_output=True, text=True, timeout=30)
+        assert finished.returncode in (1, 2) and word in finished.stderr, (root, finished)
