@@ -154,6 +154,8 @@ void answer_init(struct answer *a, struct http_request *request, const char *hos
         *a = (struct answer){
                 .request = request, .host = host, .is_head = is_head, .wants_upgrade = wants_upgrade, .headers = BUF_INIT(HEADER_BYTES_MAX),
         };
+        framing_init(&a->framing, FRAMING_ANSWERS);
+        a->framing.is_head_request = is_head;
         http_parser_init(&a->parser, HTTP_RESPONSE);
         a->parser.data = a;
 }
@@ -163,7 +165,7 @@ void answer_done(struct answer *a)
         buf_done(&a->headers);
 }
 
-int answer_take(struct answer *a, const char *bytes, size_t size, struct cloche_err *e)
+int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *e)
 {
         static const http_parser_settings settings = {
                 .on_message_begin = on_begin,
@@ -174,12 +176,17 @@ int answer_take(struct answer *a, const char *bytes, size_t size, struct cloche_
                 .on_message_complete = on_complete,
         };
         enum http_errno wrong;
+        int is_end = *size == 0;
 
-        a->read = http_parser_execute(&a->parser, &settings, bytes, size);
+        *size = framing_filter(&a->framing, bytes, 1, *size, *size + 1);
+        if (a->framing.fault)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s", framing_message(a->framing.fault));
+        if (is_end || *size > 0) /* none is the end for the parser */
+                a->read = http_parser_execute(&a->parser, &settings, bytes, *size);
         if (a->is_upgrade || a->is_done)
                 return 0;
         wrong = HTTP_PARSER_ERRNO(&a->parser);
         if (wrong != HPE_OK)
                 return err_set(e, CLOCHE_E_PROTOCOL, "what the port answers is no HTTP that is taken: %s", http_errno_description(wrong));
-        return size == 0 ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
+        return is_end ? err_set(e, CLOCHE_E_PROTOCOL, "the port ended its connection before the answer's end") : 0;
 }

@@ -3,6 +3,7 @@
 #define CLOCHE_DAEMON_PREVIEW_ANSWER_H
 
 #include "base/buf.h"
+#include "http/framing.h"
 #include "http/server.h"
 
 #include <http_parser.h>
@@ -11,6 +12,7 @@ struct answer {
         struct http_request *request;
         const char *host; /* of the preview, for cookies; NULL: they are passed on as they are */
         int is_head, wants_upgrade;
+        struct framing framing;
         http_parser parser;
         struct buf headers; /* "name\0value\0" … */
         unsigned header_count, informational;
@@ -21,7 +23,8 @@ struct answer {
 
 void answer_init(struct answer *a, struct http_request *request, const char *host, int is_head, int wants_upgrade);
 void answer_done(struct answer *a);
-/* Bytes of the guest, 0 for its end. -CLOCHE_E_PROTOCOL: it is no answer of HTTP that is taken. */
-int answer_take(struct answer *a, const char *bytes, size_t size, struct cloche_err *e);
+/* *size bytes of the guest, at bytes + 1; 0 for its end. Extensions of chunks and trailers are left out: *size bytes are then at
+ * bytes. -CLOCHE_E_PROTOCOL: it is no answer of HTTP that is taken. */
+int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *e);
 
 #endif

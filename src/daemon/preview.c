@@ -178,23 +178,25 @@ static void become_tunnel(struct proxy *p, const char *rest, size_t size)
 
 static void read_in(struct proxy *p)
 {
-        static char bytes[BLOCK]; /* one thread, and nothing of it is kept */
+        static char bytes[1 + BLOCK]; /* one thread, and nothing of it is kept */
         struct cloche_err e = {0};
+        size_t size;
         ssize_t n;
 
         do
-                n = recv(p->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+                n = recv(p->fd, bytes + 1, BLOCK, MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
         if (n < 0 && errno == EAGAIN)
                 return;
-        if (answer_take(&p->answer, bytes, n < 0 ? 0 : (size_t)n, &e) < 0) {
+        size = n < 0 ? 0 : (size_t)n;
+        if (answer_take(&p->answer, bytes, &size, &e) < 0) {
                 fail(p, &e);
                 return;
         }
         if (p->answer.is_begun)
                 p->deadline_ns = 0;
         if (p->answer.is_upgrade) {
-                become_tunnel(p, bytes + p->answer.read, (size_t)n - p->answer.read);
+                become_tunnel(p, bytes + p->answer.read, size - p->answer.read);
         } else if (p->answer.is_done) {
                 hang_up(p);
                 http_body_hold(p->request, 0);
@@ -271,16 +273,6 @@ static int is_upgrade(const struct http_request *request)
 {
         return strcmp(http_request_verb(request), "GET") == 0 && forward_has_item(http_request_header(request, "Connection"), "upgrade") &&
                forward_has_item(http_request_header(request, "Upgrade"), "websocket");
-}
-
-/* One way to say how long a body is, and no other: nobody behind us can take it for something else. */
-static int check_framing(const struct http_request *request, struct cloche_err *e)
-{
-        const char *encoding = http_request_header(request, "Transfer-Encoding");
-
-        if (encoding && (strcasecmp(encoding, "chunked") != 0 || http_request_header(request, "Content-Length")))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "Transfer-Encoding must be chunked, without Content-Length");
-        return 0;
 }
 
 static int add_framing(struct proxy *p, int64_t length)
@@ -423,7 +415,7 @@ static int check_request(const struct http_request *request, struct cloche_err *
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.20s is not passed on", verb);
         if (http_request_target(request)[0] != '/' || !forward_is_clean(http_request_target(request)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the target of a request must be a path");
-        return check_framing(request, e);
+        return 0;
 }
 
 static int begin(struct proxy *p, const struct preview_name *name, struct cloche_err *e)

@@ -2,6 +2,7 @@
 #ifndef CLOCHE_HTTP_SERVER_INTERNAL_H
 #define CLOCHE_HTTP_SERVER_INTERNAL_H
 
+#include "framing.h"
 #include "server.h"
 
 #include <microhttpd.h>
@@ -15,6 +16,8 @@ struct http_connection {
         void *data;
         int is_tls;
         uint64_t deadline_ns; /* 0: none */
+        struct framing framing;
+        uint64_t heads; /* that libmicrohttpd had */
 };
 
 struct http_server {

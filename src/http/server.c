@@ -1,4 +1,5 @@
 #include "server.h"
+#include "intake.h"
 #include "server-internal.h"
 
 #include "base/clock.h"
@@ -50,8 +51,11 @@ static void *on_target(void *data, const char *target, struct MHD_Connection *mh
 
 static enum MHD_Result send_answer(struct http_request *request)
 {
-        enum MHD_Result r = MHD_queue_response(request->mhd, request->status, request->response);
+        enum MHD_Result r;
 
+        if (request->status != MHD_HTTP_SWITCHING_PROTOCOLS && framing_resume(&request->connection->framing) < 0)
+                MHD_add_response_header(request->response, MHD_HTTP_HEADER_CONNECTION, "close");
+        r = MHD_queue_response(request->mhd, request->status, request->response);
         MHD_destroy_response(request->response); /* ours; the connection keeps its own */
         request->is_answered = 1;
         if (!request->is_stream && request->status != MHD_HTTP_SWITCHING_PROTOCOLS)
@@ -81,6 +85,22 @@ static void too_large(struct http_request *request)
         http_answer(request, MHD_HTTP_CONTENT_TOO_LARGE, "application/json", text, strlen(text));
 }
 
+/* A head that did not come through intake.c has one too, should libmicrohttpd ever read otherwise. */
+static int has_fault(struct http_request *request)
+{
+        return ++request->connection->heads > request->connection->framing.heads;
+}
+
+static void refuse_framing(struct http_request *request)
+{
+        char text[512];
+        int size = snprintf(text, sizeof(text), "{\"error\":{\"name\":\"invalid_argument\",\"fault\":\"caller\",\"message\":\"%s\"}}",
+                            framing_message(request->connection->framing.fault));
+
+        http_add_header(request, MHD_HTTP_HEADER_CONNECTION, "close");
+        http_answer(request, MHD_HTTP_BAD_REQUEST, "application/json", text, (size_t)size);
+}
+
 static int takes_body(const struct http_request *request)
 {
         return request->handler && request->handler->on_body;
@@ -93,6 +113,10 @@ static enum MHD_Result begin(struct http_request *request, const char *path, con
         request->path = strdup(path);
         if (!request->path)
                 return MHD_NO;
+        if (has_fault(request)) {
+                refuse_framing(request);
+                return request->response ? send_answer(request) : MHD_NO;
+        }
         request->server->options.on_head(request->server->options.data, request);
         if (!request->response && !takes_body(request) && is_over_length(request))
                 too_large(request);
@@ -243,6 +267,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **slot, e
                 return;
         }
         TAILQ_REMOVE(&server->connections, connection, link);
+        intake_remove(connection);
         server->options.on_closed(server->options.data, connection->data);
         free(connection);
 }
@@ -257,6 +282,10 @@ static struct http_connection *connection_new(struct http_server *server, int fd
         connection->is_tls = is_tls;
         connection->data = data;
         connection->deadline_ns = clock_now_ns() + REQUEST_NS;
+        if (intake_add(connection) < 0) {
+                free(connection);
+                return NULL;
+        }
         TAILQ_INSERT_TAIL(&server->connections, connection, link);
         return connection;
 }
@@ -279,6 +308,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         /* It was closed; whether we were told depends on how far it came. */
         if (server->taking) {
                 TAILQ_REMOVE(&server->connections, connection, link);
+                intake_remove(connection);
                 free(connection);
                 server->taking = NULL;
                 server->options.on_closed(server->options.data, socket_data);
@@ -365,7 +395,9 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
         daemon->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
                                        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, server->options.connections_max,
-                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+                                       /* framing.h is strict; when this is, a head without Host has two answers (0.9.75) */
+                                       MHD_OPTION_STRICT_FOR_CLIENT, 0,
                                        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
                                        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
                                        MHD_OPTION_ARRAY, is_tls ? tls : tls + 2, MHD_OPTION_END);

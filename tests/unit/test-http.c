@@ -1,6 +1,7 @@
 /* What of HTTP is pure: queries, ranges, names of previews, headers that are passed on, and the tables of operations. */
 #include "base/buf.h"
 #include "http/forward.h"
+#include "http/framing.h"
 #include "http/operation.h"
 #include "http/query.h"
 #include "http/range.h"
@@ -184,8 +185,84 @@ static void test_parameters(void)
         }
 }
 
+/* The fault of a text that comes in pieces of that many bytes; ret: the text the parser behind reads. */
+static enum framing_fault framed(enum framing_side side, const char *text, size_t piece, char *ret, size_t room)
+{
+        struct framing f;
+        size_t out = 0, size = strlen(text);
+
+        framing_init(&f, side);
+        for (size_t i = 0; i < size; i += piece) {
+                size_t n = size - i < piece ? size - i : piece, at = (size_t)framing_holds(&f);
+                char bytes[512];
+
+                memcpy(bytes + at, text + i, n);
+                n = framing_filter(&f, bytes, at, n, sizeof(bytes));
+                if (out + n < room)
+                        memcpy(ret + out, bytes, n);
+                out += n;
+        }
+        ret[out < room ? out : 0] = '\0';
+        return f.fault;
+}
+
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n"
+#define CHUNKED GET "Transfer-Encoding:chunked\r\n\r\n"
+#define ANSWER "HTTP/1.1 200 OK\r\n"
+
+static void test_framing(void)
+{
+        static const struct {
+                enum framing_side side;
+                const char *text;
+                enum framing_fault fault;
+                const char *read;
+        } rows[] = {
+                {FRAMING_REQUESTS, GET "\r\n" GET "\r\n", FRAMING_SOUND, GET "\r\n" GET "\r\n"},
+                {FRAMING_REQUESTS, "\r\n\r\n" GET "\r\n", FRAMING_SOUND, GET "\r\n"},
+                {FRAMING_REQUESTS, GET "Content-Length:  2 \r\n\r\n\n\n" GET "\r\n", FRAMING_SOUND, GET "Content-Length:2\r\n\r\n\n\n" GET "\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "2;a=b\r\n\r\n\r\n0;c\r\nX: y\r\n\r\n" GET "\r\n", FRAMING_SOUND, NULL},
+                {FRAMING_REQUESTS, GET "Upgrade: websocket\r\n\r\n\n\n\x01", FRAMING_SOUND, GET "Upgrade: websocket\r\n\r\n\n\n\x01"},
+                {FRAMING_REQUESTS, GET "X: a\n", FRAMING_LINE_END, GET "X: a\r\n\r\n"},
+                {FRAMING_REQUESTS, GET "X: a\rb", FRAMING_LINE_END, GET "X: a\r\n\r\n"},
+                {FRAMING_REQUESTS, GET "X : a\r\n", FRAMING_NAME, GET "X?:\r\n\r\n"},
+                {FRAMING_REQUESTS, GET " X: a\r\n", FRAMING_FOLDED, GET "\r\n"},
+                {FRAMING_REQUESTS, GET "Content-Length: +2\r\n\r\n", FRAMING_LENGTH, GET "Content-Length:0\r\n\r\n"},
+                {FRAMING_REQUESTS, GET "Content-Length: 2\r\nContent-Length: 2\r\n\r\n", FRAMING_LENGTH_TWICE, NULL},
+                {FRAMING_REQUESTS, GET "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_TWO_LENGTHS, NULL},
+                {FRAMING_REQUESTS, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FRAMING_ENCODING_VERSION, NULL},
+                {FRAMING_REQUESTS, GET "Host: b\r\n\r\n", FRAMING_HOST_TWICE, NULL},
+                {FRAMING_REQUESTS, "GET / HTTP/1.1\r\n\r\n", FRAMING_HOST_MISSING, "GET / HTTP/1.1\r\n\r\n"},
+                {FRAMING_REQUESTS, "GET  / HTTP/1.1\r\n", FRAMING_FIRST_LINE, "GET ? HTTP/1.0\r\n\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "0x2\r\n", FRAMING_CHUNK, CHUNKED "0Z\r\n\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "5\nhello", FRAMING_CHUNK, CHUNKED "5Z\r\n\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "5\rhello", FRAMING_CHUNK, CHUNKED "5Z\r\n\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "1\r\nhello", FRAMING_CHUNK_END, CHUNKED "1\r\nhZ\r\n\r\n"},
+                {FRAMING_REQUESTS, CHUNKED "0\r\nContent-Length: 1\r\n\r\n", FRAMING_TRAILER, CHUNKED "0\r\nZ\r\n\r\n"},
+                {FRAMING_ANSWERS, "HTTP/1.1 103 Hints\r\n\r\n" ANSWER "Content-Length: 1\r\n\r\nabc", FRAMING_SOUND, NULL},
+                {FRAMING_ANSWERS, "HTTP/1.0 200\r\n\r\nall\nof it", FRAMING_SOUND, "HTTP/1.0 200\r\n\r\nall\nof it"},
+                {FRAMING_ANSWERS, ANSWER "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", FRAMING_LENGTH_TWICE, NULL},
+                {FRAMING_ANSWERS, ANSWER "X: y\n\n", FRAMING_LINE_END, NULL},
+                {FRAMING_ANSWERS, "HTTP/1.1 2000 OK\r\n", FRAMING_STATUS_LINE, NULL},
+                {FRAMING_ANSWERS, "ICY 200 OK\r\n", FRAMING_STATUS_LINE, NULL},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                for (size_t piece = 1; piece < 300; piece += 7) {
+                        char read[512];
+                        enum framing_fault fault = framed(rows[i].side, rows[i].text, piece, read, sizeof(read));
+
+                        if (fault != rows[i].fault || (rows[i].read && strcmp(read, rows[i].read) != 0)) {
+                                CHECK(0, "message %zu in pieces of %zu: \"%s\", read as %s", i, piece, framing_message(fault), read);
+                                return;
+                        }
+                }
+        CHECK(1, "messages have one end");
+}
+
 int main(void)
 {
+        test_framing();
         test_queries();
         test_ranges();
         test_preview_names();

@@ -1,0 +1,78 @@
+/* Where messages of HTTP/1.1 begin and end, read so that there is one reading: the strict subset of RFC 9112 that every parser takes alike. It stands
+ * before the parsers, which are lenient: libmicrohttpd for requests, libhttp-parser for what a guest answers. */
+#ifndef CLOCHE_HTTP_FRAMING_H
+#define CLOCHE_HTTP_FRAMING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* FAULT(SYMBOL, message) */
+#define FRAMING_FAULTS(FAULT)                                                                                                      \
+        FAULT(FIRST_LINE, "the first line must be a verb, a target and HTTP/1.0 or HTTP/1.1, with one blank between two of them")  \
+        FAULT(STATUS_LINE, "the first line must be HTTP/1.0 or HTTP/1.1, a status of three digits and a reason")                   \
+        FAULT(LINE_END, "every line must end with CR LF, and neither may stand elsewhere")                                         \
+        FAULT(CONTROL, "a header must have no control characters")                                                                 \
+        FAULT(NAME, "the name of a header must be a token, with the colon right behind it")                                        \
+        FAULT(FOLDED, "a header must be on one line")                                                                              \
+        FAULT(LENGTH, "Content-Length must be one decimal number")                                                                 \
+        FAULT(LENGTH_TWICE, "Content-Length must be there once")                                                                   \
+        FAULT(ENCODING, "Transfer-Encoding must be chunked")                                                                       \
+        FAULT(ENCODING_TWICE, "Transfer-Encoding must be there once")                                                              \
+        FAULT(ENCODING_VERSION, "Transfer-Encoding needs HTTP/1.1")                                                                \
+        FAULT(TWO_LENGTHS, "Transfer-Encoding must be without Content-Length")                                                     \
+        FAULT(HOST, "Host must be the name of one host, with or without a port")                                                   \
+        FAULT(HOST_TWICE, "Host must be there once")                                                                               \
+        FAULT(HOST_MISSING, "the header Host is missing")                                                                          \
+        FAULT(CHUNK, "the size of a chunk must be a hexadecimal number, with CR LF or ';' right behind it")                        \
+        FAULT(CHUNK_EXTENSION, "the extensions of a chunk must be at most 256 visible characters")                                 \
+        FAULT(CHUNK_END, "a chunk must be as long as its size says, and end with CR LF")                                           \
+        FAULT(TRAILER, "a trailer must be no header that says how long a message is or for whom, and all of them at most 8 KiB")
+
+enum framing_fault {
+        FRAMING_SOUND,
+#define FAULT(symbol, message) FRAMING_##symbol,
+        FRAMING_FAULTS(FAULT)
+#undef FAULT
+};
+
+enum framing_side { FRAMING_REQUESTS, FRAMING_ANSWERS };
+
+#define FRAMING_NAME_MAX 24
+#define FRAMING_VALUE_MAX 264 /* a host name has 253 at most */
+#define FRAMING_REST_MAX 24
+
+struct framing {
+        enum framing_side side;
+        int is_head_request; /* of answers: the request was one of HEAD, no body follows */
+        int state;           /* enum framing_state */
+        enum framing_fault fault;
+        int is_get, minor, part, is_poisoned, in_trailers, is_length, drops_blanks;
+        unsigned status;
+        uint64_t heads; /* that were whole and sound */
+        uint64_t raw_bytes;
+        int hosts, lengths, encodings, has_websocket;
+        uint64_t left;      /* of a body or a chunk */
+        uint64_t length;    /* Content-Length */
+        size_t digits, extension_bytes, trailer_bytes;
+        char word[FRAMING_NAME_MAX], value[FRAMING_VALUE_MAX];
+        size_t word_size, value_size;
+        char rest[FRAMING_REST_MAX]; /* what the parser is to read before anything else */
+        size_t rest_size;
+};
+
+void framing_init(struct framing *f, enum framing_side side);
+/* size bytes that came, at bytes + at, become what the parser is to read, at bytes: what it need not see (extensions of chunks, trailers) is left out.
+ * at must be 1 where framing_holds says so. room: at bytes, in all. Returns how many there are.
+ *
+ * After a fault the parser gets an end of the head, or a chunk that is none, so that it comes to an end with the request; then nothing. */
+size_t framing_filter(struct framing *f, char *bytes, size_t at, size_t size, size_t room);
+/* Output that did not fit: take some of it; keep some that the caller had no room for. */
+size_t framing_rest(struct framing *f, char *bytes, size_t room);
+void framing_keep(struct framing *f, const char *bytes, size_t size);
+/* A CR waits for its LF: they come out together. */
+int framing_holds(const struct framing *f);
+/* Behind the head of an upgrade nothing is looked at. It was refused: 0, the next request may come; -1: something has come already. */
+int framing_resume(struct framing *f);
+const char *framing_message(enum framing_fault fault);
+
+#endif

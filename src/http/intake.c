@@ -1,0 +1,138 @@
+#include "intake.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnutls/gnutls.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define GROW_BY 256
+#define DRAIN_MAX (1u << 20) /* what comes behind a fault is read so far: a reset would take the answer from who reads it */
+
+/* By descriptor, as both functions are asked; one thread. */
+static struct http_connection **connections;
+static size_t connection_room;
+
+int intake_add(struct http_connection *connection)
+{
+        size_t fd = (size_t)connection->fd, room = fd + GROW_BY;
+        struct http_connection **more;
+
+        if (fd >= connection_room) {
+                more = reallocarray(connections, room, sizeof(struct http_connection *));
+                if (!more)
+                        return -ENOMEM;
+                memset(more + connection_room, 0, (room - connection_room) * sizeof(struct http_connection *));
+                connections = more;
+                connection_room = room;
+        }
+        framing_init(&connection->framing, FRAMING_REQUESTS);
+        connections[fd] = connection;
+        return 0;
+}
+
+void intake_remove(const struct http_connection *connection)
+{
+        /* libmicrohttpd may have closed it, and the number may be another's. */
+        if (connections[connection->fd] == connection)
+                connections[connection->fd] = NULL;
+}
+
+static struct http_connection *find(int fd)
+{
+        return fd >= 0 && (size_t)fd < connection_room ? connections[fd] : NULL;
+}
+
+/* -- reading -------------------------------------------------------------------------------------------------- */
+
+/* One way to read of the socket: as recv. */
+struct source {
+        ssize_t (*read)(void *handle, void *bytes, size_t size, int flags);
+        void *handle;
+        int flags;
+};
+
+static ssize_t drain(const struct source *source)
+{
+        char bytes[16 << 10];
+        size_t drained = 0;
+        ssize_t n;
+
+        do {
+                n = source->read(source->handle, bytes, sizeof(bytes), source->flags);
+                drained += n > 0 ? (size_t)n : 0;
+        } while (n > 0 && drained < DRAIN_MAX);
+        return n > 0 ? 0 : n;
+}
+
+/* A CR that waits comes out with its LF: two bytes, also where there is room for one. */
+static size_t take_held(struct framing *f, char *to, size_t room, ssize_t n, char *bytes)
+{
+        size_t size = framing_filter(f, bytes, 1, (size_t)n, FRAMING_REST_MAX), now = size < room ? size : room;
+
+        memcpy(to, bytes, now);
+        framing_keep(f, bytes + now, size - now);
+        return now;
+}
+
+/* libmicrohttpd waits for more (epoll, edge-triggered) when it got less than it has room for: so all there is is read. */
+static ssize_t take(struct framing *f, char *bytes, size_t room, const struct source *source)
+{
+        size_t out = framing_rest(f, bytes, room), asked;
+        char held[FRAMING_REST_MAX];
+        ssize_t n = 0;
+
+        while (out < room && !f->fault) {
+                int holds = framing_holds(f);
+
+                asked = holds ? 1 : room - out;
+                n = source->read(source->handle, holds ? held + 1 : bytes + out, asked, source->flags);
+                if (n <= 0)
+                        break;
+                out += holds ? take_held(f, bytes + out, room - out, n, held) : framing_filter(f, bytes + out, 0, (size_t)n, room - out);
+                if ((size_t)n < asked && out > 0)
+                        break;
+        }
+        if (out > 0)
+                return (ssize_t)out;
+        return f->fault ? drain(source) : n;
+}
+
+/* -- as libmicrohttpd reads ------------------------------------------------------------------------------------ */
+
+static ssize_t read_plain(void *handle, void *bytes, size_t size, int flags)
+{
+        return recvfrom(*(int *)handle, bytes, size, flags, NULL, NULL);
+}
+
+/* gnutls reads its ciphertext here; the plain text goes through gnutls_record_recv. */
+__attribute__((visibility("default"))) ssize_t recv(int fd, void *bytes, size_t size, int flags)
+{
+        struct http_connection *connection = find(fd);
+        struct source source = {read_plain, &fd, flags};
+
+        if (!connection || connection->is_tls || size == 0 || (flags & MSG_PEEK))
+                return read_plain(&fd, bytes, size, flags);
+        return take(&connection->framing, bytes, size, &source);
+}
+
+static ssize_t read_tls(void *handle, void *bytes, size_t size, int flags)
+{
+        static ssize_t (*next)(gnutls_session_t session, void *bytes, size_t size);
+
+        (void)flags;
+        if (!next)
+                *(void **)&next = dlsym(RTLD_NEXT, "gnutls_record_recv");
+        return next ? next(handle, bytes, size) : GNUTLS_E_INTERNAL_ERROR;
+}
+
+__attribute__((visibility("default"))) ssize_t gnutls_record_recv(gnutls_session_t session, void *bytes, size_t size)
+{
+        struct http_connection *connection = find(gnutls_transport_get_int(session));
+        struct source source = {read_tls, session, 0};
+
+        if (!connection || !connection->is_tls || size == 0)
+                return read_tls(session, bytes, size, 0);
+        return take(&connection->framing, bytes, size, &source);
+}
