@@ -38,6 +38,7 @@ struct client {
         struct daemon *daemon;
         const struct face *face;
         const struct carrier *carrier; /* of frames */
+        struct connection *connection; /* that hello makes known; NULL: it is already */
         void *data;                    /* the face's or the carrier's */
         uint64_t number;
         int64_t principal;

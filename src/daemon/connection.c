@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +19,6 @@
 #define TLS_HANDSHAKE 0x16 /* RFC 8446, 5.1 */
 #define GREETING_SIZE (sizeof(GREETING) - 1)
 #define SECOND_NS UINT64_C(1000000000)
-#define HELLO_NS (30 * SECOND_NS)     /* from the connection to hello */
 #define FRAME_NS (300 * SECOND_NS)    /* from a frame's first byte to its last */
 #define STALL_NS (60 * SECOND_NS)     /* without one byte taken of what we write */
 #define STRANGER_BYTES_MAX (64u << 10) /* of a frame before hello */
@@ -68,6 +68,7 @@ static void close_now(struct connection *c)
         flush_now(c);
         TAILQ_REMOVE(&d->connections, c, link);
         d->connection_count--;
+        caller_remove(&d->callers, &c->caller);
         if (c->kind == CONNECTION_FRAMES)
                 client_done(&c->client);
         frame_reader_done(&c->reader);
@@ -114,6 +115,7 @@ void connections_sweep(struct daemon *d, uint64_t now_ns)
 {
         struct connection *c;
 
+        callers_sweep(&d->callers, now_ns);
         TAILQ_FOREACH(c, &d->connections, link) {
                 if (c->kind == CONNECTION_WEB)
                         continue;
@@ -122,6 +124,21 @@ void connections_sweep(struct daemon *d, uint64_t now_ns)
                 if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0 && now_ns > c->progress_ns + STALL_NS)
                         close_later(c, "does not read");
         }
+}
+
+void connection_drop(struct caller *caller, const char *why)
+{
+        struct connection *c = (struct connection *)((char *)caller - offsetof(struct connection, caller));
+
+        if (c->kind != CONNECTION_WEB)
+                close_later(c, why);
+        else if (c->web)
+                http_server_cut(c->daemon->http, c->web);
+}
+
+int connection_known(struct connection *c, enum caller_lane lane, struct cloche_err *e)
+{
+        return caller_known(&c->daemon->callers, &c->caller, lane, e);
 }
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
@@ -252,6 +269,7 @@ static void become_frames(struct connection *c)
         client_init(&c->client, c->daemon, &client_frames, c->principal, c->peer_fd);
         c->client.carrier = &carrier;
         c->client.data = c;
+        c->client.connection = c;
         c->client.needs_token = c->is_tcp;
 }
 
@@ -270,6 +288,8 @@ void connection_over(struct connection *c)
 {
         TAILQ_REMOVE(&c->daemon->connections, c, link);
         c->daemon->connection_count--;
+        caller_remove(&c->daemon->callers, &c->caller);
+        c->web = NULL;
         c->is_web_over = 1;
         if (c->is_poll_closed)
                 free(c);
@@ -290,6 +310,7 @@ static void meet(struct connection *c)
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
+        c->caller.first_byte_ns = 0;
         if (n <= 0)
                 close_later(c, "end");
         else if (c->container)
@@ -360,7 +381,6 @@ static struct connection *make(struct daemon *d, int fd, int is_tcp, int64_t pri
         c->peer_fd = is_tcp ? -EBADF : fd;
         c->poll.data = c;
         c->progress_ns = clock_now_ns();
-        c->deadline_ns = c->progress_ns + HELLO_NS;
         TAILQ_INSERT_TAIL(&d->connections, c, link);
         d->connection_count++;
         d->stats.connections_total++;
@@ -375,7 +395,7 @@ static void set_up_tcp(int fd)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* a host that vanished is noticed some day */
 }
 
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container)
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container, const struct caller *caller)
 {
         struct connection *c = make(d, fd, is_tcp, principal);
 
@@ -385,6 +405,8 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, con
                 return;
         }
         c->container = container;
+        c->caller = *caller;
+        caller_add(&d->callers, &c->caller, c->progress_ns);
         if (is_tcp)
                 set_up_tcp(fd);
         poll_again(c);
@@ -406,7 +428,6 @@ int connection_private(struct daemon *d, int fd, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve --connect-fd %d", fd);
         c->is_private = 1;
         c->peer_fd = -EBADF; /* its caller started it, and has its rights */
-        c->deadline_ns = 0;
         poll_again(c);
         return 0;
 }

@@ -8,6 +8,7 @@ enum connection_kind { CONNECTION_UNKNOWN, CONNECTION_FRAMES, CONNECTION_WEB };
 
 struct connection {
         TAILQ_ENTRY(connection) link;
+        struct caller caller;
         struct daemon *daemon;
         int fd;
         enum connection_kind kind;
@@ -19,13 +20,18 @@ struct connection {
         struct frame_reader reader;
         struct client client; /* of frames */
         uv_poll_t poll;
+        struct http_connection *web; /* of HTTP, until it is closed */
         uint64_t deadline_ns;  /* 0: none */
         uint64_t progress_ns;  /* of writing */
         const char *why;
 };
 
-/* Takes fd, also on failure. */
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container);
+/* Takes fd, also on failure. caller: lane and key. */
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container, const struct caller *caller);
+/* The callback of struct callers. */
+void connection_drop(struct caller *caller, const char *why);
+/* It has shown who it is; -CLOCHE_E_RESOURCE: there are too many. */
+int connection_known(struct connection *c, enum caller_lane lane, struct cloche_err *e);
 /* The one of a private daemon; it speaks frames. */
 int connection_private(struct daemon *d, int fd, struct cloche_err *e);
 /* One that was handed on is closed. */

@@ -5,6 +5,7 @@
 #ifndef CLOCHE_DAEMON_DAEMON_H
 #define CLOCHE_DAEMON_DAEMON_H
 
+#include "caller.h"
 #include "languages.h"
 #include "options.h"
 #include "stats.h"
@@ -40,6 +41,7 @@ struct daemon {
         struct container *container;
         struct languages languages;
         struct stats stats;
+        struct callers callers;
         TAILQ_HEAD(connections, connection) connections;
         TAILQ_HEAD(clients, client) unsent; /* have something to write */
         TAILQ_HEAD(jobs, job) jobs;

@@ -18,7 +18,6 @@
 #include <sys/un.h>
 
 #define BACKLOG 1024
-#define ACCEPT_AT_ONCE 64
 #define LISTEN_FDS_START 3 /* sd_listen_fds(3) */
 #define LISTEN_FDS_MAX 64
 
@@ -209,9 +208,9 @@ static void refuse(int fd, const char *status, const char *why)
 }
 
 /* Closed at once, so that the caller knows; without descriptors it waits in the kernel. */
-static int is_full(struct daemon *d, int fd, int is_plain)
+static int is_full(struct daemon *d, int fd, int is_plain, enum caller_lane lane)
 {
-        if (d->connection_count < d->options.connections_max)
+        if (!callers_are_full(&d->callers, lane))
                 return 0;
         if (is_plain)
                 refuse(fd, "503 Service Unavailable", "the daemon has all the connections it may have (cloched --max-connections)");
@@ -225,17 +224,18 @@ static int is_full(struct daemon *d, int fd, int is_plain)
 static void take(struct listener *l, int fd)
 {
         int64_t principal = PRINCIPAL_TOKEN;
+        struct caller caller = {0};
         struct cloche_err e = {0};
 
-        if (is_full(l->daemon, fd, !l->is_tcp))
-                return;
         if (!l->is_tcp && auth_peer(&l->daemon->options, fd, l->own_uid, &principal, &e) < 0) {
                 log_event(LEVEL_WARNING, "peer-refused", "{s:s}", "why", e.msg);
                 l->daemon->stats.connections_refused++;
                 refuse(fd, "403 Forbidden", e.msg);
                 return;
         }
-        connection_new(l->daemon, fd, l->is_tcp, principal, l->container);
+        caller_of_socket(&caller, fd, l->is_tcp, l->container != NULL, (uid_t)principal, l->own_uid);
+        if (!is_full(l->daemon, fd, !l->is_tcp, caller.lane))
+                connection_new(l->daemon, fd, l->is_tcp, principal, l->container, &caller);
 }
 
 /* Without descriptors the caller stays in the kernel's queue, and would be told of again and again. */
@@ -252,7 +252,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
         (void)status;
         (void)events;
-        for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+        for (unsigned i = 0; i < callers_accept_max(&l->daemon->callers); i++) {
                 int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
                 if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))

@@ -247,6 +247,7 @@ int loop_start(struct daemon *d, struct cloche_err *e)
         static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
         int r = start_sandboxes(d, e);
 
+        callers_init(&d->callers, (unsigned)d->options.connections_max, (uint64_t)d->options.auth_ms * 1000000, connection_drop);
         if (r == 0)
                 r = web_start(d, e);
         if (r < 0)

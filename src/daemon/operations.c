@@ -2,6 +2,7 @@
 #include "auth.h"
 #include "changes.h"
 #include "client.h"
+#include "connection.h"
 #include "prefix.h"
 #include "run.h"
 
@@ -43,11 +44,15 @@ static json_t *notice(const struct ask *ask)
 static int hello(const struct ask *ask, json_t **ret, struct cloche_err *e)
 {
         struct client *client = ask->client;
+        int r;
 
         if (client->is_greeted)
                 return err_set(e, CLOCHE_E_STATE, "hello was said already");
         if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(ask->params, "token")))
                 return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
+        r = client->connection ? connection_known(client->connection, client->connection->caller.lane, e) : 0;
+        if (r < 0)
+                return r;
         client->is_greeted = 1;
         *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1, "missing",
                          missing_guards(client->daemon->engine), "notice", notice(ask));

@@ -1,4 +1,5 @@
 #include "options.h"
+#include "caller.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -148,6 +149,15 @@ static int set_grace(struct daemon_options *o, const char *value)
 static int set_connections(struct daemon_options *o, const char *value)
 {
         return whole("--max-connections", value, 1, 1000000, &o->connections_max);
+}
+
+static int set_auth_timeout(struct daemon_options *o, const char *value)
+{
+        unsigned long seconds;
+        int code = whole("--auth-timeout", value, 1, 3600, &seconds);
+
+        o->auth_ms = seconds * 1000;
+        return code;
 }
 
 static int set_body(struct daemon_options *o, const char *value)
@@ -322,7 +332,8 @@ static const struct option_row {
         {"--allow-gid", "GID", "this group may use the socket too", add_gid},
         {"--allow-host", "NAME", "HTTP for this host name is for us (IP addresses and localhost are)", add_host},
         {"--allow-origin", "ORIGIN", "pages of this origin may ask", add_origin},
-        {"--max-connections", "N", "at one time (4096)", set_connections},
+        {"--max-connections", "N", "at one time, of each kind of caller (4096)", set_connections},
+        {"--auth-timeout", "SECONDS", "from the connection to hello, or to a request that is let in (15)", set_auth_timeout},
         {"--max-request", "MIB", "of one request (128)", set_body},
         {"--grace", "SECONDS", "that runs may go on for after SIGTERM (10)", set_grace},
         {"--log-level", "LEVEL", "error, warning, info (so) or debug", set_level},
@@ -393,7 +404,7 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         int at = 1;
 
         *ret = (struct daemon_options){
-                .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .body_bytes_max = 128u << 20,
+                .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .auth_ms = CALLER_AUTH_SECONDS * 1000, .body_bytes_max = 128u << 20,
                 .save_every_ms = 60000, .on_demand = {.ready_fd = -1, .lock_fd = -1},
         };
         *ret_code = 0;

@@ -449,6 +449,8 @@ void preview_begin(struct daemon *d, struct http_request *request, const char *h
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "pass a request on");
         if (r == 0)
                 r = begin(p, &name, &e);
+        if (r == 0)
+                r = connection_known(http_request_socket_data(request), LANE_PREVIEW, &e);
         if (r == 0) {
                 http_request_handle(request, &handler, p);
                 return;

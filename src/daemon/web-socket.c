@@ -186,6 +186,7 @@ int web_socket_open(struct daemon *d, struct http_request *request, int64_t prin
         client_init(&s->client, d, &client_frames, principal, peer_fd);
         s->client.carrier = &carrier;
         s->client.data = s;
+        s->client.connection = http_request_socket_data(request);
         s->client.needs_token = needs_token;
         s->opened_ns = clock_now_ns();
         TAILQ_INSERT_TAIL(&d->web_sockets, s, link);

@@ -9,6 +9,7 @@
 #include "web-ask.h"
 #include "web-socket.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "http/openapi.h"
 #include "http/query.h"
@@ -22,6 +23,7 @@
 #define SANDBOXES "/v1/sandboxes/"
 #define CONTAINER "/container"
 #define NAME_MAX_SIZE 63
+#define STRANGER_BYTES_MAX (64u << 10) /* of the body of a request that needs no token, and came without */
 
 /* -- the container API ---------------------------------------------------------------------------------------- */
 
@@ -63,11 +65,26 @@ static int is_asked_by_page(const struct http_request *request)
         return strcmp(http_request_verb(request), "OPTIONS") == 0 && http_request_header(request, "Origin");
 }
 
-static void container_head(const struct connection *c, struct http_request *request)
+/* A request was let in. On TCP there are some that need no token, by which nobody is known; hello is to follow, or another request. */
+static int let_in(struct connection *c, struct http_request *request, struct cloche_err *e)
+{
+        if (!c->is_tcp || c->container || web_has_token(&c->daemon->options, request))
+                return connection_known(c, c->caller.lane, e);
+        http_body_limit(request, STRANGER_BYTES_MAX);
+        caller_renew(&c->daemon->callers, &c->caller, clock_now_ns());
+        return 0;
+}
+
+static void container_head(struct connection *c, struct http_request *request)
 {
         struct cloche_err e = {0};
+        int r = 0;
 
-        if (!c->container && !is_asked_by_page(request) && web_check_token(c, request, operation_at(OPERATION_STATS), &e) < 0)
+        if (!c->container && !is_asked_by_page(request))
+                r = web_check_token(c, request, operation_at(OPERATION_STATS), &e);
+        if (r == 0)
+                r = let_in(c, request, &e);
+        if (r < 0)
                 web_refuse(request, &e);
 }
 
@@ -129,7 +146,7 @@ static void begin_raw(struct daemon *d, struct http_request *request, const stru
 
 static void operation_head(struct daemon *d, struct http_request *request)
 {
-        const struct connection *c = http_request_socket_data(request);
+        struct connection *c = http_request_socket_data(request);
         struct cloche_err e = {0};
         json_t *params = NULL;
         char allowed[64];
@@ -139,6 +156,8 @@ static void operation_head(struct daemon *d, struct http_request *request)
 
         if (operation && r == 0)
                 r = web_check_type(request, operation, &e);
+        if (operation && r == 0)
+                r = let_in(c, request, &e);
         if (!operation)
                 no_such_path(request, allowed);
         else if (r < 0)
@@ -151,7 +170,7 @@ static void operation_head(struct daemon *d, struct http_request *request)
 static void on_head(void *data, struct http_request *request)
 {
         struct daemon *d = data;
-        const struct connection *c = http_request_socket_data(request);
+        struct connection *c = http_request_socket_data(request);
         const char *host = http_request_header(request, "Host"), *path;
         struct cloche_err e = {0};
         char *name = NULL;
@@ -275,7 +294,7 @@ int web_start(struct daemon *d, struct cloche_err *e)
                 .tls_certificate = d->options.tls_certificate,
                 .tls_key = d->options.tls_key,
                 .body_bytes_max = d->options.body_bytes_max,
-                .connections_max = (unsigned)d->options.connections_max,
+                .connections_max = LANE_COUNT * ((unsigned)d->options.connections_max + d->callers.strangers_max),
                 .on_head = on_head,
                 .on_request = on_request,
                 .on_closed = on_closed,
@@ -290,7 +309,7 @@ void web_take(struct connection *c, int fd, int is_tls)
 {
         struct cloche_err e = {0};
 
-        if (http_server_take(c->daemon->http, fd, is_tls, c, &e) < 0)
+        if (http_server_take(c->daemon->http, fd, is_tls, c, &c->web, &e) < 0)
                 log_event(LEVEL_WARNING, "connection-refused", "{s:s}", "why", e.msg);
 }
 

@@ -13,6 +13,7 @@
 /* By descriptor, as both functions are asked; one thread. */
 static struct http_connection **connections;
 static size_t connection_room;
+static int has_progress, has_waited;
 
 int intake_add(struct http_connection *connection)
 {
@@ -99,11 +100,35 @@ static ssize_t take(struct framing *f, char *bytes, size_t room, const struct so
         return f->fault ? drain(source) : n;
 }
 
+void intake_progress(void)
+{
+        has_progress = 1;
+}
+
+int intake_only_waited(void)
+{
+        int only = has_waited && !has_progress;
+
+        has_waited = has_progress = 0;
+        return only;
+}
+
 /* -- as libmicrohttpd reads ------------------------------------------------------------------------------------ */
 
 static ssize_t read_plain(void *handle, void *bytes, size_t size, int flags)
 {
-        return recvfrom(*(int *)handle, bytes, size, flags, NULL, NULL);
+        ssize_t n = recvfrom(*(int *)handle, bytes, size, flags, NULL, NULL);
+
+        has_progress |= n >= 0;
+        return n;
+}
+
+static ssize_t read_ciphertext(struct http_connection *connection, int fd, void *bytes, size_t size, int flags)
+{
+        ssize_t n = read_plain(&fd, bytes, size, flags);
+
+        has_waited |= n < 0 && !connection->is_secured;
+        return n;
 }
 
 /* gnutls reads its ciphertext here; the plain text goes through gnutls_record_recv. */
@@ -112,7 +137,9 @@ __attribute__((visibility("default"))) ssize_t recv(int fd, void *bytes, size_t 
         struct http_connection *connection = find(fd);
         struct source source = {read_plain, &fd, flags};
 
-        if (!connection || connection->is_tls || size == 0 || (flags & MSG_PEEK))
+        if (connection && connection->is_tls)
+                return read_ciphertext(connection, fd, bytes, size, flags);
+        if (!connection || size == 0 || (flags & MSG_PEEK))
                 return read_plain(&fd, bytes, size, flags);
         return take(&connection->framing, bytes, size, &source);
 }
@@ -134,5 +161,6 @@ __attribute__((visibility("default"))) ssize_t gnutls_record_recv(gnutls_session
 
         if (!connection || !connection->is_tls || size == 0)
                 return read_tls(session, bytes, size, 0);
+        connection->is_secured = 1; /* the handshake is over */
         return take(&connection->framing, bytes, size, &source);
 }

@@ -11,5 +11,9 @@
 /* The connection's descriptor is libmicrohttpd's from now on. 0 or -ENOMEM. */
 int intake_add(struct http_connection *connection);
 void intake_remove(const struct http_connection *connection);
+/* Something came of a turn: a request, an answer, a part of one. */
+void intake_progress(void);
+/* Whether all that libmicrohttpd did since it was asked last was to wait for handshakes: it has itself called again at once then, without end (0.9.75). */
+int intake_only_waited(void);
 
 #endif

@@ -1,4 +1,5 @@
 /* Requests: what is asked of them, and how they are answered. */
+#include "intake.h"
 #include "server-internal.h"
 
 #include "base/clock.h"
@@ -172,6 +173,11 @@ void *http_request_data(const struct http_request *request)
         return request->data;
 }
 
+void http_body_limit(struct http_request *request, size_t bytes)
+{
+        request->body.max = bytes;
+}
+
 void http_body_hold(struct http_request *request, int hold)
 {
         request->is_held = hold;
@@ -244,6 +250,7 @@ static ssize_t read_stream(void *data, uint64_t position, char *to, size_t room)
         size_t size = request->stream.size - request->stream_at;
 
         (void)position;
+        intake_progress();
         if (request->is_gone)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
         if (size == 0 && request->stream_ended)

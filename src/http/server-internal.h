@@ -14,7 +14,7 @@ struct http_connection {
         TAILQ_ENTRY(http_connection) link;
         int fd; /* libmicrohttpd's */
         void *data;
-        int is_tls;
+        int is_tls, is_secured;
         uint64_t deadline_ns; /* 0: none */
         struct framing framing;
         uint64_t heads; /* that libmicrohttpd had */

@@ -16,6 +16,7 @@
 #define CONNECTION_MEMORY (32u << 10) /* head of a request, and what is read and written at one time */
 #define IDLE_SECONDS 75               /* without a byte */
 #define REQUEST_NS UINT64_C(120000000000) /* from one answer to the end of the next request */
+#define HANDSHAKE_MS 50 /* until those that wait are looked at again; what comes meanwhile is seen at once */
 #define DISCARD_TIMES 4 /* so many times the most is read of a body that is too large, to be able to say so */
 #define DISCARD_BYTES (1u << 20) /* of a body whose request is refused anyway */
 #define PROGRESS_BYTES (64u << 10) /* of a body that is taken piece by piece, within REQUEST_NS */
@@ -67,7 +68,7 @@ static int is_over_length(const struct http_request *request)
 {
         const char *length = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
-        return length && strtoull(length, NULL, 10) > request->server->options.body_bytes_max;
+        return length && strtoull(length, NULL, 10) > request->body.max;
 }
 
 static int has_large_body(const struct http_request *request)
@@ -206,6 +207,7 @@ static enum MHD_Result on_access(void *data, struct MHD_Connection *mhd, const c
         (void)data;
         (void)mhd;
         (void)version;
+        intake_progress();
         if (!request)
                 return MHD_NO; /* there was no memory for it */
         if (!request->is_begun)
@@ -236,6 +238,7 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **slot, en
         (void)data;
         (void)mhd;
         (void)code;
+        intake_progress();
         if (!request)
                 return;
         *slot = NULL;
@@ -290,7 +293,7 @@ static struct http_connection *connection_new(struct http_server *server, int fd
         return connection;
 }
 
-int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct cloche_err *e)
+int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret, struct cloche_err *e)
 {
         struct sockaddr_storage address = {.ss_family = AF_UNIX};
         socklen_t size = sizeof(address);
@@ -301,7 +304,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "take a connection");
         }
         (void)getpeername(fd, (struct sockaddr *)&address, &size);
-        server->taking = connection;
+        *ret = server->taking = connection;
         server->is_due = 1;
         if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) == MHD_YES)
                 return 0;
@@ -316,6 +319,14 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         return err_set(e, CLOCHE_E_RESOURCE, "the HTTP server takes no connection");
 }
 
+/* libmicrohttpd then reads the end, and closes it in its own time. */
+void http_server_cut(struct http_server *server, struct http_connection *connection)
+{
+        (void)shutdown(connection->fd, SHUT_RDWR);
+        connection->deadline_ns = 0;
+        server->is_due = 1;
+}
+
 void http_server_sweep(struct http_server *server, uint64_t now_ns)
 {
         struct http_connection *connection;
@@ -323,12 +334,9 @@ void http_server_sweep(struct http_server *server, uint64_t now_ns)
 
         TAILQ_FOREACH(request, &server->requests, link)
                 http_request_keep_awake(request, now_ns);
-        /* libmicrohttpd then reads the end, and closes it in its own time. */
         TAILQ_FOREACH(connection, &server->connections, link)
-                if (connection->deadline_ns && now_ns > connection->deadline_ns) {
-                        (void)shutdown(connection->fd, SHUT_RDWR);
-                        connection->deadline_ns = 0;
-                }
+                if (connection->deadline_ns && now_ns > connection->deadline_ns)
+                        http_server_cut(server, connection);
 }
 
 /* -- turns ---------------------------------------------------------------------------------------------------- */
@@ -353,8 +361,10 @@ static void set_timer(struct http_daemon *daemon)
 {
         MHD_UNSIGNED_LONG_LONG ms;
 
+        int only_waited = intake_only_waited();
+
         if (MHD_get_timeout(daemon->mhd, &ms) == MHD_YES)
-                uv_timer_start(daemon->timer, on_timer, ms, 0);
+                uv_timer_start(daemon->timer, on_timer, ms == 0 && only_waited ? HANDSHAKE_MS : ms, 0);
         else
                 uv_timer_stop(daemon->timer);
 }

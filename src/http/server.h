@@ -9,6 +9,7 @@
 #include <uv.h>
 
 struct http_server;
+struct http_connection;
 struct http_request;
 struct websocket;
 
@@ -43,7 +44,9 @@ int http_server_new(const struct http_options *opt, struct http_server **ret, st
 void http_server_free(struct http_server *server);
 
 /* A connected socket, taken over, also on failure; of TLS when is_tls. */
-int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct cloche_err *e);
+int http_server_take(struct http_server *server, int fd, int is_tls, void *socket_data, struct http_connection **ret, struct cloche_err *e);
+/* on_closed follows, later. */
+void http_server_cut(struct http_server *server, struct http_connection *connection);
 /* Requests that are not answered to their end; WebSockets and tunnels do not count. */
 unsigned http_server_open(const struct http_server *server);
 int http_server_has_tls(const struct http_server *server);
@@ -69,6 +72,8 @@ void *http_request_socket_data(const struct http_request *request);
 /* From on_head (who takes the body) or on_request on; once. handler and data live until on_over. */
 void http_request_handle(struct http_request *request, const struct http_handler *handler, void *data);
 void *http_request_data(const struct http_request *request);
+/* From on_head: the body may have so many bytes at most, not body_bytes_max. */
+void http_body_limit(struct http_request *request, size_t bytes);
 /* No more of the body for now; pieces are small, and one may still come. */
 void http_body_hold(struct http_request *request, int hold);
 

@@ -286,18 +286,20 @@ def test_a_caller_that_does_not_read():
         assert is_well(daemon)["connections"] == 1
 
 
+HELLO = b"CLOCHE1\n" + frame({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": {"protocol": 1}})
+
+
 def test_connections_have_a_bound():
     with Daemon("--max-connections", "20", level="error") as daemon:
         with daemon.frames() as frames:
-            socks = []
-            for _ in range(40):
-                socks.append(daemon.connect())
-            until = time.monotonic() + 10
-            while frames.call("stats")["connections"] < 20:
-                assert time.monotonic() < until
+            greeted = [daemon.frames() for _ in range(19)]
             assert frames.call("stats")["connections"] == 20
-            for sock in socks:
-                sock.close()
+            with daemon.connect() as late:
+                assert b"503 Service Unavailable" in drain(late)
+            for other in greeted:
+                assert other.call("stats")["connections"] <= 20
+                other.close()
+            until = time.monotonic() + 10
             while frames.call("stats")["connections"] > 1:
                 assert time.monotonic() < until
                 time.sleep(0.02)
@@ -307,10 +309,12 @@ def test_connections_have_a_bound():
 def test_without_descriptors_callers_wait():
     with Daemon(level="warning", limit=64) as daemon:
         with daemon.frames() as frames:
-            socks = [daemon.connect() for _ in range(80)]
-            until = time.monotonic() + 20
+            socks, until = [], time.monotonic() + 20
             while not any(line["event"] == "cannot-accept" for line in daemon.lines()):
                 assert time.monotonic() < until
+                sock = daemon.connect()
+                sock.sendall(HELLO)  # those who say who they are are not dropped for others
+                socks.append(sock)
                 frames.call("stats")
             late = daemon.connect()
             for sock in socks:
