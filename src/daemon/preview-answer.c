@@ -53,10 +53,11 @@ static int on_begin(http_parser *parser)
 
 static const char *next_header(const struct answer *a, size_t *at, const char **ret_value)
 {
-        const char *name = a->headers.data + *at;
+        const char *name;
 
         if (*at >= a->headers.size)
                 return NULL;
+        name = a->headers.data + *at;
         *ret_value = name + strlen(name) + 1;
         *at += strlen(name) + strlen(*ret_value) + 2;
         return name;

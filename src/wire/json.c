@@ -50,8 +50,10 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
         json_error_t error;
         json_t *value;
         const char *nul;
-        int r = check_depth(text, size, e);
+        int r;
 
+        text = size > 0 ? text : ""; /* an empty buffer has no address */
+        r = check_depth(text, size, e);
         if (r < 0)
                 return r;
         nul = memchr(text, '\0', size);
@@ -102,9 +104,11 @@ static int append_number(struct buf *out, const char *at, size_t size)
 int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(FRAME_JSON_BYTES_MAX);
-        const char *end = text + size;
+        const char *end;
         int r = size > FRAME_JSON_BYTES_MAX ? -ENOBUFS : 0;
 
+        text = size > 0 ? text : "";
+        end = text + size;
         for (const char *at = text; r == 0 && at < end;) {
                 const char *next = at + 1;
 
@@ -123,5 +127,5 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
                 return err_set(e, CLOCHE_E_TOO_LARGE, "JSON of %zu bytes, at most %u are taken", size, FRAME_JSON_BYTES_MAX);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
-        return json_load_text(out.data ? out.data : "", out.size, ret, e);
+        return json_load_text(out.data, out.size, ret, e);
 }

@@ -195,6 +195,17 @@ static int loads(const char *text, size_t size)
         return r;
 }
 
+/* An empty buffer has no address; arithmetic on a null pointer is undefined, as is memchr of it. */
+static void test_json_of_nothing(void)
+{
+        json_t *value = NULL;
+
+        CHECK(failed(loads(NULL, 0), CLOCHE_E_INVALID_JSON, "expected"), "no text");
+        CHECK(failed(loads("", 0), CLOCHE_E_INVALID_JSON, "expected"), "an empty text");
+        CHECK(failed(json_load_human(NULL, 0, &value, &err), CLOCHE_E_INVALID_JSON, "expected"), "no text of a human");
+        CHECK(loads("0", 1) == 0, "and the least there is");
+}
+
 static void test_json_depth(void)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(MIB);
@@ -667,6 +678,7 @@ int main(void)
         test_base64();
         test_frame_vectors();
         test_frame_limits();
+        test_json_of_nothing();
         test_json_depth();
         test_json_text();
         test_json_human();
