@@ -17,6 +17,9 @@
 #define IDLE_SECONDS 75               /* without a byte */
 #define REQUEST_NS UINT64_C(120000000000) /* from one answer to the end of the next request */
 #define HANDSHAKE_MS 50 /* until those that wait are looked at again; what comes meanwhile is seen at once */
+/* TLS 1.2 with what 1.3 has too: ephemeral keys, and ciphers that authenticate. */
+#define TLS_PRIORITIES \
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
 #define DISCARD_TIMES 4 /* so many times the most is read of a body that is too large, to be able to say so */
 #define DISCARD_BYTES (1u << 20) /* of a body whose request is refused anyway */
 #define PROGRESS_BYTES (64u << 10) /* of a body that is taken piece by piece, within REQUEST_NS */
@@ -398,6 +401,7 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
         const struct MHD_OptionItem tls[] = {
                 {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)server->options.tls_certificate},
                 {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)server->options.tls_key},
+                {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
                 {MHD_OPTION_END, 0, NULL},
         };
         const union MHD_DaemonInfo *info;
@@ -410,7 +414,7 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
                                        MHD_OPTION_STRICT_FOR_CLIENT, 0,
                                        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
                                        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-                                       MHD_OPTION_ARRAY, is_tls ? tls : tls + 2, MHD_OPTION_END);
+                                       MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
         info = daemon->mhd ? MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
         if (!info)
                 return is_tls ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "TLS cannot be had with this certificate and key")

@@ -5,9 +5,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from http_client import Http, WebSocket
+from http_client import Http, WebSocket, make_certificate
 from rpc import Daemon, Failed, Frames, Gone, private
 
 STRANGER = 54321
@@ -154,12 +155,34 @@ def test_two_callers_do_not_see_each_other():
             assert [row["prefix"] for row in frames.call("prefix.list")["prefixes"]] == [named], "a name outlives the connection"
 
 
-def make_certificate(directory):
-    key, certificate = os.path.join(directory, "key.pem"), os.path.join(directory, "certificate.pem")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate,
-                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True,
-                   capture_output=True, timeout=30)
-    return key, certificate
+# Arguments of openssl s_client. An old openssl may have none of the weak ones left: each is tried at security level 0.
+WEAK = (["-tls1"], ["-tls1_1"], ["-tls1_2", "-cipher", "AES128-SHA256"], ["-tls1_2", "-cipher", "AES128-GCM-SHA256"], ["-tls1_2", "-cipher", "AES256-SHA"],
+        ["-tls1_2", "-cipher", "ECDHE-RSA-AES128-SHA"], ["-tls1_2", "-cipher", "ECDHE-RSA-AES256-SHA384"], ["-tls1_2", "-cipher", "DHE-RSA-AES128-GCM-SHA256"],
+        ["-tls1_2", "-cipher", "aNULL"])
+STRONG = (["-tls1_3"], ["-tls1_3", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"], ["-tls1_2"], ["-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256"],
+          ["-tls1_2", "-cipher", "ECDHE-RSA-CHACHA20-POLY1305"], [])
+
+
+def shake_hands(daemon, arguments):
+    """openssl's description of the session; "" when there is none."""
+    cipher = [argument + ":@SECLEVEL=0" if before == "-cipher" else argument for before, argument in zip([""] + arguments, arguments)]
+    command = ["openssl", "s_client", "-connect", f"127.0.0.1:{daemon.port}", "-brief", *cipher]
+    if "-cipher" not in arguments:
+        command += ["-cipher", "ALL:@SECLEVEL=0"]
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=30)
+    assert b"Error with command" not in done.stderr and b"Usage" not in done.stderr, done.stderr
+    return done.stderr.decode() if b"CONNECTION ESTABLISHED" in done.stderr else ""
+
+
+def test_tls_has_no_weak_sessions():
+    with tempfile.TemporaryDirectory() as directory:
+        key, certificate = make_certificate(directory, "rsa:2048")
+        with Daemon("--tls-key", key, "--tls-certificate", certificate, tcp=True) as daemon:
+            for arguments in WEAK:
+                assert not shake_hands(daemon, arguments), arguments
+            for arguments in STRONG:
+                said = shake_hands(daemon, arguments)
+                assert said and ("TLSv1.3" in said or "ECDHE" in said), (arguments, said)
 
 
 def test_tls():

@@ -4,11 +4,11 @@ import contextlib
 import os
 import socket
 import ssl
-import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from http_client import Http
+from http_client import Http, make_certificate
 from rpc import Daemon, HANG
 from sandbox_client import read_raw, serve_in
 
@@ -179,15 +179,12 @@ def test_native_on_tcp_with_the_token():
 
 
 def test_in_tls():
-    with Daemon(level="error") as maker:
-        certificate, key = os.path.join(maker.directory, "cert.pem"), os.path.join(maker.directory, "key.pem")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate,
-                        "-days", "2", "-subj", "/CN=localhost"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as directory:
+        key, certificate = make_certificate(directory)
         context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
-        with Daemon("--tls-certificate", certificate, "--tls-key", key, tcp=True) as daemon:
+        with Daemon("--tls-key", key, "--tls-certificate", certificate, tcp=True) as daemon:
             token = b"Authorization: Bearer " + daemon.token.encode() + b"\r\n"
-            try_rows(lambda: context.wrap_socket(daemon.connect_tcp(), suppress_ragged_eofs=True), "localhost", "/v1/prefixes", (400,), JSON + token,
+            try_rows(lambda: context.wrap_socket(daemon.connect_tcp(), server_hostname="localhost"), "localhost", "/v1/prefixes", (400,), JSON + token,
                      IN_TLS[:2], IN_TLS)
 
 

@@ -4,8 +4,18 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
 
 from rpc import Frames, Gone, frame
+
+
+def make_certificate(directory, kind="ec"):
+    key, certificate = os.path.join(directory, "key.pem"), os.path.join(directory, "certificate.pem")
+    curve = ["-pkeyopt", "ec_paramgen_curve:prime256v1"] if kind == "ec" else []
+    subprocess.run(["openssl", "req", "-x509", "-newkey", kind, *curve, "-nodes", "-keyout", key, "-out", certificate,
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True,
+                   capture_output=True, timeout=30)
+    return key, certificate
 
 
 class Http:

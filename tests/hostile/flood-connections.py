@@ -5,9 +5,10 @@ import resource
 import socket
 import ssl
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../daemon"))
-from http_client import Http, WebSocket
+from http_client import Http, WebSocket, make_certificate
 from rpc import Daemon, Frames, HANG, frame
 from sandbox_client import IS_SANITIZED
 
@@ -198,20 +199,22 @@ def test_bodies_nobody_asked_for():
 
 
 def test_a_handshake_that_does_not_end():
-    with Daemon() as maker:
-        certificate, key = os.path.join(maker.directory, "cert.pem"), os.path.join(maker.directory, "key.pem")
-        os.system(f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost 2>/dev/null")
+    with tempfile.TemporaryDirectory() as directory:
+        key, certificate = make_certificate(directory)
         context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
         with Daemon("--auth-timeout", "1", "--tls-key", key, "--tls-certificate", certificate, tcp=True) as daemon:
-            known = Http(context.wrap_socket(daemon.connect_tcp()), daemon.token)
+            def connect():
+                return context.wrap_socket(daemon.connect_tcp(), server_hostname="localhost")
+
+            known = Http(connect(), daemon.token)
             assert known.get("/v1/stats")[0] == 200
             before = processor_seconds(daemon)
             with flooded(daemon.connect_tcp, b"\x16\x03\x01\x02\x00\x01", 500) as half:
-                with Http(context.wrap_socket(daemon.connect_tcp()), daemon.token) as http:
+                with Http(connect(), daemon.token) as http:
                     assert http.get("/v1/stats")[0] == 200
-                whole = context.wrap_socket(daemon.connect_tcp())  # and then nothing
+                whole = connect()  # and then nothing
                 assert is_cut(half[-1]) and is_cut(whole)
+                whole.close()
             # A second at least; whoever stops in the middle of a handshake leaves it nothing to do.
             assert processor_seconds(daemon) - before < 0.6 or IS_SANITIZED
             assert known.get("/v1/stats")[0] == 200
