@@ -219,6 +219,7 @@ def test_a_flood_of_viewers():
         for http in viewers:
             http.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             http.close()
-        wait_for(lambda: daemon.descriptors() <= descriptors)
+        # A hundred and fifty connections, and as many to the guest; a sandbox that is made ready meanwhile has some descriptors too.
+        wait_for(lambda: daemon.descriptors() < descriptors + 10)
         assert is_served(daemon)
         box.is_well()
