@@ -15,22 +15,36 @@ static int wait_for_word(int fd, int (*work)(void *data, int out_fd), void *data
         return fd_read_full(fd, &word, 1) == 0 ? work(data, fd) : 0;
 }
 
+/* It ends with its socket; a signal to all in the foreground is for whoever gives the word. */
+static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+#define IGNORED (sizeof(ignored) / sizeof(ignored[0]))
+
+static _Noreturn void run(int fd, const sigset_t *before, int (*work)(void *data, int out_fd), void *data)
+{
+        for (size_t i = 0; i < IGNORED; i++)
+                signal(ignored[i], SIG_IGN); /* those that wait are forgotten (signal(7)) */
+        sigprocmask(SIG_SETMASK, before, NULL);
+        _exit(wait_for_word(fd, work, data));
+}
+
 int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), void *data)
 {
+        sigset_t held, before;
         int fds[2];
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
                 return cli_bad("cannot make a socket: %s", strerror(errno));
+        /* The end of a session's leader, who may be killed before the child has run at all, would end the child as well. */
+        sigemptyset(&held);
+        for (size_t i = 0; i < IGNORED; i++)
+                sigaddset(&held, ignored[i]);
+        sigprocmask(SIG_BLOCK, &held, &before);
         errand->pid = fork();
         if (errand->pid == 0) {
                 close(fds[0]);
-                /* It ends with its socket; a signal to all in the foreground is for whoever gives the word. */
-                signal(SIGINT, SIG_IGN);
-                signal(SIGTERM, SIG_IGN);
-                signal(SIGHUP, SIG_IGN);
-                signal(SIGPIPE, SIG_IGN);
-                _exit(wait_for_word(fds[1], work, data));
+                run(fds[1], &before, work, data);
         }
+        sigprocmask(SIG_SETMASK, &before, NULL);
         close(fds[1]);
         errand->fd = fds[0];
         if (errand->pid > 0)
