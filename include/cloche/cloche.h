@@ -143,6 +143,7 @@ struct cloche_run_options {
         const char *kwargs;   /* JSON object */
         const char *schema;   /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
         const char *build;    /* JSON object: standard, flags, sources; compiled languages only */
+        int64_t tenant;       /* of whom it is: code of different tenants is forked from no common template and shares no build */
         const char *workdir;  /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
@@ -191,6 +192,7 @@ struct cloche_prefix_options {
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* NULL: prefix.<extension> */
         const char *build;    /* as of runs */
+        int64_t tenant;       /* as of runs; a run with this prefix is this tenant's */
         const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */
         size_t file_count;

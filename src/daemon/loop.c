@@ -224,6 +224,22 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         return 0;
 }
 
+/* For whoever may come: the users of unix sockets are rather the one who started us. */
+static int warm_contexts(struct daemon *d, struct cloche_err *e)
+{
+        const struct listener *l;
+        int r = 0;
+
+        if (!d->options.contexts)
+                return 0;
+        if (d->options.connect_fd >= 0)
+                r = sandboxes_warm(d->sandboxes, getuid(), d->options.contexts, e);
+        TAILQ_FOREACH(l, &d->listeners, link)
+                if (r == 0)
+                        r = sandboxes_warm(d->sandboxes, l->is_tcp ? PRINCIPAL_TOKEN : (int64_t)l->own_uid, d->options.contexts, e);
+        return r;
+}
+
 static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 {
         const struct sandboxes_options opt = {
@@ -239,7 +255,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 
         int r = sandboxes_new(&opt, &d->sandboxes, e);
 
-        return r == 0 && d->options.contexts ? sandboxes_warm(d->sandboxes, d->options.contexts, e) : r;
+        return r < 0 ? r : warm_contexts(d, e);
 }
 
 int loop_start(struct daemon *d, struct cloche_err *e)

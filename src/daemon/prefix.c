@@ -90,7 +90,7 @@ int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e)
         if (r == 0 && prefixes_count(d) >= PREFIXES_MAX)
                 r = err_set(e, CLOCHE_E_QUEUE_FULL, "%u prefixes are kept already", PREFIXES_MAX);
         if (r == 0)
-                r = request_prefix(d, ask->params, &prefix, e);
+                r = request_prefix(d, ask->client->principal, ask->params, &prefix, e);
         if (r < 0)
                 return r;
         p = prefix_new(ask, name);

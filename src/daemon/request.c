@@ -277,13 +277,14 @@ void request_done(struct request *request)
         fd_close(&request->stdin_fd);
 }
 
-int request_prefix(const struct daemon *d, const json_t *params, cloche_prefix **ret, struct cloche_err *e)
+int request_prefix(const struct daemon *d, int64_t principal, const json_t *params, cloche_prefix **ret, struct cloche_err *e)
 {
         struct request request = {.stdin_fd = -EBADF};
         struct cloche_prefix_options opt;
         int r = request_run(d, CLOCHE_CALL, params, text_of(params, "language"), 0, &request, e);
 
         opt = (struct cloche_prefix_options){
+                .tenant = principal,
                 .language = request.run.language,
                 .code = request.run.code,
                 .code_size = request.run.code_size,

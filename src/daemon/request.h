@@ -26,6 +26,6 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
 void request_done(struct request *request);
 
 /* Begin a set-up. */
-int request_prefix(const struct daemon *d, const json_t *params, cloche_prefix **ret, struct cloche_err *e);
+int request_prefix(const struct daemon *d, int64_t principal, const json_t *params, cloche_prefix **ret, struct cloche_err *e);
 
 #endif

@@ -178,6 +178,7 @@ static int start(const struct ask *ask, struct kept_prefix *prefix, const char *
         int r = request_run(job->daemon, kind_of(ask->operation), ask->params, language, prefix != NULL, &request, e);
 
         request.run.prefix = prefix ? prefix->prefix : NULL;
+        request.run.tenant = ask->client->principal;
         request.run.on_bridge = bridge_asked;
         request.run.bridge_data = request.run.data = job;
         request.run.has_caller = ask->client->peer_fd >= 0;

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, struct build *build)
+static int make_key(const struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct build *build)
 {
         char *text = json_dumps(build->params, JSON_COMPACT | JSON_SORT_KEYS);
         const struct artifact_part parts[] = {
                 {CLOCHE_VERSION, strlen(CLOCHE_VERSION)},
                 {runtime->name, strlen(runtime->name)},
                 {engine->image, strlen(engine->image)},
+                {&tenant, sizeof(tenant)},
                 {text, text ? strlen(text) : 0},
         };
 
@@ -42,7 +43,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
                                  opt->function ? json_string(opt->function) : json_null(), "build", options ? options : json_null());
         if (!build.params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code, or the file's or function's name is not UTF-8 text");
-        if (make_key(engine, runtime, &build) < 0) {
+        if (make_key(engine, runtime, opt->tenant, &build) < 0) {
                 build_done(&build);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "name the build");
         }

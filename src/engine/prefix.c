@@ -75,6 +75,7 @@ static int describe_build(const struct cloche_engine *engine, const struct cloch
 {
         const struct cloche_run_options program = {
                 .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .function = function, .build = opt->build,
+                .tenant = opt->tenant,
         };
 
         return runtime->is_compiled ? build_describe(engine, runtime, &program, &setup->build, e) : 0;
@@ -154,7 +155,7 @@ int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         prefix->bare = opt->bare;
         prefix->on_bridge = opt->on_bridge;
         prefix->bridge_data = opt->bridge_data;
-        r = template_prefix(engine, runtime, setup, &prefix->template, e);
+        r = template_prefix(engine, runtime, opt->tenant, setup, &prefix->template, e);
         if (r < 0) {
                 free(prefix);
                 return r;
@@ -200,10 +201,10 @@ int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, 
         char name[256];
         const struct cloche_prefix_options program = {
                 .code = opt->code, .code_size = opt->code_size, .filename = request_filename(opt, runtime, name, sizeof(name)),
-                .build = opt->build, .globals = opt->globals, .imports = opt->imports,
+                .build = opt->build, .tenant = opt->tenant, .globals = opt->globals, .imports = opt->imports,
         };
         struct setup *setup;
         int r = setup_new(engine, &program, 1, opt->function, runtime, &setup, e);
 
-        return r < 0 ? r : template_prefix(engine, runtime, setup, ret, e);
+        return r < 0 ? r : template_prefix(engine, runtime, opt->tenant, setup, ret, e);
 }

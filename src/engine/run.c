@@ -561,7 +561,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
                 r = prefix_of_code(engine, run->runtime, opt, &run->template, e);
         else
-                r = template_base(engine, run->runtime, &run->template, e);
+                r = template_base(engine, run->runtime, opt->tenant, &run->template, e);
         if (r == 0)
                 r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
         if (r < 0) {

@@ -30,17 +30,17 @@ void setup_free(struct setup *setup)
         free(setup);
 }
 
-static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, const struct setup *setup)
+static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, const struct setup *setup)
 {
         struct template *t;
 
         TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->runtime == runtime && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
+                if (t->runtime == runtime && t->tenant == tenant && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
                         return t;
         return NULL;
 }
 
-static int add(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e)
+static int add(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e)
 {
         struct template *t = calloc(1, sizeof(*t));
 
@@ -48,6 +48,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, stru
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         t->engine = engine;
         t->runtime = runtime;
+        t->tenant = tenant;
         t->channel.fd = -EBADF;
         t->used_ns = clock_now_ns();
         t->turn = ++engine->turns;
@@ -61,26 +62,26 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, stru
         return 0;
 }
 
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e)
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e)
 {
-        *ret = find(engine, runtime, NULL);
-        return *ret ? 0 : add(engine, runtime, ret, e);
+        *ret = find(engine, runtime, tenant, NULL);
+        return *ret ? 0 : add(engine, runtime, tenant, ret, e);
 }
 
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, struct setup *setup, struct template **ret,
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup, struct template **ret,
                     struct cloche_err *e)
 {
         struct template *base;
         int r;
 
-        *ret = find(engine, runtime, setup);
+        *ret = find(engine, runtime, tenant, setup);
         if (*ret) {
                 setup_free(setup);
                 return 0;
         }
-        r = template_base(engine, runtime, &base, e);
+        r = template_base(engine, runtime, tenant, &base, e);
         if (r == 0)
-                r = add(engine, runtime, ret, e);
+                r = add(engine, runtime, tenant, ret, e);
         if (r < 0) {
                 setup_free(setup);
                 return r;

@@ -47,6 +47,7 @@ struct template {
         TAILQ_ENTRY(template) link;
         struct cloche_engine *engine;
         const struct runtime *runtime;
+        int64_t tenant; /* what is forked from one template shares addresses, canaries and hash seeds: it is one tenant's */
         struct template *parent; /* the base of a prefix */
         struct setup *setup;     /* of a prefix */
         enum template_state state;
@@ -73,10 +74,10 @@ struct template {
         TAILQ_HEAD(template_children, template_child) children;
 };
 
-/* The base of a runtime, and the prefix with that setup (whose reference is taken over, also on failure). Found or made, not
+/* A tenant's base of a runtime, and the prefix with that setup (whose reference is taken over, also on failure). Found or made, not
  * started. */
-int template_base(struct cloche_engine *engine, const struct runtime *runtime, struct template **ret, struct cloche_err *e);
-int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, struct setup *setup, struct template **ret,
+int template_base(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct template **ret, struct cloche_err *e);
+int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup, struct template **ret,
                     struct cloche_err *e);
 void setup_free(struct setup *setup);
 

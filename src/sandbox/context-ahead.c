@@ -61,7 +61,7 @@ static void make(struct ahead *ahead)
         struct cloche_err e;
 
         if (ahead->seat || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            notebook_find(s->all, ahead->runtime->name, &runtime, &template, &e) < 0 || template->state != TEMPLATE_READY ||
+            notebook_find(s->all, s->principal, ahead->runtime->name, &runtime, &template, &e) < 0 || template->state != TEMPLATE_READY ||
             seat_new(template, &limits, NULL, s->box, 0, &ahead->seat, &e) < 0)
                 return;
         ahead->seat->told = on_seat;

@@ -86,7 +86,7 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         const struct runtime *runtime;
         struct template *template;
 
-        if (context_name_check(name, e) < 0 || notebook_find(s->all, language, &runtime, &template, e) < 0)
+        if (context_name_check(name, e) < 0 || notebook_find(s->all, s->principal, language, &runtime, &template, e) < 0)
                 return NULL;
         return make(s, name, runtime, cwd, env, e);
 }
@@ -453,7 +453,7 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
         if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e || notebook_find(c->sandbox->all, c->runtime->name, &runtime, &template, &error) < 0)
+        if (e || notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &error) < 0)
                 context_end(c, &error);
         else
                 make_seat(c, template);
@@ -470,7 +470,7 @@ void context_start(struct context *c)
         c->state = CONTEXT_STARTING;
         c->count = 0;
         c->wait.told = on_template;
-        if (notebook_find(c->sandbox->all, c->runtime->name, &runtime, &template, &e) < 0)
+        if (notebook_find(c->sandbox->all, c->sandbox->principal, c->runtime->name, &runtime, &template, &e) < 0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_seat(c, template);

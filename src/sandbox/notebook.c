@@ -18,6 +18,7 @@
 struct notebook {
         SLIST_ENTRY(notebook) link;
         const struct runtime *runtime;
+        int64_t principal;
         cloche_prefix *prefix;
 };
 
@@ -53,11 +54,12 @@ static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_siz
         return 0;
 }
 
-static int make(struct sandboxes *all, const struct runtime *runtime, struct notebook **ret, struct cloche_err *e)
+static int make(struct sandboxes *all, int64_t principal, const struct runtime *runtime, struct notebook **ret, struct cloche_err *e)
 {
         struct cloche_prefix_options opt = {
                 .language = runtime->name,
                 .filename = runtime->notebook,
+                .tenant = principal,
                 .limits = {.wall_ms = SETUP_WALL_MS, .cpu_ms = SETUP_WALL_MS, .memory_bytes = SETUP_MEMORY_BYTES},
         };
         struct notebook *n = calloc(1, sizeof(*n));
@@ -73,6 +75,7 @@ static int make(struct sandboxes *all, const struct runtime *runtime, struct not
                 return r;
         }
         n->runtime = runtime;
+        n->principal = principal;
         SLIST_INSERT_HEAD(&all->notebooks, n, link);
         *ret = n;
         return 0;
@@ -92,7 +95,7 @@ static int refuse(const struct sandboxes *all, const char *language, struct cloc
         return err_set(e, CLOCHE_E_UNKNOWN_LANGUAGE, "there are no contexts of \"%.40s\"; there are of: %s", language, names);
 }
 
-int notebook_find(struct sandboxes *all, const char *language, const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
+int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct notebook *n;
@@ -101,9 +104,9 @@ int notebook_find(struct sandboxes *all, const char *language, const struct runt
         if (runtimes_find(&all->engine->runtimes, language, &runtime, NULL) < 0 || !runtime->notebook)
                 return refuse(all, language, e);
         SLIST_FOREACH(n, &all->notebooks, link)
-                if (n->runtime == runtime)
+                if (n->runtime == runtime && n->principal == principal)
                         break;
-        r = n ? 0 : make(all, runtime, &n, e);
+        r = n ? 0 : make(all, principal, runtime, &n, e);
         if (r < 0)
                 return r;
         *ret_runtime = runtime;
@@ -111,7 +114,7 @@ int notebook_find(struct sandboxes *all, const char *language, const struct runt
         return 0;
 }
 
-int sandboxes_warm(struct sandboxes *all, const char *languages, struct cloche_err *e)
+int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct template *template;
@@ -122,7 +125,7 @@ int sandboxes_warm(struct sandboxes *all, const char *languages, struct cloche_e
                 size_t size = strcspn(languages, ",");
 
                 snprintf(language, sizeof(language), "%.*s", (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
-                r = notebook_find(all, language, &runtime, &template, e);
+                r = notebook_find(all, principal, language, &runtime, &template, e);
                 languages += size + (languages[size] == ',');
         }
         return r;

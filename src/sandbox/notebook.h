@@ -1,4 +1,4 @@
-/* What contexts are forked from: of each language one prefix, whose set-up is the notebook of its runtime; made when it is first wanted and kept. */
+/* What contexts are forked from: of each language and principal one prefix, whose set-up is the notebook of its runtime; made when it is first wanted and kept. */
 #ifndef CLOCHE_SANDBOX_NOTEBOOK_H
 #define CLOCHE_SANDBOX_NOTEBOOK_H
 
@@ -7,7 +7,7 @@
 #include "engine/template.h"
 
 /* Found or made, perhaps not up yet. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that have contexts. */
-int notebook_find(struct sandboxes *all, const char *language, const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e);
+int notebook_find(struct sandboxes *all, int64_t principal, const char *language, const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e);
 void notebooks_free(struct sandboxes *all);
 
 #endif

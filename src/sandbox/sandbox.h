@@ -35,8 +35,8 @@ struct sandbox_face {
 };
 
 CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);
-/* Set up what contexts of these languages (names with commas) are forked from; it is not waited for. -CLOCHE_E_UNKNOWN_LANGUAGE. */
-CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, const char *languages, struct cloche_err *e);
+/* Set up what a principal's contexts of these languages (names with commas) are forked from; it is not waited for. -CLOCHE_E_UNKNOWN_LANGUAGE. */
+CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e);
 /* Save and end all; done is told once, from the loop. One that cannot be saved ends too: on_unsaved is called before. */
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);
 /* The process ends before sandboxes_stop is done: on_unsaved is called, with e, for each sandbox that changed and is not saved. */

@@ -73,8 +73,8 @@ def test_what_is_one_callers_is_nobody_elses():
     need_root()
     with start() as daemon, daemon.frames() as mine, Frames(as_another(daemon)) as other, Frames(daemon.connect_tcp(), token=daemon.token) as third:
         exposed = make_mine(mine)
-        for name, client, http in (("another user", other, Http(as_another(daemon))), ("who has the token", third, Http(daemon.connect_tcp(), daemon.token))):
-            count = 0
+        for name, client, http in (("another user", other, lambda: Http(as_another(daemon))), ("who has the token", third, lambda: Http(daemon.connect_tcp(), daemon.token))):
+            http, count = http(), 0
             for verb, path, required, properties in operations(http):
                 if path.endswith(("/terminal", "/events", "/watch", "/raw", "/tree")) or verb == "DELETE":
                     continue
@@ -148,3 +148,31 @@ def test_previews_are_by_token_alone():
         assert again != token and ask(f"8080-mine-{token}")[0] == 404 and ask(f"8080-mine-{again}")[0] == 200, "a token that was taken back stays so"
         mine.call("sandbox.delete", sandbox="mine")
         assert ask(f"8080-mine-{again}")[0] == 404 and ask(f"8080-mine-{his}")[0] == 200
+
+
+# What is forked from one interpreter shares: where its libraries lie, and the seed of its hashes.
+SECRETS = "return [hash('a text'), sorted({line.split('-')[0] for line in open('/proc/self/maps') if 'libc.so' in line or '[stack]' in line or '[heap]' in line})]"
+
+
+def test_tenants_share_no_interpreter():
+    """Code that reads its own addresses and hash seed reads its own tenant's. The twin: one tenant's calls are forked from one interpreter."""
+    need_root()
+    with start() as daemon, daemon.frames() as one:
+        other = Frames(as_another(daemon))
+
+        def called(frames):
+            return frames.call("call", language="python", code=SECRETS, warm=True)["result"]
+
+        def cell(frames):
+            frames.call("sandbox.create", sandbox="box")
+            frames.call("context.create", sandbox="box", context="c")
+            answer = frames.call("context.run", sandbox="box", context="c", code=SECRETS.replace("return", "print(", 1) + ")")
+            return answer["stdout"]
+
+        ours, theirs = called(one), called(other)
+        assert called(one) == ours, "a tenant's second call is forked from the same interpreter"
+        assert ours[0] != theirs[0] and not set(ours[1]) & set(theirs[1]), (ours, theirs)
+        assert cell(one) != cell(other)
+        built = [frames.call("call", language="c", code="int add(int a, int b) { return a + b; }", args=[40, 2])["result"] for frames in (one, other)]
+        assert built == [42, 42], built
+        other.close()
