@@ -109,6 +109,7 @@ struct cloche_engine_options {
         /* NULL, or for each of them: whose rights decide in runs and syncs without a caller what may be mounted, with his groups of now; -1: those of
          * the mounted directory's owner, as without the array. Another user than ours wants root. */
         const int64_t *mount_root_uids;
+        unsigned base_forks; /* after so many forks, or half an hour, a new interpreter takes the place of the one that runs are forked from (10,000) */
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* more optional guards, by a name */
 };

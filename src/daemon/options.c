@@ -226,6 +226,15 @@ static int set_queue(struct daemon_options *o, const char *value)
         return code;
 }
 
+static int set_base_forks(struct daemon_options *o, const char *value)
+{
+        unsigned long forks;
+        int code = whole("--base-forks", value, 1, 1000000000, &forks);
+
+        o->engine.base_forks = (unsigned)forks;
+        return code;
+}
+
 static int set_spares(struct daemon_options *o, const char *value)
 {
         unsigned long spares;
@@ -347,6 +356,7 @@ static const struct option_row {
         {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token", add_container},
         {"--runs", "N", "at one time (twice the processors)", set_runs},
         {"--queue", "N", "runs that may wait for their turn (10000)", set_queue},
+        {"--base-forks", "N", "forks after which a new interpreter is brought up to fork from (10000)", set_base_forks},
         {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing", set_optional},
         {"--profile", "NAME", "user: guards that only root can have may be missing where the daemon is not root's (default: none)", set_profile},

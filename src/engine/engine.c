@@ -19,6 +19,7 @@
 #define QUEUE_MAX 10000
 #define SPARES 2
 #define TIDY_EVERY_MS 10000
+#define BASE_FORKS 10000
 #define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
 
 /* The directory of the running program, or "". */
@@ -296,6 +297,7 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         engine->options.runs_max = opt->runs_max ? opt->runs_max : (unsigned)(processors < 1 ? 2 : 2 * processors);
         engine->options.templates_bytes = opt->templates_bytes ? opt->templates_bytes : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
+        engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
         engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : SPARES;
         engine->optional_guards = opt->optional_guards;
 }

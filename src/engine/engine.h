@@ -35,7 +35,7 @@ struct cloche_engine {
         uv_check_t ended_check; /* runs that ended are concluded and told of here, outside of everything else */
         unsigned runs; /* alive */
         struct {
-                unsigned runs_max, queue_max, spares;
+                unsigned runs_max, queue_max, base_forks, spares;
                 uint64_t templates_bytes;
         } options;
         TAILQ_HEAD(templates, template) templates;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SPARES_IDLE_NS UINT64_C(30000000000)
+#define BASE_AGE_NS (UINT64_C(1800) * 1000000000)
 
 /* -- seats ---------------------------------------------------------------------------------------------------- */
 
@@ -169,6 +170,22 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
         }
 }
 
+/* What is forked from a base shares its addresses and seeds: who learned them in one run knows them in the next, but not for ever. A prefix keeps its base, for
+ * its caller's set-up code is not run again because of age. */
+static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct template *t = TAILQ_FIRST(&engine->templates), *next;
+
+        for (; t; t = next) {
+                next = TAILQ_NEXT(t, link);
+                if (t->is_retired && t->users == 0)
+                        template_free(t);
+                else if (!t->setup && !t->is_retired && t->state == TEMPLATE_READY && t->forks > 0 &&
+                         (t->forks >= engine->options.base_forks || now_ns - t->ready_ns > BASE_AGE_NS))
+                        template_replace(t);
+        }
+}
+
 void templates_tidy(struct cloche_engine *engine)
 {
         uint64_t now_ns = clock_now_ns();
@@ -181,6 +198,7 @@ void templates_tidy(struct cloche_engine *engine)
                 }
         templates_evict(engine);
         drop_broken(engine, now_ns);
+        renew_bases(engine, now_ns);
 }
 
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk)

@@ -134,6 +134,8 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 fail(seat, &e);
                 return;
         }
+        if (seat->of)
+                seat->of->forks++;
         if (is_of_context(seat)) {
                 seat->state = SEAT_READY;
                 seat->told(seat, NULL);

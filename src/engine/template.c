@@ -35,7 +35,7 @@ static struct template *find(struct cloche_engine *engine, const struct runtime 
         struct template *t;
 
         TAILQ_FOREACH(t, &engine->templates, link)
-                if (t->runtime == runtime && t->tenant == tenant && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
+                if (t->runtime == runtime && t->tenant == tenant && !t->is_retired && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
                         return t;
         return NULL;
 }
@@ -66,6 +66,24 @@ int template_base(struct cloche_engine *engine, const struct runtime *runtime, i
 {
         *ret = find(engine, runtime, tenant, NULL);
         return *ret ? 0 : add(engine, runtime, tenant, ret, e);
+}
+
+/* Until it is retired the old one is found, as it is first in the list. */
+void template_replace(struct template *base)
+{
+        struct template *next = TAILQ_NEXT(base, link);
+
+        while (next && (next->runtime != base->runtime || next->tenant != base->tenant || next->setup))
+                next = TAILQ_NEXT(next, link);
+        if (!next && add(base->engine, base->runtime, base->tenant, &next, NULL) == 0)
+                template_start(next);
+        if (!next || next->state != TEMPLATE_READY)
+                return; /* of one that cannot be brought up the old one goes on */
+        next->spare_limits = base->spare_limits;
+        next->has_spare_limits = base->has_spare_limits;
+        base->is_retired = 1;
+        template_drop_seats(base);
+        engine_refill_later(base->engine);
 }
 
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, int64_t tenant, struct setup *setup, struct template **ret,
@@ -249,6 +267,7 @@ static void on_ready(struct template *t)
         if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
                 t->memory_bytes = usage.memory_peak_bytes;
         t->state = TEMPLATE_READY;
+        t->ready_ns = clock_now_ns();
         t->users++; /* not this one, whose channel is being read */
         templates_evict(t->engine);
         t->users--;

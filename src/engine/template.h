@@ -54,6 +54,9 @@ struct template {
         struct cloche_err error; /* TEMPLATE_BROKEN */
         json_t *failure;         /* what the set-up code threw: {type, message, stack, …}, or NULL */
         unsigned crashes;        /* in a row, without a run between them */
+        unsigned forks;          /* so far */
+        uint64_t ready_ns;       /* when it became so */
+        int is_retired;          /* another one has taken its place: it goes with its last user */
         unsigned users;          /* prefixes held by the caller, prefixes beneath, runs */
         uint64_t used_ns;
         uint64_t turn; /* when it was served last, counted */
@@ -85,6 +88,8 @@ void setup_free(struct setup *setup);
 void template_start(struct template *t);
 /* Give up a broken state, so that the next start tries again. */
 void template_forget_failure(struct template *t);
+/* Have a new one take the place of a base, once that is ready: called again and again until the old one is retired. */
+void template_replace(struct template *base);
 void template_free(struct template *t);
 
 /* Bring it up and be told; the caller is one of its users. */

@@ -176,3 +176,17 @@ def test_tenants_share_no_interpreter():
         built = [frames.call("call", language="c", code="int add(int a, int b) { return a + b; }", args=[40, 2])["result"] for frames in (one, other)]
         assert built == [42, 42], built
         other.close()
+
+
+def test_an_interpreter_does_not_last_for_ever():
+    """After enough forks another one takes its place, whose secrets are others. The twin: a prefix keeps its own, whose set-up is not run again."""
+    with Daemon("--base-forks", "3") as daemon, daemon.frames() as frames:
+        prefix = frames.call("prefix.create", language="python", code="import random; born = random.random()")["prefix"]
+        born = frames.call("call", prefix=prefix, code="return born")["result"]
+
+        def called():
+            return frames.call("call", language="python", code=SECRETS, warm=True)["result"][0]
+
+        first = called()
+        wait_for(lambda: called() != first, 40)
+        assert frames.call("call", prefix=prefix, code="return born")["result"] == born
