@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -11,7 +12,6 @@ from . import _requests
 from ._async import AsyncCloche
 from ._requests import Request
 from ._results import Result
-from ._run import Run
 from ._schema import Check, Misfit, compile_schema
 from ._sync import Cloche
 from .errors import InvalidArgumentError, InvalidStateError
@@ -160,6 +160,27 @@ def _tool_function(name: str, check: Check, executor: ToolExecutor) -> Callable[
     return call
 
 
+class _Execution:
+    """Known from before its run has begun: a tool may be called, and ask for the end, before the client has the run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._run: Any = None
+        self._is_cancelled = False
+
+    def begin(self, run: Any) -> None:
+        with self._lock:
+            self._run, is_cancelled = run, self._is_cancelled
+        if is_cancelled:
+            run.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._is_cancelled, run = True, self._run
+        if run is not None:
+            run.cancel()
+
+
 class SubprocessSandbox:
     """Executes code that may call tools. `timeout` in milliseconds and `memory_limit` in megabytes; 0 means none.
 
@@ -172,27 +193,28 @@ class SubprocessSandbox:
         self._config = _Config(language, timeout, memory_limit, minimal_env)
         self._owned = client is None
         self._client: Cloche | None = client or Cloche()
-        self._runs: set[Run[Result]] = set()
+        self._executions: set[_Execution] = set()
 
     def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
         """tool_executor(name, params) may be a coroutine function; what it raises is an exception in the code."""
         if self._client is None:
             raise InvalidStateError("the sandbox was closed")
-        logs = _Logs()
-        run = self._client._start(self._config.request(code, tools, tool_executor, logs))
-        self._runs.add(run)
+        logs, execution = _Logs(), _Execution()
+        self._executions.add(execution)
         try:
+            run = self._client._start(self._config.request(code, tools, tool_executor, logs))
+            execution.begin(run)
             return self._config.conclude(run.wait(), logs)
         finally:
-            self._runs.discard(run)
+            self._executions.discard(execution)
 
     def is_running(self) -> bool:
-        return bool(self._runs)
+        return bool(self._executions)
 
     def terminate(self) -> None:
         """Ends what is executed, from any thread. The sandbox may be used again."""
-        for run in list(self._runs):
-            run.cancel()
+        for execution in list(self._executions):
+            execution.cancel()
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -215,26 +237,27 @@ class AsyncSubprocessSandbox:
         self._config = _Config(language, timeout, memory_limit, minimal_env)
         self._owned = client is None
         self._client: AsyncCloche | None = client or AsyncCloche()
-        self._runs: set[Any] = set()
+        self._executions: set[_Execution] = set()
 
     async def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
         if self._client is None:
             raise InvalidStateError("the sandbox was closed")
-        logs = _Logs()
-        run = await self._client._start(self._config.request(code, tools, tool_executor, logs))
-        self._runs.add(run)
+        logs, execution = _Logs(), _Execution()
+        self._executions.add(execution)
         try:
+            run = await self._client._start(self._config.request(code, tools, tool_executor, logs))
+            execution.begin(run)
             return self._config.conclude(await run.settle(None), logs)
         finally:
-            self._runs.discard(run)
+            self._executions.discard(execution)
 
     def is_running(self) -> bool:
-        return bool(self._runs)
+        return bool(self._executions)
 
     def terminate(self) -> None:
         """Ends what is executed. The sandbox may be used again."""
-        for run in list(self._runs):
-            run.cancel()
+        for execution in list(self._executions):
+            execution.cancel()
 
     async def close(self) -> None:
         client, self._client = self._client, None

@@ -94,6 +94,21 @@ class Python(DaemonCase):
         self.assertEqual((done.error, running, self.sandbox.is_running()), ("Execution was terminated", [True], False))
         self.assertEqual(self.sandbox.execute("return 1").result, 1)
 
+    def test_terminate_before_the_run_is_known(self):
+        """As from a tool that is called while the client still waits to hear that the run has begun."""
+        start, cancelled = self.client._start, []
+
+        def late(request):
+            run = start(request)
+            self.sandbox.terminate()
+            cancel = run.cancel
+            run.cancel = lambda: (cancelled.append(True), cancel())
+            return run
+
+        self.client._start = late
+        self.addCleanup(lambda: vars(self.client).pop("_start", None))
+        self.assertEqual((self.sandbox.execute("while True: pass").error, cancelled), ("Execution was terminated", [True]))
+
     def test_environment(self):
         os.environ["CLOCHE_TEST_SECRET"] = "x"
         self.addCleanup(os.environ.pop, "CLOCHE_TEST_SECRET")
