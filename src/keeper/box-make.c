@@ -160,11 +160,6 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
         return userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
-static int open_pair(int type, int fds[2], struct cloche_err *e)
-{
-        return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
-}
-
 /* The way into the groups. PID 1 of a box beneath a template, or of one that shares, is cloned by a helper in another user namespace, which has no
  * right to the group: it enters by descriptors, whose right is the opener's (Linux 5.16, CVE-2021-4197). */
 static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan, struct cloche_err *e)
@@ -223,7 +218,7 @@ static int let_go(struct making *m, struct cloche_err *e)
 static int start_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
         _cleanup_fd_ int go_read_fd = -EBADF, report_fd = -EBADF;
-        int pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
+        int pair[2], r = helper_open_pair(pair, e);
 
         if (r < 0)
                 return r;
@@ -260,14 +255,14 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
 {
         struct jail_plan plan = plan_of(keeper, spec);
         _cleanup_fd_ int their_control_fd = -EBADF;
-        int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = open_pair(SOCK_SEQPACKET, pair, e);
+        int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = helper_open_pair(pair, e);
 
         if (r < 0)
                 return r;
         m->control_fd = pair[0];
         plan.control_fd = their_control_fd = pair[1];
         if (spec->is_template) {
-                r = open_pair(SOCK_SEQPACKET, pair, e);
+                r = helper_open_pair(pair, e);
                 if (r < 0)
                         return r;
                 row->fork_fd = pair[0];

@@ -18,6 +18,11 @@ _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidf
         _exit(fd_send(tell_fd, told, sizeof(*told), &pidfd, pidfd >= 0) < 0);
 }
 
+int helper_open_pair(int ret_fds[2], struct cloche_err *e)
+{
+        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+}
+
 static void kill_and_reap(pid_t pid)
 {
         kill(pid, SIGKILL);
@@ -112,8 +117,9 @@ int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *
         int pair[2], r;
         pid_t pid;
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
+        r = helper_open_pair(pair, e);
+        if (r < 0)
+                return r;
         ours_fd = pair[0];
         theirs_fd = pair[1];
         pid = fork();

@@ -21,6 +21,8 @@ struct helper_told {
         struct cloche_err err;
 };
 
+/* Two ends of a seqpacket socket, owned by the caller. */
+int helper_open_pair(int ret_fds[2], struct cloche_err *e);
 /* In the helper: close every descriptor but these and those of which the plan makes PID 1. */
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e);
 /* In the helper: send it, with pidfd unless -EBADF, and end. */

@@ -32,7 +32,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -284,22 +283,17 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
 
 /* -- the keeper ------------------------------------------------------------------------------------------------ */
 
-static int open_pair(int fds[2], struct cloche_err *e)
-{
-        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
-}
-
 int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, tell_fd = -EBADF, mapper_fd = -EBADF, cloner_fd = -EBADF;
-        int pair[2], r = open_pair(pair, e);
+        int pair[2], r = helper_open_pair(pair, e);
         pid_t pid;
 
         if (r < 0)
                 return r;
         ours_fd = pair[0];
         tell_fd = pair[1];
-        r = open_pair(pair, e);
+        r = helper_open_pair(pair, e);
         if (r < 0)
                 return r;
         cloner_fd = pair[0];

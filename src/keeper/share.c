@@ -22,7 +22,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
@@ -52,11 +51,11 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
 int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
-        int pair[2], pidfd = -EBADF;
+        int pair[2], pidfd = -EBADF, r = helper_open_pair(pair, e);
         pid_t pid;
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair");
+        if (r < 0)
+                return r;
         ours_fd = pair[0];
         theirs_fd = pair[1];
         pid = fork();

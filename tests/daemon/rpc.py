@@ -112,6 +112,17 @@ class Frames:
             raise Failed(message["error"])
         return message["result"]
 
+    def is_answered(self, number):
+        self.socket.settimeout(0.05)
+        try:
+            while number not in self.answers:
+                self.turn()
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            self.socket.settimeout(HANG)
+
     def call(self, method, attachments=b"", **params):
         return self.wait(self.ask(method, attachments, **params))
 

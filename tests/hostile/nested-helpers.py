@@ -120,25 +120,13 @@ def stop_one(evil, victim, n, fork):
     """The number of a request that is held up."""
     for attempt in range(20):
         number = evil.ask("context.fork", sandbox="evil", context=fork, count=2)
-        while OURS not in evil_file(victim, n) and not is_answered(evil, number):
+        while OURS not in evil_file(victim, n) and not evil.is_answered(number):
             pass
-        if OURS in evil_file(victim, n) and not is_answered(evil, number):
+        if OURS in evil_file(victim, n) and not evil.is_answered(number):
             return number
         for context in evil.wait(number)["contexts"]:  # it was too quick
             n.delete(context["context"])
     raise AssertionError("nobody of ours was met; the attack must be written anew")
-
-
-def is_answered(frames, number):
-    frames.socket.settimeout(0.05)
-    try:
-        while number not in frames.answers:
-            frames.turn()
-        return True
-    except TimeoutError:
-        return False
-    finally:
-        frames.socket.settimeout(60)
 
 
 def test_who_stops_them_holds_up_nobody():
@@ -154,7 +142,7 @@ def test_who_stops_them_holds_up_nobody():
         for i in range(3):
             equal(victim.call("exec", sandbox=f"victim{i}", command="echo served")["stdout"], "served\n")
             equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
-        assert not is_answered(evil, stopped), "the fork that was stopped was answered before the others"
+        assert not evil.is_answered(stopped), "the fork that was stopped was answered before the others"
         try:
             evil.wait(stopped)
             raise AssertionError("who was stopped made a box all the same")

@@ -46,18 +46,6 @@ os.register_at_fork(before=stop)
 """
 
 
-def is_answered(frames, number):
-    frames.socket.settimeout(0.05)
-    try:
-        while number not in frames.answers:
-            frames.turn()
-        return True
-    except TimeoutError:
-        return False
-    finally:
-        frames.socket.settimeout(60)
-
-
 def stopped(processes_of):
     return [pid for pid in os.listdir("/proc") if pid.isdigit() and state(pid) == "T" and processes_of in cmdline(pid)]
 
@@ -87,7 +75,7 @@ def test_who_stops_a_boxes_init_holds_up_nobody():
         for i in range(3):
             equal(victim.call("exec", sandbox=f"victim{i}", command="echo served")["stdout"], "served\n")
             equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
-        assert not is_answered(evil, number), "the run that was held up was answered before the others"
+        assert not evil.is_answered(number), "the run that was held up was answered before the others"
         result = evil.wait(number)
         print("+", result)
         equal(victim.call("exec", sandbox="victim0", command="echo served")["stdout"], "served\n")
