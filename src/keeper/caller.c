@@ -1,4 +1,5 @@
 #include "caller.h"
+#include "helper.h"
 
 #include "protocol.h"
 
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define DEPTH_MAX 128
 
@@ -146,41 +146,27 @@ static int open_as_caller(const struct caller *caller, const struct keeper_root 
         return TAKE_FD(fd);
 }
 
-static _Noreturn void run_child(const struct caller *caller, const struct keeper_root *root, const char *path, int write, int socket_fd)
-{
-        struct cloche_err error = {0};
-        int fd = open_as_caller(caller, root, path, write, &error);
+struct opening {
+        const struct caller *caller;
+        const struct keeper_root *root;
+        const char *path;
+        int write;
+};
 
-        _exit(fd_send(socket_fd, &error, sizeof(error), &fd, fd >= 0) < 0);
+static int open_in_child(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct opening *o = data;
+        int fd = open_as_caller(o->caller, o->root, o->path, o->write, e);
+
+        ret_fds[0] = fd;
+        return fd < 0 ? fd : 0;
 }
 
+/* The user may stop that child, as its signals are his: it has a deadline. */
 int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
 {
-        _cleanup_fd_ int socket_fd = -EBADF, their_fd = -EBADF;
-        struct cloche_err theirs;
-        int pair[2], fd = -EBADF;
-        size_t fd_count = 1;
-        ssize_t n;
-        pid_t pid;
+        const struct opening opening = {caller, root, path, write};
+        int fd = -EBADF, r = helper_fetch(open_in_child, &opening, 1, &fd, e);
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket");
-        socket_fd = pair[0];
-        their_fd = pair[1];
-        pid = fork();
-        if (pid < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
-        if (pid == 0)
-                run_child(caller, root, path, write, their_fd);
-        fd_close(&their_fd);
-        n = fd_receive(socket_fd, &theirs, sizeof(theirs), &fd, &fd_count, 0);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
-        if (n == sizeof(theirs) && fd_count == 1)
-                return fd;
-        if (n != sizeof(theirs) || err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
-                return err_set(e, CLOCHE_E_INTERNAL, "a directory could not be opened as user %u", (unsigned)caller->uid);
-        if (e)
-                *e = theirs;
-        return -(int)theirs.code;
+        return r < 0 ? r : fd;
 }
