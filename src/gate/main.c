@@ -81,6 +81,7 @@ int main(int argc, char **argv)
                 return 1;
         }
         signal(SIGPIPE, SIG_IGN);
+        guard_refuse_rings();
         if (set_up(&timer, &e) < 0) {
                 fprintf(stderr, "cloche-gate: %s\n", e.msg);
                 return 1;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <uv.h>
 
 static int wrong;
 
@@ -24,18 +25,44 @@ static void expect(const char *what, long result, int refused)
         }
 }
 
+static void on_word(uv_poll_t *poll, int status, int events)
+{
+        (void)events;
+        *(int *)poll->data = status;
+        uv_poll_stop(poll);
+}
+
+/* A loop that was made before the guard serves a descriptor that it was given after. */
+static void try_loop(uv_loop_t *loop, int pair[2])
+{
+        int heard = -1;
+        uv_poll_t poll = {.data = &heard};
+
+        expect("a descriptor for the loop", uv_poll_init(loop, &poll, pair[0]), 0);
+        expect("a watched descriptor", uv_poll_start(&poll, UV_READABLE, on_word), 0);
+        expect("a word to the loop", write(pair[1], "w", 1), 0);
+        uv_run(loop, UV_RUN_DEFAULT);
+        expect("a word in the loop", heard, 0);
+}
+
 int main(void)
 {
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
         struct cloche_err e = {0};
         json_t *guards = NULL;
+        uv_loop_t loop;
         void *page;
-        int fd;
+        int pair[2], fd;
 
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || guard_enter(NULL, &guards, &e) < 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return 1;
+        guard_refuse_rings();
+        expect("io_uring before the loop", syscall(SYS_io_uring_setup, 1, NULL), 1);
+        if (uv_loop_init(&loop) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || guard_enter(NULL, &guards, &e) < 0) {
                 printf("%s\n", e.msg);
                 return 1;
         }
+        try_loop(&loop, pair);
         expect("fork", syscall(SYS_fork), 1);
         expect("clone3", syscall(SYS_clone3, NULL, 0), 1);
         expect("execve", syscall(SYS_execve, "/bin/true", NULL, NULL), 1);
