@@ -100,7 +100,7 @@ static void on_socket(void *data, ares_socket_t fd, int readable, int writable)
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
-/* With all of this said it reads no configuration. */
+/* With all of this said it needs no configuration; c-ares 1.34 reads the host's all the same, before the guard. */
 int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
 {
         static char by_server[] = "b";
@@ -110,16 +110,20 @@ int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
                 .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES, .timeout = TIMEOUT_MS, .tries = TRIES, .ndots = 1, .servers = &nobody, .nservers = 1,
                 .lookups = by_server, .sock_state_cb = on_socket, .sock_state_cb_data = lookups,
         };
+        int said = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
+                   ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
         int r;
 
+#ifdef ARES_OPT_QUERY_CACHE /* of 0 s: none. Newer c-ares has one unasked, without a bound, and the guest chooses the names. */
+        said |= ARES_OPT_QUERY_CACHE;
+#endif
         if (!lookups)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to look up names");
         lookups->loop = loop;
         LIST_INIT(&lookups->watches);
         r = ares_library_init(ARES_LIB_INIT_ALL);
         if (r == ARES_SUCCESS)
-                r = ares_init_options(&lookups->channel, &options, ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS | ARES_OPT_SERVERS |
-                                      ARES_OPT_DOMAINS | ARES_OPT_SORTLIST | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB);
+                r = ares_init_options(&lookups->channel, &options, said);
         if (r != ARES_SUCCESS) {
                 free(lookups);
                 return err_set(e, CLOCHE_E_RESOURCE, "prepare to look up names: %s", ares_strerror(r));
