@@ -174,15 +174,23 @@ static void settle(struct session *session, const struct shell_answer *answer)
                 conclude(session, answer);
 }
 
+/* It is idle once it has said so and init has told its pid, in either order: without the pid nothing of it could be killed. */
+static void begin_idle(struct session *session)
+{
+        if (session->state != SHELL_STARTING || !session->is_ready || !session->pid)
+                return;
+        session->state = SHELL_IDLE;
+        shell_take_up(session);
+}
+
 static int answered(struct session *session, const struct shell_answer *answer)
 {
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
 
-        if (answer->op == SHELL_READY && session->state == SHELL_STARTING) {
+        if (answer->op == SHELL_READY && session->state == SHELL_STARTING && !session->is_ready) {
                 take_state(session, answer);
-                session->state = SHELL_IDLE;
                 session->is_ready = 1;
-                shell_take_up(session);
+                begin_idle(session);
                 return 0;
         }
         if (session->state != SHELL_BUSY || !command || !command->is_sent || answer->serial != command->serial || answer->op != shell_op_of(command))
@@ -234,6 +242,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         session->pid = answer->pid;
         if (session->state == SHELL_GONE)
                 give_up(session, 0);
+        begin_idle(session);
 }
 
 static int spawn_shell(struct session *session, int their_fd, struct cloche_err *e)
