@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ static int join_namespaces(const int *fds, struct cloche_err *e)
                 int kind;
                 const char *name;
         } rows[] = {
-                {FORK_FD_USER, CLONE_NEWUSER, "user"}, {FORK_FD_NET, CLONE_NEWNET, "net"},
+                {FORK_FD_NET, CLONE_NEWNET, "net"},    {FORK_FD_USER, CLONE_NEWUSER, "user"},
                 {FORK_FD_MOUNT, CLONE_NEWNS, "mount"}, {FORK_FD_IPC, CLONE_NEWIPC, "ipc"},
                 {FORK_FD_UTS, CLONE_NEWUTS, "uts"},    {FORK_FD_CGROUP, CLONE_NEWCGROUP, "cgroup"},
         };
@@ -73,28 +74,56 @@ static int set_limits(const struct fork_request *request, struct cloche_err *e)
         return 0;
 }
 
-/* What the template may and a run may not. The template's own filter stays in force beneath. */
-static int tighten_filter(struct cloche_err *e)
-{
-#define REFUSE_CALL(number)                                                          \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                         \
+#define REFUSE_IF(value)                                                             \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1),                          \
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-        static struct sock_filter filter[] = {
-                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                REFUSE_CALL(SYS_setns),
-                REFUSE_CALL(SYS_seccomp),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        const struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
 
-        /* Other architectures never come this far: the template's filter kills them. */
+/* Other architectures never come this far: the template's filter, which stays in force beneath, kills them. */
+static int add_filter(struct sock_filter *filter, size_t count, struct cloche_err *e)
+{
+        const struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
+
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
                 return err_os(e, CLOCHE_E_SECCOMP, errno, "tighten the system call filter");
         return 0;
 }
 
-/* The order: groups first, so that what is copied from here on is on the run's account; the network and user namespaces
- * give the right to join the others; ids and limits need that right; then it goes, and the filter comes last. */
+/* What the template may and a run may not. */
+static int refuse_templates_calls(struct cloche_err *e)
+{
+        static struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                REFUSE_IF(SYS_setns),
+                REFUSE_IF(SYS_seccomp),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+
+        return add_filter(filter, sizeof(filter) / sizeof(filter[0]), e);
+}
+
+/* Code of a context can have every right in its forks' user namespaces, and so over the networks of what is forked from those. */
+static int refuse_netlink(struct cloche_err *e)
+{
+        static struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)), /* the low half */
+                REFUSE_IF(AF_NETLINK),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+
+        return add_filter(filter, sizeof(filter) / sizeof(filter[0]), e);
+}
+
+static int tighten_filter(const struct fork_request *request, struct cloche_err *e)
+{
+        int r = request->is_template && request->refuses_netlink ? refuse_netlink(e) : 0;
+
+        return r == 0 && !request->is_template ? refuse_templates_calls(e) : r;
+}
+
+/* The order: groups first, so that what is copied from here on is on the run's account; the network by the template's right, for it is the
+ * template's; the user namespace gives the right to join the others; ids and limits need that right; then it goes, and the filter comes last. */
 int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e)
 {
         int r = enter_groups(request, fds, e);
@@ -107,8 +136,8 @@ int arrive(const struct fork_request *request, const int *fds, struct cloche_err
                 r = set_limits(request, e);
         if (r == 0)
                 r = request->is_template ? caps_keep_admin(0, e) : caps_drop_all(e);
-        if (r == 0 && !request->is_template)
-                r = tighten_filter(e);
+        if (r == 0)
+                r = tighten_filter(request, e);
         if (r == 0 && (chdir("/workspace") < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
                 r = err_os(e, CLOCHE_E_MOUNT, errno, "enter the workspace");
         return r;

@@ -221,7 +221,7 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
 
         if (r == 0 && !plan->is_sharing)
                 r = enter_cgroups(plan->tasks_fds, plan->tasks_count, e);
-        if (r == 0)
+        if (r == 0 && !plan->nested) /* which finds it up */
                 r = net_loopback_up(e);
         if (r == 0)
                 r = set_host_name(e);

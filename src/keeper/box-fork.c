@@ -17,6 +17,13 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
+/* Or what was forked from one. A prefix has no templates beneath its runs, so no way into a user namespace that owns a network: its runs keep netlink, with
+ * which getifaddrs(3) works. */
+static int is_contexts(const struct box *row)
+{
+        return row->is_template && (row->shared_with != KEEPER_NO_BOX || row->depth >= 2);
+}
+
 static struct fork_request fork_request_of(const struct keeper_state *keeper, const struct box *row, uint32_t id)
 {
         const struct keeper_box_limits *limits = &row->limits;
@@ -24,6 +31,7 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
         return (struct fork_request){
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
+                .refuses_netlink = is_contexts(row),
                 .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
                 .file_bytes = limits->file_bytes,
                 .open_files = limits->open_files,

@@ -13,7 +13,7 @@ enum fork_fd {
         FORK_FD_STDERR,
         FORK_FD_CHANNEL,
         /* Namespaces of the box. The pid namespace is joined by the template, for its next child; the child itself joins
-         * its user namespace first, for the right to join the others, which that one owns. */
+         * the network first, which the template's user namespace owns, then the box's user namespace, which owns the others. */
         FORK_FD_PID,
         FORK_FD_USER,
         FORK_FD_MOUNT,
@@ -30,7 +30,7 @@ struct fork_request {
         uint32_t id; /* under which the child is spoken of: never twice */
         uint32_t is_template;
         uint32_t tasks_count;
-        uint32_t reserved;
+        uint32_t refuses_netlink; /* the child does, for good */
         uint64_t cpu_seconds, file_bytes, open_files, pids, data_bytes; /* resource limits; UINT64_MAX: as they are */
 };
 

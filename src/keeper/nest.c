@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "helper.h"
 #include "jail/enter.h"
+#include "jail/net.h"
 #include "jail/userns.h"
 
 #include <fcntl.h>
@@ -63,13 +64,25 @@ static int receive_namespace(int mapper_fd, int *ret_fd, struct cloche_err *e)
         return n == 1 && fd_count == 1 ? 0 : err_set(e, CLOCHE_E_NAMESPACE, "there is no user namespace for the new box");
 }
 
+/* The box's network is owned by the template's user namespace, not by the box's: the template has CAP_SYS_ADMIN there, with which its child may join, and
+ * can never have CAP_NET_ADMIN or CAP_NET_RAW (docs/decisions/0018). */
+static int make_network(const struct clone_order *order, struct cloche_err *e)
+{
+        const struct box *root = &order->keeper->boxes[order->parent->root_box];
+        int r = order->parent == root ? 0 : join(order->parent->user_fd, CLONE_NEWUSER, "user", e);
+
+        if (r == 0 && unshare(CLONE_NEWNET) < 0)
+                r = userns_refused(errno, e);
+        return r < 0 ? r : net_loopback_up(e);
+}
+
 /* The root's user namespace is the first that it joins: from then on it has no right on the host. is_inside: it is there already. */
 static int clone_init(const struct clone_order *order, int is_inside, int mapper_fd, int *ret_pidfd, struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
-        const int kept[] = {mapper_fd, order->go_fd, order->report_fd, root->user_fd, root->root_fd};
+        const int kept[] = {mapper_fd, order->go_fd, order->report_fd, root->user_fd, root->root_fd, order->parent->user_fd};
         struct clone_args args = {
-                .flags = (enter_clone_flags() & ~(unsigned long)CLONE_NEWUSER) | CLONE_PIDFD | CLONE_PARENT,
+                .flags = (enter_clone_flags() & ~(unsigned long)(CLONE_NEWUSER | CLONE_NEWNET)) | CLONE_PIDFD | CLONE_PARENT,
                 .pidfd = (uintptr_t)ret_pidfd,
         };
         _cleanup_fd_ int user_fd = -EBADF;
@@ -83,6 +96,8 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
         if (r == 0)
                 r = become_owner(order->keeper, e);
         if (r == 0)
+                r = make_network(order, e);
+        if (r == 0)
                 r = receive_namespace(mapper_fd, &user_fd, e);
         if (r == 0)
                 r = join(user_fd, CLONE_NEWUSER, "box's user", e);
@@ -93,6 +108,8 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
                 close(mapper_fd);
                 close(root->user_fd);
                 close(root->root_fd);
+                if (order->parent != root)
+                        close(order->parent->user_fd);
                 close(user_fd);
                 enter_box(order->plan, order->go_fd, order->report_fd);
         }

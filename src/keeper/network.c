@@ -1,7 +1,7 @@
 /* The sockets at which everything a sandbox sends ends (jail/net.h) are made in its network namespace, by a process that goes in, hands them out and
  * ends: the keeper itself stays where it is.
  *
- *   keeper ── fork ──▶ the box's user namespace (an ordinary user's keeper has rights only there), its network ── sockets ──▶ keeper */
+ *   keeper ── fork ──▶ the owner of the box's network, the network ── sockets ──▶ keeper */
 #include "box.h"
 
 #include "base/err.h"
@@ -9,34 +9,35 @@
 #include "helper.h"
 #include "jail/net.h"
 
-#include <fcntl.h>
+#include <linux/nsfs.h>
 #include <sched.h>
-#include <stdio.h>
+#include <sys/ioctl.h>
 
 _Static_assert(NETWORK_FDS == NET_SOCKETS, "as many are handed out as are made");
-
-static int join(const struct keeper_state *keeper, pid_t pid, const char *name, int kind, struct cloche_err *e)
-{
-        _cleanup_fd_ int fd = -EBADF;
-        char path[64];
-
-        snprintf(path, sizeof(path), "%d/ns/%s", (int)pid, name);
-        fd = openat(keeper->proc_fd, path, O_RDONLY | O_CLOEXEC);
-        return fd < 0 || setns(fd, kind) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the box's %s namespace", name) : 0;
-}
 
 struct network {
         const struct keeper_state *keeper;
         pid_t pid;
 };
 
+/* An ordinary user's keeper has its rights in the user namespace that owns the network: of a box beneath a template that is the template's. */
+static int become_owner(int net_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int user_fd = ioctl(net_fd, NS_GET_USERNS);
+
+        return user_fd < 0 || setns(user_fd, CLONE_NEWUSER) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the user namespace of the box's network") : 0;
+}
+
 static int make_inside(const void *data, int *ret_fds, struct cloche_err *e)
 {
         const struct network *network = data;
-        int r = network->keeper->is_root ? 0 : join(network->keeper, network->pid, "user", CLONE_NEWUSER, e);
+        _cleanup_fd_ int net_fd = -EBADF;
+        int r = box_open_namespace(network->keeper, network->pid, "net", &net_fd, e);
 
-        if (r == 0)
-                r = join(network->keeper, network->pid, "net", CLONE_NEWNET, e);
+        if (r == 0 && !network->keeper->is_root)
+                r = become_owner(net_fd, e);
+        if (r == 0 && setns(net_fd, CLONE_NEWNET) < 0)
+                r = err_os(e, CLOCHE_E_NAMESPACE, errno, "join the box's network");
         return r < 0 ? r : net_lead_to_sockets(ret_fds, e);
 }
 

@@ -145,7 +145,7 @@ if pid == 0:
     try:
 """ + "".join("        " + line + "\n" for line in rights.SYSCALLS.splitlines()) + """
         for fd in fds[11:]: os.write(fd, b'0')
-        print('joined', [call(308, fds[i], 0) for i in (5, 10, 6, 7, 8, 9)], os.listdir('/workspace'))
+        print('joined', [call(308, fds[i], 0) for i in (10, 5, 6, 7, 8, 9)], os.listdir('/workspace'))
         for name in ('stat', 'mem', 'environ', 'fd/3'):
             try: os.close(os.open('/proc/1/' + name, os.O_RDONLY)); print('of PID 1', name)
             except OSError: pass
