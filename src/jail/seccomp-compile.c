@@ -2,10 +2,17 @@
  * process that does not link it is smaller. */
 #include "base/err.h"
 #include "base/fd.h"
+#include "plan.h"
 
+#include <asm/termbits.h>
+#include <linux/fiemap.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
@@ -181,38 +188,175 @@ static int add_argument_rules(scmp_filter_ctx context, struct cloche_err *e)
         return r;
 }
 
-/* libseccomp cannot say "every value but these" of a call, so those few tests are written by hand and put in front
+/* libseccomp cannot say "every value but these" of a call, nor "none but these" of many values, so such tests are written by hand and put in front
  * of its program (classic BPF only jumps forward by offsets, so a prelude changes nothing behind it). A foreign
  * architecture skips them: its numbers mean other calls, and libseccomp's first test kills it. */
-#define PRELUDE_ROW 5
-#define PRELUDE_MAX (2 + REFUSED_ARGUMENTS * PRELUDE_ROW)
+#define PRELUDE_MAX 1024
 
-static size_t write_prelude(struct sock_filter *out)
+struct prelude {
+        struct sock_filter rows[PRELUDE_MAX];
+        size_t count;
+};
+
+static void put(struct prelude *p, struct sock_filter row)
 {
-        size_t n = 0;
-
-        out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-        out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 0,
-                                                REFUSED_ARGUMENTS * PRELUDE_ROW);
-        for (size_t i = 0; i < REFUSED_ARGUMENTS; i++) {
-                const struct argument_rule *row = &refused_arguments[i];
-                uint32_t low_word = (uint32_t)(offsetof(struct seccomp_data, args) + row->argument * sizeof(uint64_t));
-
-                out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-                out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)row->number, 0, 3);
-                out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_word);
-                out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value, 0, 1);
-                out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-        }
-        return n;
+        if (p->count < PRELUDE_MAX) /* one that is full is refused */
+                p->rows[p->count++] = row;
 }
 
-static int export(scmp_filter_ctx context, struct sock_fprog *ret, struct cloche_err *e)
+static void put_load(struct prelude *p, size_t offset)
+{
+        put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+static void put_load_argument(struct prelude *p, unsigned argument)
+{
+        put_load(p, offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t)); /* the low half */
+}
+
+static void put_refuse(struct prelude *p)
+{
+        put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+}
+
+/* A jump that is aimed by aim(), to what comes after it. */
+static size_t put_jump(struct prelude *p)
+{
+        put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+        return p->count - 1;
+}
+
+static void aim(struct prelude *p, size_t jump)
+{
+        p->rows[jump].k = (uint32_t)(p->count - jump - 1);
+}
+
+/* Goes on behind, given the call is this one. Aimed at where the other calls go on. */
+static size_t put_unless_call(struct prelude *p, int number)
+{
+        put_load(p, offsetof(struct seccomp_data, nr));
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 1, 0));
+        return put_jump(p);
+}
+
+static void put_refused_arguments(struct prelude *p)
+{
+        for (size_t i = 0; i < REFUSED_ARGUMENTS; i++) {
+                const struct argument_rule *row = &refused_arguments[i];
+
+                put_load(p, offsetof(struct seccomp_data, nr));
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)row->number, 0, 3));
+                put_load_argument(p, row->argument);
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value, 0, 1));
+                put_refuse(p);
+        }
+}
+
+/* -- what a template may ---------------------------------------------------------------------------------------- */
+
+struct range {
+        int64_t level; /* of an option; or -1 */
+        uint32_t first, last;
+};
+
+static const struct range requests[] = {
+#define REQUEST(first, last) {-1, first, last},
+#define OPTION(level, first, last)
+#define IDS(call, arguments)
+#include "seccomp-template.def"
+#undef REQUEST
+#undef OPTION
+};
+static const struct range options[] = {
+#define REQUEST(first, last)
+#define OPTION(level, first, last) {level, first, last},
+#include "seccomp-template.def"
+#undef REQUEST
+#undef OPTION
+#undef IDS
+};
+static const struct {
+        int number;
+        unsigned arguments;
+} ids[] = {
+#define REQUEST(first, last)
+#define OPTION(level, first, last)
+#define IDS(call, arguments) {SYS_##call, arguments},
+#include "seccomp-template.def"
+};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define RANGES_MAX 64
+
+/* The level, if there is one, is in the argument before. */
+static void put_ranges(struct prelude *p, int number, unsigned argument, const struct range *ranges, size_t count)
+{
+        size_t others = put_unless_call(p, number), permitted[RANGES_MAX];
+
+        for (size_t i = 0; i < count && i < RANGES_MAX; i++) {
+                if (ranges[i].level >= 0) {
+                        put_load_argument(p, argument - 1);
+                        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ranges[i].level, 0, 4));
+                }
+                put_load_argument(p, argument);
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[i].first, 0, 2));
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, ranges[i].last, 1, 0));
+                permitted[i] = put_jump(p);
+        }
+        put_refuse(p);
+        for (size_t i = 0; i < count && i < RANGES_MAX; i++)
+                aim(p, permitted[i]);
+        aim(p, others);
+}
+
+static void put_either(struct prelude *p, int number, unsigned arguments, uint32_t one, uint32_t other)
+{
+        size_t others = put_unless_call(p, number);
+
+        for (unsigned i = 0; i < 6; i++) {
+                if (!(arguments >> i & 1))
+                        continue;
+                put_load_argument(p, i);
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 2, 0));
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 1, 0));
+                put_refuse(p);
+        }
+        aim(p, others);
+}
+
+static void put_template_rules(struct prelude *p)
+{
+        _Static_assert(COUNT(requests) <= RANGES_MAX && COUNT(options) <= RANGES_MAX, "each range has a place");
+
+        put_ranges(p, SYS_ioctl, 1, requests, COUNT(requests));
+        put_ranges(p, SYS_setsockopt, 2, options, COUNT(options));
+        put_ranges(p, SYS_getsockopt, 2, options, COUNT(options));
+        for (size_t i = 0; i < COUNT(ids); i++)
+                put_either(p, ids[i].number, ids[i].arguments, JAIL_UID, UINT32_MAX);
+        /* A filter by which the rights of a run are taken; none that lets another process answer its calls. */
+        put_either(p, SYS_seccomp, BIT(0), SECCOMP_SET_MODE_FILTER, SECCOMP_SET_MODE_FILTER);
+        put_either(p, SYS_seccomp, BIT(1), 0, 0);
+}
+
+static int write_prelude(struct prelude *p, int for_template, struct cloche_err *e)
+{
+        size_t foreign;
+
+        put_load(p, offsetof(struct seccomp_data, arch));
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1, 0));
+        foreign = put_jump(p);
+        put_refused_arguments(p);
+        if (for_template)
+                put_template_rules(p);
+        aim(p, foreign);
+        return p->count < PRELUDE_MAX ? 0 : err_set(e, CLOCHE_E_SECCOMP, "the rules by argument have more than %d steps", PRELUDE_MAX);
+}
+
+static int export(scmp_filter_ctx context, const struct prelude *prelude, struct sock_fprog *ret, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = memfd_create("seccomp", MFD_CLOEXEC);
         struct stat st;
         struct sock_filter *filter;
-        size_t count, prelude;
+        size_t count;
         int r;
 
         if (fd < 0)
@@ -223,23 +367,24 @@ static int export(scmp_filter_ctx context, struct sock_fprog *ret, struct cloche
         if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
                 return err_os(e, CLOCHE_E_SECCOMP, errno, "read the filter");
         count = (size_t)st.st_size / sizeof(*filter);
-        if (st.st_size <= 0 || count + PRELUDE_MAX > BPF_MAXINSNS)
+        if (st.st_size <= 0 || count + prelude->count > BPF_MAXINSNS)
                 return err_set(e, CLOCHE_E_SECCOMP, "the compiled filter has %lld bytes", (long long)st.st_size);
-        filter = calloc(count + PRELUDE_MAX, sizeof(*filter));
+        filter = calloc(count + prelude->count, sizeof(*filter));
         if (!filter)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the filter");
-        prelude = write_prelude(filter);
-        r = fd_read_full(fd, filter + prelude, (size_t)st.st_size);
+        memcpy(filter, prelude->rows, prelude->count * sizeof(*filter));
+        r = fd_read_full(fd, filter + prelude->count, (size_t)st.st_size);
         if (r < 0) {
                 free(filter);
                 return err_os(e, CLOCHE_E_SECCOMP, -r, "read the filter");
         }
-        *ret = (struct sock_fprog){.len = (unsigned short)(count + prelude), .filter = filter};
+        *ret = (struct sock_fprog){.len = (unsigned short)(count + prelude->count), .filter = filter};
         return 0;
 }
 
 static int build(scmp_filter_ctx context, int for_template, struct sock_fprog *ret, struct cloche_err *e)
 {
+        struct prelude prelude = {0};
         int r;
 
         /* On x86-64 a filter for the native ABI alone treats i386 and x32 as a bad architecture. */
@@ -252,7 +397,9 @@ static int build(scmp_filter_ctx context, int for_template, struct sock_fprog *r
         if (r == 0)
                 r = add_argument_rules(context, e);
         if (r == 0)
-                r = export(context, ret, e);
+                r = write_prelude(&prelude, for_template, e);
+        if (r == 0)
+                r = export(context, &prelude, ret, e);
         return r;
 }
 

@@ -33,7 +33,7 @@ def context(at: Place, name: str | None = None, *, language: LanguageName | None
 
     language    None: python
     timeout_ms  of its cells that name none
-    forkable    it can be forked, and has checkpoints; its interpreter then has a template's rights
+    forkable    it can be forked, and has checkpoints; its interpreter then has a template's rights, and cannot list network interfaces
     """
     w = _Writer(at).add(context=name, language=language, cwd=None if cwd is None else _path(cwd, "cwd")).env(env, False)
     return w.add(timeoutMs=timeout_ms, forkable=forkable).asks("context.create", _reads(ContextInfo.read))

@@ -403,7 +403,7 @@ export interface ContextCreateParams {
   env?: Record<string, string> | undefined
   /** Of its cells that name none; 0 or absent: none. */
   timeoutMs?: number | undefined
-  /** It can be forked, and has checkpoints; its interpreter then has a template's rights. */
+  /** It can be forked, and has checkpoints; its interpreter then has a template's rights, and cannot list network interfaces. */
   forkable?: boolean | undefined
 }
 
