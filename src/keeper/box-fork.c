@@ -31,7 +31,7 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
         return (struct fork_request){
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
-                .refuses_netlink = is_contexts(row),
+                .refuses_netlink = (uint32_t)is_contexts(row),
                 .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
                 .file_bytes = limits->file_bytes,
                 .open_files = limits->open_files,

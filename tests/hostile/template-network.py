@@ -49,6 +49,7 @@ NETWORK = {
     "iptables: replace": "option(54, 0, 64)", "iptables: info": "option(55, 0, 64)", "ip6tables: info": "option(55, 41, 64)", "arptables: info": "option(55, 0, 96)",
     "ebtables: info": "option(55, 0, 128)", "IPVS": "option(55, 0, 1153)", "policy of IPsec": "option(54, 0, 17)", "mark": "option(54, 1, 36)", "device": "option(54, 1, 25)",
     "transparent": "option(54, 0, 19)", "hop options": "option(54, 41, 54)", "flow labels": "option(54, 41, 32)", "repair": "option(54, 6, 19)", "multicast routes": "option(54, 0, 200)",
+    "group": "option(54, 0, 35)", "group of IPv6": "option(54, 41, 20)", "group of either": "option(54, 0, 42)", "group of either, by IPv6": "option(54, 41, 42)",
 }
 REST = {
     **{name: attack for name, attack in rights.ATTACKS.items() if name != "take back a dropped capability"},
