@@ -127,8 +127,10 @@ static void serve(int signal_fd)
                         _exit(1);
                 }
                 /* Ends are told before the answer to a request that came later. */
-                if (polled[1].revents && read(signal_fd, &ignored, sizeof(ignored)) > 0)
+                if (polled[1].revents && read(signal_fd, &ignored, sizeof(ignored)) > 0) {
+                        renew_disturb();
                         programs_reap(WNOHANG);
+                }
                 if (polled[0].revents)
                         serve_one();
         }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@
 
 #define FILES_MAX 64 /* of the set-up; a tree that is larger costs more to compare than a new box */
 #define SCHED_ATTR_SIZE 56
+#define COUNTERS_BYTES 8192 /* of one file: 3 KiB on Linux 6.18 */
+#define NUMBERS 4
 
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
@@ -42,11 +45,22 @@ struct look {
         int nice, io_priority;
         cpu_set_t processors;
         char scheduling[SCHED_ATTR_SIZE];
+        struct rusage children; /* in /proc/1/stat, for everybody to read */
 };
 
+/* What the box's network counts, also what never becomes a packet: a connection without a route is in snmp. What netstat has beside these moves with a packet
+ * only. Kept open: to open one costs as much as to read it. */
+static struct counters {
+        const char *path;
+        int fd; /* or -ENOENT, of IPv6 where the kernel has none */
+        size_t size;
+        char text[COUNTERS_BYTES];
+} counters[] = {{.path = "/proc/net/dev"}, {.path = "/proc/net/snmp"}, {.path = "/proc/net/snmp6"}};
+#define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+
 static struct look marked;
-static int is_marked;
-static int last_ids[3]; /* of the System V objects we made to look at their numbers */
+static int is_marked, is_disturbed;
+static int64_t last_numbers[NUMBERS]; /* of the objects we made to look at their numbers */
 
 static void add_file(struct look *look, const struct stat *st)
 {
@@ -107,7 +121,7 @@ static int look_at_self(struct look *look)
         errno = 0;
         look->nice = getpriority(PRIO_PROCESS, 0);
         look->io_priority = (int)syscall(SYS_ioprio_get, 1 /* IOPRIO_WHO_PROCESS */, 0);
-        if (errno || sched_getaffinity(0, sizeof(look->processors), &look->processors) < 0 ||
+        if (errno || getrusage(RUSAGE_CHILDREN, &look->children) < 0 || sched_getaffinity(0, sizeof(look->processors), &look->processors) < 0 ||
             syscall(SYS_sched_getattr, 0, look->scheduling, sizeof(look->scheduling), 0) < 0)
                 return -EIO;
         return 0;
@@ -122,13 +136,26 @@ static int look(struct look *look)
         return r < 0 ? r : look_at_self(look);
 }
 
-/* Numbers of System V objects are given out in turn (ipc/util.c, idr_alloc_cyclic): one that was made in between shows, even
- * when it is gone. */
-static void next_ids(int ids[3])
+/* Of a file that has no name. The file system of all places is at /dev/shm too, where no mount covers it. */
+static int64_t next_file(void)
 {
-        ids[0] = shmget(IPC_PRIVATE, 4096, 0600);
-        ids[1] = semget(IPC_PRIVATE, 1, 0600);
-        ids[2] = msgget(IPC_PRIVATE, 0600);
+        struct stat st;
+        int fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), r = fd < 0 ? -1 : fstat(fd, &st);
+
+        if (fd >= 0)
+                close(fd);
+        return r < 0 ? -1 : (int64_t)st.st_ino;
+}
+
+/* Numbers of System V objects and of files are given out in turn (ipc/util.c, idr_alloc_cyclic; mm/shmem.c, next_ino): one that was made in between shows,
+ * even when it is gone and never had a name. */
+static void next_numbers(int64_t numbers[NUMBERS])
+{
+        int ids[] = {shmget(IPC_PRIVATE, 4096, 0600), semget(IPC_PRIVATE, 1, 0600), msgget(IPC_PRIVATE, 0600)};
+
+        for (int i = 0; i < 3; i++)
+                numbers[i] = ids[i];
+        numbers[3] = next_file();
         if (ids[0] >= 0)
                 shmctl(ids[0], IPC_RMID, NULL);
         if (ids[1] >= 0)
@@ -137,32 +164,65 @@ static void next_ids(int ids[3])
                 msgctl(ids[2], IPC_RMID, NULL);
 }
 
-static int is_ipc_untouched(void)
+static int are_numbers_untouched(void)
 {
-        int ids[3], untouched = 1;
+        int64_t numbers[NUMBERS];
+        int untouched = 1;
 
-        next_ids(ids);
-        for (int i = 0; i < 3; i++)
+        next_numbers(numbers);
+        for (int i = 0; i < NUMBERS; i++)
                 /* Where the numbers start over the box is given up; that is once in some dozen runs. */
-                untouched &= ids[i] >= 0 && ids[i] == last_ids[i] + 1;
-        memcpy(last_ids, ids, sizeof(ids));
+                untouched &= numbers[i] >= 0 && numbers[i] == last_numbers[i] + 1;
+        memcpy(last_numbers, numbers, sizeof(numbers));
         return untouched;
 }
 
-/* Nothing ever went through the loopback, so no port of it is in any state. */
+static ssize_t read_counters(const struct counters *c, char text[COUNTERS_BYTES])
+{
+        ssize_t n = c->fd == -ENOENT ? 0 : pread(c->fd, text, COUNTERS_BYTES, 0); /* the whole of it, or the room is too small */
+
+        return n < 0 || n == COUNTERS_BYTES ? -EIO : n;
+}
+
+static int mark_network(void)
+{
+        for (size_t i = 0; i < COUNTERS; i++) {
+                ssize_t n;
+
+                if (!is_marked && (counters[i].fd = open(counters[i].path, O_RDONLY | O_CLOEXEC)) < 0)
+                        counters[i].fd = -errno;
+                n = read_counters(&counters[i], counters[i].text);
+                if (n < 0)
+                        return (int)n;
+                counters[i].size = (size_t)n;
+        }
+        return 0;
+}
+
 static int is_network_untouched(void)
 {
-        char text[2048], *line;
-        int fd = open("/proc/net/dev", O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        char text[COUNTERS_BYTES];
 
-        if (fd >= 0)
-                close(fd);
-        if (n <= 0)
-                return 0;
-        text[n] = '\0';
-        line = strstr(text, "lo:");
-        return line && strspn(line + 3, " 0\n") == strlen(line + 3);
+        for (size_t i = 0; i < COUNTERS; i++) {
+                ssize_t n = read_counters(&counters[i], text);
+
+                if (n < 0 || (size_t)n != counters[i].size || memcmp(text, counters[i].text, counters[i].size) != 0)
+                        return 0;
+        }
+        return 1;
+}
+
+/* /proc/1/status counts how often we woke up. */
+static int is_undisturbed(void)
+{
+        sigset_t waiting;
+
+        return !is_disturbed && sigpending(&waiting) == 0 && sigismember(&waiting, SIGCHLD) == 0;
+}
+
+void renew_disturb(void)
+{
+        is_disturbed = 1;
 }
 
 static int is_after(const struct timespec *a, const struct timespec *b)
@@ -199,10 +259,13 @@ int renew_mark(void)
 {
         int is_fine = is_stamped_finely(), r = look(&marked);
 
+        if (r == 0)
+                r = mark_network();
         is_marked = r == 0;
+        is_disturbed = 0;
         if (r == 0 && !is_fine)
                 wait_for_tick();
-        next_ids(last_ids);
+        next_numbers(last_numbers);
         return r;
 }
 
@@ -210,5 +273,5 @@ int renew_is_clean(void)
 {
         static struct look now;
 
-        return is_marked && look(&now) == 0 && memcmp(&now, &marked, sizeof(now)) == 0 && is_ipc_untouched() && is_network_untouched();
+        return is_marked && is_undisturbed() && is_network_untouched() && look(&now) == 0 && memcmp(&now, &marked, sizeof(now)) == 0 && are_numbers_untouched();
 }

@@ -5,6 +5,8 @@
 
 /* Remember how the box is now. 0, or -errno: then it is never found clean. */
 int renew_mark(void);
+/* A signal came, from a child that ended or from anybody: the box is not clean any more. */
+void renew_disturb(void);
 /* Everything else in the box is dead. 1: nothing differs from the mark. */
 int renew_is_clean(void);
 
