@@ -95,11 +95,11 @@ def helpers_have_nothing(*before):
     with Keeper(*before) as keeper:
         it, box, fork = attacked(keeper, False)
         met = []
-        for attempt in range(20):  # a process that ends while it is looked at does not count
+        for attempt in range(400):  # a process that ends while it is looked at does not count, and the attack may lack the processor
             made = keeper.box(parent=box.name)
             equal(made.said("echo $((6 * 7))"), "42\n")  # the twin: it is a box all the same
             met = [m for m in met_by(it) if m["name"] == m["name after"] == OURS and m["state"] == "T"]
-            if len(met) >= 3:
+            if len(met) >= 3 or (met and attempt >= 20):
                 break
         assert met, "nobody of ours was met; the attack must be written anew"
         for m in met:
@@ -118,7 +118,7 @@ def test_helpers_have_nothing_without_privilege():
 
 def stop_one(evil, victim, n, fork):
     """The number of a request that is held up."""
-    for attempt in range(20):
+    for attempt in range(200):
         number = evil.ask("context.fork", sandbox="evil", context=fork, count=2)
         while OURS not in evil_file(victim, n) and not evil.is_answered(number):
             pass
