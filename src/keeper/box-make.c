@@ -303,7 +303,7 @@ static int take_init(struct box *row, struct making *m, struct cloche_err *e)
                 row->init_pid = 0;
                 return -(int)e->code;
         }
-        helpers_end(&m->helpers);
+        helpers_end(&m->helpers, 0);
         m->is_cloned = 1;
         fd_close(&m->p.fd);
         m->p.fd = TAKE_FD(m->report_fd);
@@ -367,9 +367,9 @@ static void close_making(struct making *m)
 {
         int *const all[] = {&m->go_fd, &m->report_fd, &m->control_fd, &m->fork_fd};
 
-        helpers_end(&m->helpers);
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
                 fd_close(all[i]);
+        helpers_end(&m->helpers, !m->is_cloned);
 }
 
 static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_fds[2], struct cloche_err *e)

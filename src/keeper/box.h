@@ -142,7 +142,7 @@ struct clone_order {
 struct helpers;
 int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
 int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
-/* Code of a template held up its helpers: it is killed, with what they may have left. */
+/* Code of a template held up its helpers: it is killed, with all that is beneath it. */
 void nest_punish(struct keeper_state *keeper, uint32_t template);
 
 /* The sandbox's writable places, for a box beneath a template; JAIL_PLACES descriptors, owned by the caller. */

@@ -40,19 +40,26 @@ pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_NAMESPACE, "the helper died while making a box"), -1;
         if (told.err.code == CLOCHE_OK && fd_count == 1 && told.pid > 0)
                 return told.pid;
-        if (told.pid > 0)
-                kill_and_reap(told.pid);
         if (fd_count)
                 fd_close(ret_pidfd);
         *e = told.err;
         return -1;
 }
 
-void helpers_end(struct helpers *helpers)
+/* Code of a template may kill or stop a helper after clone(2) and before its word. Unreaped, the child would hold the template's pid namespace for ever. */
+void helpers_end(struct helpers *helpers, int is_untold)
 {
-        for (size_t i = 0; i < HELPERS_MAX; i++)
-                if (helpers->pids[i])
-                        kill_and_reap(helpers->pids[i]);
+        for (size_t i = 0; i < HELPERS_MAX; i++) {
+                pid_t pid = helpers->pids[i];
+
+                if (!pid)
+                        continue;
+                if (is_untold)
+                        kill(-pid, SIGKILL); /* nobody's group, when it never got there */
+                kill_and_reap(pid);
+                while (is_untold && (waitpid(-pid, NULL, 0) > 0 || errno == EINTR))
+                        ;
+        }
         *helpers = (struct helpers){0};
 }
 
@@ -66,6 +73,8 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
         int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_PLACES + 5], next = 0;
         size_t n = 0;
 
+        if (setsid() < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "make a process group");
         for (size_t i = 0; i < count && i < HELPER_FDS_MAX; i++)
                 kept[n++] = fds[i];
         for (size_t i = 0; i < plan->tasks_count; i++)

@@ -23,14 +23,15 @@ struct helper_told {
 
 /* Two ends of a seqpacket socket, owned by the caller. */
 int helper_open_pair(int ret_fds[2], struct cloche_err *e);
-/* In the helper: close every descriptor but these and those of which the plan makes PID 1. */
+/* In the helper, first of all: a process group of its own, which whom it clones inherits, and no descriptors but these and those of which the plan makes
+ * PID 1. */
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e);
 /* In the helper: send it, with pidfd unless -EBADF, and end. */
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd);
-/* In the keeper, when fd is readable: the pid, with *ret_pidfd owned by the caller; or -1, and whoever was cloned is dead. */
+/* In the keeper, when fd is readable: the pid, with *ret_pidfd owned by the caller; or -1. */
 pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e);
-/* Kill and reap those that are left: what they tell was heard, or nobody waits for it. */
-void helpers_end(struct helpers *helpers);
+/* Kill and reap those that are left: what they tell was heard, or nobody waits for it. is_untold: with whom they may have cloned. */
+void helpers_end(struct helpers *helpers, int is_untold);
 
 #define HELPER_FDS_MAX 8
 /* Another kind, which clones nobody: it goes where the keeper stays out of, where no guest sees it, makes descriptors, hands them out and ends. make: in the

@@ -23,17 +23,14 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/nsfs.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -330,59 +327,13 @@ int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd
         return 0;
 }
 
-/* The number of the pid namespace above that of a process, or 0. ioctl_ns(2). */
-static ino_t namespace_above(const struct keeper_state *keeper, pid_t pid)
-{
-        _cleanup_fd_ int fd = -EBADF, above_fd = -EBADF;
-        struct stat st;
-
-        if (box_open_namespace(keeper, pid, "pid", &fd, NULL) < 0)
-                return 0;
-        above_fd = ioctl(fd, NS_GET_PARENT);
-        return above_fd >= 0 && fstat(above_fd, &st) == 0 ? st.st_ino : 0;
-}
-
-static int is_known(const struct keeper_state *keeper, pid_t pid)
-{
-        for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].init_pid == pid)
-                        return 1;
-        return 0;
-}
-
-/* A cloner that was stopped between clone(2) and its word left a child of ours of which we were told nothing. Unreaped it would hold the template's pid
- * namespace for ever. proc(5), /proc/pid/task/tid/children. */
-static void reap_untold(const struct keeper_state *keeper, ino_t template)
-{
-        _cleanup_fd_ int fd = -EBADF;
-        char path[64], text[16384];
-        ssize_t n;
-
-        snprintf(path, sizeof(path), "%d/task/%d/children", (int)getpid(), (int)getpid());
-        fd = openat(keeper->proc_fd, path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        text[n < 0 ? 0 : n] = '\0';
-        for (char *at = text, *end; *at; at = end + (*end == ' ')) {
-                pid_t pid = (pid_t)strtol(at, &end, 10);
-
-                if (end == at)
-                        break;
-                if (!is_known(keeper, pid) && namespace_above(keeper, pid) == template && kill(pid, SIGKILL) == 0)
-                        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                                ;
-        }
-}
-
 void nest_punish(struct keeper_state *keeper, uint32_t template)
 {
         const struct box *row = &keeper->boxes[template];
-        struct stat st;
 
         if (row->state != BOX_LIVING)
                 return;
         if (row->shared_with == KEEPER_NO_BOX)
                 cgroup_kill(&keeper->cgroups, template);
-        if (fstat(row->pid_fd, &st) == 0)
-                reap_untold(keeper, st.st_ino);
         kill(row->init_pid, SIGKILL);
 }

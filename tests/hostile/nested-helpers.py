@@ -5,8 +5,8 @@ import json
 import os
 
 from context_cells import Daemon, Failed, Notebook
-from keeper_boxes import Keeper
-from cloche import ORDINARY_USER, equal, need_ordinary_user
+from keeper_boxes import Keeper, Refused
+from cloche import ORDINARY_USER, equal, need_ordinary_user, wait_for
 
 spec = importlib.util.spec_from_file_location("branch_walls", os.path.join(os.path.dirname(os.path.abspath(__file__)), "branch-walls.py"))
 walls = importlib.util.module_from_spec(spec)
@@ -69,6 +69,29 @@ def begin(is_for_ever):
     while not os.path.exists('/tmp/met'): pass
     print(len(stolen) > 0)
 """
+# The same, but whoever comes into sight is stopped and let go on, until there is another, whom he has made: then he is killed before he can tell of him.
+KILL = """
+def is_ours(pid):
+    try: return open(f'/proc/{pid}/comm').read() == 'cloche-keeper\\n'
+    except OSError: return False
+def others(known): return [int(name) for name in os.listdir('/proc') if name.isdigit() and name not in known]
+def kill(pid, known):
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        if any(is_ours(other) for other in others(known | {str(pid)})):
+            os.kill(pid, signal.SIGKILL)
+            return
+        os.kill(pid, signal.SIGCONT)
+def watch(is_for_ever):
+    if libc.setns(stolen[-1], 0x10000000) < 0: os._exit(1)
+    known = {name for name in os.listdir('/proc') if name.isdigit()} | {str(os.getpid())}
+    os.close(os.open('/tmp/met', os.O_WRONLY | os.O_CREAT))
+    while True:
+        for pid in others(known):
+            try:
+                if is_ours(pid): kill(pid, known)
+            except OSError: pass
+"""
 OURS = "cloche-keeper"
 REFUSED = [1, 13]  # EPERM, EACCES
 
@@ -77,13 +100,13 @@ def evil_file(client, notebook):
     return client.call("file.read", sandbox=notebook.sandbox, path="/tmp/met").get("content", "")
 
 
-def attacked(keeper, is_for_ever):
+def attacked(keeper, is_for_ever, watcher=MEET):
     """A fork whose user namespace its original has, and the original, with a process that watches."""
     it = walls.Forkable(keeper)
     it.context.run(STEAL)
     box = keeper.box(parent=it.box.name, template=True)
     fork = it.fork(box)
-    equal(it.context.run(MEET + f"begin({is_for_ever})"), "True\n")
+    equal(it.context.run(watcher + f"begin({is_for_ever})"), "True\n")
     return it, box, fork
 
 
@@ -114,6 +137,50 @@ def test_helpers_have_nothing():
 def test_helpers_have_nothing_without_privilege():
     need_ordinary_user()
     helpers_have_nothing(*ORDINARY_USER)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def untold(keeper_pid):
+    """Children that are not box-init, nor will be."""
+    stats = []
+    for child in children(keeper_pid):
+        with open(f"/proc/{child}/stat") as file:
+            stats.append(file.read())
+    return [stat for stat in stats if f"({OURS}) Z" in stat]
+
+
+def kill_one(keeper, box):
+    for attempt in range(100):
+        try:
+            keeper.box(parent=box.name).drop()
+        except Refused as refused:
+            if "killed" in refused.message:
+                return
+    raise AssertionError("nobody was killed in time; the attack must be written anew")
+
+
+def who_kills_them_leaves_nothing(*before):
+    with Keeper(*before) as keeper:
+        it, box, fork = attacked(keeper, False, MEET + KILL)
+        pid = children(keeper.process.pid)[0]
+        kill_one(keeper, box)
+        wait_for(lambda: not untold(pid), "the child of who was killed")  # it would keep the template's box for ever
+        box.drop()
+        equal(len(children(pid)), 3)  # the template's, the sandbox's and the context's
+        equal(it.context.run("print(6 * 7)"), "42\n")
+
+
+def test_who_kills_them_leaves_nothing():
+    who_kills_them_leaves_nothing()
+
+
+def test_who_kills_them_leaves_nothing_without_privilege():
+    need_ordinary_user()
+    who_kills_them_leaves_nothing(*ORDINARY_USER)
 
 
 def stop_one(evil, victim, n, fork):
