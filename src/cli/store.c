@@ -158,7 +158,7 @@ static int read_files(struct stored *stored, const char **at, size_t *left)
 static int read_parts(struct stored *stored)
 {
         struct cloche_prefix_options *prefix = &stored->prefix;
-        const char *end = memchr(stored->map, '\n', stored->size), *at = end + 1;
+        const char *end = memchr(stored->map, '\n', stored->size), *at = end ? end + 1 : NULL;
         const json_t *bytes;
         size_t left;
 
