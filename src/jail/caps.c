@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -122,6 +123,27 @@ int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, s
         if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user %u", (unsigned)uid);
         if (getresuid(&ruid, &euid, &suid) < 0 || ruid != uid || euid != uid || suid != uid)
+                return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
+        r = set_sets(0, 0, e);
+        return r < 0 ? r : prove_gone(0, e);
+}
+
+int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e)
+{
+        int r = drop_bounding(0, e);
+
+        if (r < 0)
+                return r;
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
+        if (setgroups(group_count, groups) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "take the groups of user %u", (unsigned)uid);
+        setfsgid(gid);
+        setfsuid(uid);
+        /* -1 changes nothing, and the answer is what was in force: setfsuid(2). */
+        if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
                 return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");

@@ -21,4 +21,8 @@ int caps_give_up(void);
  * no_new_privs, all read back. Wants root. */
 int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e);
 
+/* Open files as this user, without any capability, and stay somebody else: whoever has only his rights can neither signal this process nor slow it down. All are
+ * read back. Wants root. */
+int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e);
+
 #endif

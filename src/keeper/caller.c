@@ -123,25 +123,26 @@ static int fail(const struct caller *caller, int code, const char *what, const c
         return err_os(e, error, code, "user %u may not %s the directory '%.150s'", (unsigned)caller->uid, what, path);
 }
 
+/* The keeper waits for this process, so it must not be one that the caller may stop. */
 static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
 {
         struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
         _cleanup_fd_ int fd = -EBADF;
-        int r = caps_become(caller->uid, caller->gid, caller->groups, caller->group_count, e);
+        int r = caps_open_as(caller->uid, caller->gid, caller->groups, caller->group_count, e);
 
         if (r < 0)
                 return r;
         for (size_t i = 0; i < root->above_count; i++)
-                if (faccessat(root->above_fds[i], ".", X_OK, 0) < 0)
+                if (faccessat(root->above_fds[i], ".", X_OK, AT_EACCESS) < 0)
                         return fail(caller, errno, "search the way to", path, e);
         if (!root->is_slash)
                 how.resolve |= RESOLVE_BENEATH;
         fd = (int)syscall(SYS_openat2, root->fd, path[0] ? path : ".", &how, sizeof(how));
         if (fd < 0)
                 return fail(caller, errno, "open", path, e);
-        if (faccessat(fd, ".", R_OK | X_OK, 0) < 0)
+        if (faccessat(fd, ".", R_OK | X_OK, AT_EACCESS) < 0)
                 return fail(caller, errno, "read", path, e);
-        if (write && faccessat(fd, ".", W_OK, 0) < 0)
+        if (write && faccessat(fd, ".", W_OK, AT_EACCESS) < 0)
                 return fail(caller, errno, "write to", path, e);
         return TAKE_FD(fd);
 }

@@ -242,3 +242,34 @@ def test_roots_that_are_refused():
     for root, word in (("relative", "absolute"), ("/tmp:4294967295", "whole number"), ("/tmp:54321", "no user"), (":5", "absolute"), ("/nowhere:1", "/nowhere")):
         finished = subprocess.run([DAEMON, "--socket", os.path.abspath("socket"), "--state-dir", "", "--mount-root", root], capture_output=True, text=True, timeout=30)
         assert finished.returncode in (1, 2) and word in finished.stderr, (root, finished)
+
+
+def stop_his_own(daemon, requests):
+    """As the user: requests, and whatever runs as him is stopped meanwhile."""
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    frames = daemon.frames()
+    for method, params in requests:
+        frames.ask(method, **params)
+    while True:
+        try:
+            os.kill(-1, signal.SIGSTOP)
+        except ProcessLookupError:
+            pass
+
+
+def test_a_user_who_stops_what_runs_as_him_holds_up_nobody_else():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        attacker = os.fork()
+        if attacker == 0:
+            # A directory that cannot be mounted: no server of his is started, which he may stop as he likes.
+            stop_his_own(daemon, [("script", tree.read("secret"))] * 300)
+        try:
+            with daemon.frames() as frames:
+                for i in range(3):
+                    is_read(frames.call("script", **tree.read("others")), "f others\nprivate private\n")
+        finally:
+            os.kill(attacker, signal.SIGKILL)
+            os.waitpid(attacker, 0)
