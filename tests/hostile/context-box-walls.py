@@ -2,7 +2,7 @@
 import signal
 
 from keeper_boxes import Keeper
-from cloche import ORDINARY_USER, equal, need_ordinary_user
+from cloche import ORDINARY_USER, equal, need_ordinary_user, wait_for
 
 RIGHTS = """
 import ctypes, errno, os
@@ -74,7 +74,7 @@ print(len(pids), any('sleep' in open(f'/proc/{p}/comm').read() for p in pids), o
         context.ran("import os, signal\nos.kill(-1, signal.SIGKILL)")
         equal(stays.read(), "")
         context.ran("import os, signal\nos.kill(0, signal.SIGKILL)")
-        equal(sandbox.pids(), {again.pid})
+        wait_for(lambda: sandbox.pids() == {again.pid}, "the end of who was killed")
         equal(context.ran("print(secret)"), "of the template\n")
         # Messages and semaphores of the one are not the other's.
         sandbox.python("import ctypes; print(ctypes.CDLL(None).shmget(77, 4096, 0o1666))").read("\n")
