@@ -220,7 +220,7 @@ void run_warn(struct cloche_run *run, const char *text);
 void run_end_again(struct cloche_run *run);
 /* run-mounts.c */
 int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
-/* Of a run with mounts, once its own files were looked at. run_end_again follows, perhaps from here. */
+/* Collect and write the changes in the mounts of a run whose own files were looked at. run_end_again follows, perhaps from here. */
 void run_collect_mounts(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* What a template has to say to its runs. */

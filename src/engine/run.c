@@ -456,7 +456,7 @@ static void on_placed(void *data)
                 run_failed(run, &e);
 }
 
-/* Set-up code of a caller may have stopped the box's init. Of a base nobody can, and a thread would cost more than the answer. */
+/* A caller's set-up code may have stopped the box's init. Beneath a base no code can do that, and there a thread would cost more than the answer. */
 static int place_and_watch(struct cloche_run *run, struct cloche_err *e)
 {
         int r = files_place_in_mounts(run->mounts, &run->own_files, e);
@@ -741,7 +741,7 @@ void run_warn(struct cloche_run *run, const char *text)
         json_array_append_new(run->warnings, json_string(text));
 }
 
-/* What the run did to the box's own files, once nothing moves them any more. In a thread: what a run has left may hold up the box's init for long. */
+/* Read the run's changes of the box's own files, once nothing moves them any more. This runs in a thread: leftovers of the run may hold up the box's init. */
 static void look(void *data)
 {
         struct cloche_run *run = data;
@@ -850,7 +850,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         close_handles(run);
         channel_close(&run->channel);
         bridge_done(&run->bridge);
-        /* Nobody need wait until the box is gone: what it used until now is what counts. */
+        /* The caller need not wait until the box is gone: its usage until now counts. */
         r = engine_box_usage(run->engine, run->box.id, &usage, e);
         take_before(run, &usage);
         if (run->trunk)

@@ -170,7 +170,7 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
         }
 }
 
-/* What is forked from a base shares its addresses and seeds: who learned them in one run knows them in the next, but not for ever. A prefix keeps its base, for
+/* Runs forked from one base share its addresses and seeds: code that learned them in one run knows them in the next, but not for ever. A prefix keeps its base, for
  * its caller's set-up code is not run again because of age. */
 static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
 {

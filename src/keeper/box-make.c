@@ -1,4 +1,4 @@
-/* Making a box: its groups, its PID 1, and what that hands out on its way in. Whoever is at work meanwhile has a deadline (pending.h).
+/* Making a box: its groups, its PID 1, and what that hands out on its way in. Every process at work meanwhile has a deadline (pending.h).
  *
  *   keeper ── clone3 ──▶ PID 1                         beneath no template
  *   keeper ── helpers (nest.c, share.c) ──▶ PID 1      beneath one, or beside a sandbox's
@@ -80,7 +80,7 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
         return 0;
 }
 
-/* What boxes beneath this one will need. PID 1 of one that shares with a sandbox enters its groups when nobody waits any more, and before it executes
+/* Open the namespaces that boxes beneath this one need. PID 1 of a box that shares with a sandbox enters its groups when nobody waits any more, and before it executes
  * box-init an ordinary user's keeper may not look at it: of that one it is opened when the first box is made beneath. */
 static int keep_template(const struct keeper_state *keeper, struct box *box, struct cloche_err *e)
 {

@@ -140,7 +140,7 @@ static uint32_t next_serial(struct keeper *k)
         return k->serial;
 }
 
-/* Of k->request op, box, serial and what belongs to op are set. */
+/* k->request has its op, box, serial and the members that belong to op. */
 static int send_request(struct keeper *k, struct pending *row, const int *fds, size_t fd_count, struct cloche_err *e)
 {
         int r = fd_send(k->socket_fd, &k->request, keeper_request_size(k->request.op), fds, fd_count);
@@ -187,7 +187,7 @@ static int hold_back(struct pending *row, const struct keeper_box_spec *spec, st
         return 0;
 }
 
-/* What is asked never waits for the keeper to be quick: it waits for boxes to die, which wait for templates, which wait for us to hear them. */
+/* A request never waits for the keeper to be quick: the keeper waits for boxes to die, which wait for templates, which wait for us to hear them. */
 static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, const struct keeper_service_spec *service,
                      const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {

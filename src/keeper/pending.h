@@ -42,7 +42,7 @@ size_t pending_fill(const struct keeper_state *keeper, struct pollfd *polled);
 int pending_serve(struct keeper_state *keeper, const struct pollfd *polled, size_t count);
 /* Until the next deadline; -1: there is none. */
 int pending_timeout_ms(const struct keeper_state *keeper);
-/* What is under way for a box that is dropped is answered with an error. */
+/* Answer the pending requests of a box that is dropped with an error. */
 int pending_cancel(struct keeper_state *keeper, uint32_t box);
 /* All, without answers. */
 void pending_end(struct keeper_state *keeper);

@@ -1,4 +1,4 @@
-/* What contexts are forked from: of each language and principal one prefix, whose set-up is the notebook of its runtime; made when it is first wanted and kept. */
+/* Prefixes from which contexts are forked, one for each language and principal: its set-up is the notebook of the runtime. It is made when it is first wanted, and kept. */
 #ifndef CLOCHE_SANDBOX_NOTEBOOK_H
 #define CLOCHE_SANDBOX_NOTEBOOK_H
 

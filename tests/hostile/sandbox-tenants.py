@@ -150,7 +150,7 @@ def test_previews_are_by_token_alone():
         assert ask(f"8080-mine-{again}")[0] == 404 and ask(f"8080-mine-{his}")[0] == 200
 
 
-# What is forked from one interpreter shares: where its libraries lie, and the seed of its hashes.
+# Runs forked from one interpreter share the places of its libraries, and the seed of its hashes.
 SECRETS = "return [hash('a text'), sorted({line.split('-')[0] for line in open('/proc/self/maps') if 'libc.so' in line or '[stack]' in line or '[heap]' in line})]"
 
 
