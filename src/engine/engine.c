@@ -185,6 +185,8 @@ int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_u
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
+static void retry_seats(cloche_engine *engine);
+
 static void on_keeper(uv_poll_t *poll, int status, int events)
 {
         cloche_engine *engine = poll->data;
@@ -195,6 +197,8 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         do
                 r = keeper_hear(engine->keeper, MSG_DONTWAIT, NULL);
         while (r > 0);
+        if (r == 0)
+                retry_seats(engine);
         if (r < 0) {
                 uv_poll_stop(poll); /* everybody who waited was told; what is asked from now on fails by itself */
                 engine->is_over = 1;
@@ -213,6 +217,41 @@ static void on_check(uv_check_t *check)
 static void on_refill(uv_timer_t *timer)
 {
         templates_refill(timer->data);
+}
+
+/* Seats that were not asked for because too many boxes were being made. */
+static void retry_seats(cloche_engine *engine)
+{
+        if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
+                return;
+        engine->lacks_seats = 0;
+        templates_dispatch(engine);
+        engine_refill_later(engine);
+}
+
+static void on_held_timer(uv_timer_t *timer)
+{
+        cloche_engine *engine = timer->data;
+        int again_ms = keeper_send_held(engine->keeper);
+
+        retry_seats(engine);
+        if (again_ms >= 0)
+                uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
+}
+
+/* Nothing may come from the keeper for long: code of a template can hold up those that are being made. */
+static void on_held(void *data)
+{
+        cloche_engine *engine = data;
+
+        if (!uv_is_active((uv_handle_t *)&engine->held_timer))
+                uv_timer_start(&engine->held_timer, on_held_timer, 0, 0);
+}
+
+void engine_lacks_seats(struct cloche_engine *engine)
+{
+        engine->lacks_seats = 1;
+        on_held(engine);
 }
 
 static void on_tidy(uv_timer_t *timer)
@@ -241,6 +280,9 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         uv_check_start(&engine->ended_check, on_check);
         uv_timer_init(&engine->loop, &engine->refill_timer);
         engine->refill_timer.data = engine;
+        uv_timer_init(&engine->loop, &engine->held_timer);
+        engine->held_timer.data = engine;
+        keeper_on_held(engine->keeper, on_held, engine);
         uv_timer_init(&engine->loop, &engine->tidy_timer);
         engine->tidy_timer.data = engine;
         uv_timer_start(&engine->tidy_timer, on_tidy, TIDY_EVERY_MS, TIDY_EVERY_MS);
@@ -366,6 +408,8 @@ void cloche_engine_free(cloche_engine *engine)
                 uv_close((uv_handle_t *)&engine->keeper_poll, NULL);
                 uv_close((uv_handle_t *)&engine->ended_check, NULL);
                 uv_close((uv_handle_t *)&engine->refill_timer, NULL);
+                keeper_on_held(engine->keeper, NULL, NULL);
+                uv_close((uv_handle_t *)&engine->held_timer, NULL);
                 uv_close((uv_handle_t *)&engine->tidy_timer, NULL);
         }
         keeper_stop(engine->keeper);

@@ -41,7 +41,8 @@ struct cloche_engine {
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
         unsigned running, waiting; /* of the runs that come from templates */
-        uv_timer_t refill_timer, tidy_timer;
+        uv_timer_t refill_timer, held_timer, tidy_timer;
+        int lacks_seats; /* some were not asked for, because too many boxes were being made */
         int dispatching, dispatch_again, is_watching;
         int is_over; /* the keeper is gone */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
@@ -56,6 +57,8 @@ struct cloche_engine {
 
 /* Spares are made again, off the path of the run that took one. */
 void engine_refill_later(struct cloche_engine *engine);
+/* A seat was wanted while too many boxes were being made: runs take their turns again when there is room. */
+void engine_lacks_seats(struct cloche_engine *engine);
 
 /* What a box has used, from its groups, or where we may not read them, from the keeper. */
 int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);

@@ -69,15 +69,17 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
                 }
 }
 
-/* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made. */
+/* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made, or takes long. */
 static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
 {
         struct cloche_err e = {0};
         struct seat *seat;
         int r;
 
-        if (!keeper_may_make(t->engine->keeper))
+        if (!keeper_may_make(t->engine->keeper)) {
+                engine_lacks_seats(t->engine);
                 return -1;
+        }
         if (t->seat_count >= t->engine->options.spares + t->waiting_count)
                 drop_other_seat(t, limits);
         r = seat_new(t, limits, mounts, KEEPER_NO_BOX, 0, &seat, &e);

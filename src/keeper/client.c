@@ -5,6 +5,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@ struct keeper {
                 struct keeper_box_spec *unsent; /* of a box that is asked for once fewer are being made; owned */
         } *pending;
         size_t pending_room;
+        void (*on_held)(void *data); /* or NULL */
+        void *on_held_data;
         struct keeper_request request; /* 8 KiB: too large for a library's stack */
         struct keeper_answer answer;
 };
@@ -178,12 +181,51 @@ static void send_unsent(struct keeper *k)
         }
 }
 
-static int hold_back(struct pending *row, const struct keeper_box_spec *spec, struct cloche_err *e)
+/* Until the next of those that are being made counts as stuck. */
+static int next_stuck_ms(const struct keeper *k)
+{
+        uint64_t now_ns = clock_now_ns(), least_ns = UINT64_MAX;
+
+        for (size_t i = 0; i < k->pending_room; i++) {
+                const struct pending *row = &k->pending[i];
+                uint64_t age_ns = now_ns - row->since_ns;
+
+                if (row->serial && row->op == KEEPER_BOX_MAKE && !row->unsent && age_ns < MAKING_STUCK_NS && MAKING_STUCK_NS - age_ns < least_ns)
+                        least_ns = MAKING_STUCK_NS - age_ns;
+        }
+        return least_ns == UINT64_MAX ? -1 : (int)(least_ns / 1000000) + 1;
+}
+
+int keeper_send_held(struct keeper *k)
+{
+        send_unsent(k);
+        return next_stuck_ms(k);
+}
+
+void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data)
+{
+        k->on_held = on_held;
+        k->on_held_data = data;
+}
+
+/* An answer, or its end. Boxes that are stuck give room meanwhile. */
+static void await_answer(struct keeper *k)
+{
+        struct pollfd polled = {.fd = k->socket_fd, .events = POLLIN};
+        int timeout_ms;
+
+        while ((timeout_ms = keeper_send_held(k)) >= 0 && first_unsent(k) && poll(&polled, 1, timeout_ms) == 0)
+                ;
+}
+
+static int hold_back(struct keeper *k, struct pending *row, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         row->unsent = malloc(sizeof(*row->unsent));
         if (!row->unsent)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
         *row->unsent = *spec;
+        if (k->on_held)
+                k->on_held(k->on_held_data);
         return 0;
 }
 
@@ -205,7 +247,7 @@ static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct k
         if (service)
                 k->request.service = *service;
         if (op == KEEPER_BOX_MAKE && count_making(k, 1) >= MAKING_MAX)
-                r = hold_back(row, spec, e);
+                r = hold_back(k, row, spec, e);
         else
                 r = send_request(k, row, fds, fd_count, e);
         if (r < 0)
@@ -221,9 +263,12 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
 {
         int fds[KEEPER_ANSWER_FDS];
         size_t fd_count = KEEPER_ANSWER_FDS;
-        ssize_t n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, flags);
         struct pending *row, taken;
+        ssize_t n;
 
+        if (!(flags & MSG_DONTWAIT))
+                await_answer(k);
+        n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, flags);
         if (n == -EAGAIN)
                 return 0;
         if (n <= 0)

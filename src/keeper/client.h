@@ -59,6 +59,10 @@ CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keepe
                                             struct cloche_err *e);
 /* Fewer boxes are being made than the keeper takes orders for; else keeper_box_make_later waits. */
 int keeper_may_make(const struct keeper *k);
+/* Called when such a request is held back. Boxes that take long give their room to others: so keeper_send_held has to be called then, and again after the
+ * milliseconds that it returns, until that is -1. */
+void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data);
+int keeper_send_held(struct keeper *k);
 /* The box in an answer; takes the descriptors. */
 CLOCHE_MUST_CHECK int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e);
 /* Have the template above the box fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed.

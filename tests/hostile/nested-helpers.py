@@ -92,7 +92,25 @@ def watch(is_for_ever):
                 if is_ours(pid): kill(pid, known)
             except OSError: pass
 """
+# The same, but all are stopped, as they come.
+STOP_ALL = """
+def watch(is_for_ever):
+    if libc.setns(stolen[-1], 0x10000000) < 0: os._exit(1)
+    known = {name for name in os.listdir('/proc') if name.isdigit()} | {str(os.getpid())}
+    out = os.open('/tmp/met', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while True:
+        for name in os.listdir('/proc'):
+            if not name.isdigit() or name in known: continue
+            try:
+                os.kill(int(name), signal.SIGSTOP)
+                known.add(name)
+                is_ours = open(f'/proc/{name}/comm').read() == 'cloche-keeper\\n'
+                if is_ours: os.write(out, b'cloche-keeper\\n')
+                else: os.kill(int(name), signal.SIGCONT)
+            except OSError: pass
+"""
 OURS = "cloche-keeper"
+AT_ONCE = 8  # boxes that the engine has made (src/keeper/client.c)
 REFUSED = [1, 13]  # EPERM, EACCES
 
 
@@ -218,3 +236,20 @@ def test_who_stops_them_holds_up_nobody():
         # The contexts of that tree are gone; its sandbox and everybody else's are well.
         equal(evil.call("exec", sandbox="evil", command="echo served")["stdout"], "served\n")
         equal(victim.call("exec", sandbox="victim", command="echo served")["stdout"], "served\n")
+
+
+def test_who_stops_many_holds_up_nobody():
+    with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as victim:
+        n = Notebook(daemon, evil, "evil")
+        n.create("a", forkable=True)
+        equal(n.run(STEAL, "a")["status"], "ok")
+        fork = n.call("context.fork", context="a", count=1, forkable=True)["contexts"][0]["context"]
+        equal(n.run("is_thief = False\nfor fd in stolen: os.close(fd)", fork)["status"], "ok")
+        equal(n.run(MEET + STOP_ALL + "begin(True)", "a")["status"], "ok")
+        victim.call("exec", sandbox="victim", command="true")
+        stopped = evil.ask("context.fork", sandbox="evil", context=fork, count=32)
+        while evil_file(victim, n).count(OURS) < AT_ONCE:
+            assert not is_answered(evil, stopped), "too few of ours were met; the attack must be written anew"
+        equal(victim.call("call", language="python", code="return 6 * 7")["result"], 42)  # of a template that is not there yet
+        equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
+        assert not is_answered(evil, stopped), "the forks that were stopped were answered before the others"
