@@ -249,7 +249,7 @@ def test_who_stops_many_holds_up_nobody():
         victim.call("exec", sandbox="victim", command="true")
         stopped = evil.ask("context.fork", sandbox="evil", context=fork, count=32)
         while evil_file(victim, n).count(OURS) < AT_ONCE:
-            assert not is_answered(evil, stopped), "too few of ours were met; the attack must be written anew"
+            assert not evil.is_answered(stopped), "too few of ours were met; the attack must be written anew"
         equal(victim.call("call", language="python", code="return 6 * 7")["result"], 42)  # of a template that is not there yet
         equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
-        assert not is_answered(evil, stopped), "the forks that were stopped were answered before the others"
+        assert not evil.is_answered(stopped), "the forks that were stopped were answered before the others"
