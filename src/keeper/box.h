@@ -124,7 +124,7 @@ void serve_reap(struct box *box);
 /* What servers ask, at most once each; nothing is waited for. Call it when passthrough_fd polls readable. */
 void serve_passthroughs(struct keeper_state *keeper);
 void serve_close_passthroughs(struct keeper_state *keeper, struct box *box);
-/* Syncs that have ended; with is_end all are waited for. */
+/* Syncs that have ended; with is_end all are waited for, for ten seconds, and then killed. */
 void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 
 /* network.c: the sockets at which a sandbox's connections end, and its questions for names by UDP and by TCP; owned by the caller. */

@@ -7,6 +7,7 @@
  * Which directories: those the keeper was started with and what is beneath them, for the engine that asks parses hostile bytes. */
 #include "box.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/caps.h"
@@ -30,6 +31,8 @@
 #define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
 #define FUSE_MINOR 229
 #define FIRST_FD 3 /* of the program's arguments */
+#define SYNC_END_NS UINT64_C(10000000000) /* for those under way when the keeper ends */
+#define SYNC_POLL_NS 2000000
 #define PASSTHROUGHS_A_TURN 16 /* then the engine has its own; who was not served is first in the next */
 
 /* -- what mounts need ----------------------------------------------------------------------------------------- */
@@ -503,9 +506,28 @@ void serve_reap(struct box *box)
                 ;
 }
 
+/* How many are left. */
+static size_t reap_ended_syncs(struct keeper_state *keeper)
+{
+        size_t left = 0;
+
+        for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++) {
+                if (keeper->sync_pids[i] && waitpid(keeper->sync_pids[i], NULL, WNOHANG) != 0)
+                        keeper->sync_pids[i] = 0;
+                left += keeper->sync_pids[i] != 0;
+        }
+        return left;
+}
+
 void serve_reap_syncs(struct keeper_state *keeper, int is_end)
 {
-        for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++)
-                if (keeper->sync_pids[i] && waitpid(keeper->sync_pids[i], NULL, is_end ? 0 : WNOHANG) != 0)
+        const struct timespec pause = {.tv_nsec = SYNC_POLL_NS};
+        uint64_t deadline_ns = clock_now_ns() + SYNC_END_NS;
+
+        while (reap_ended_syncs(keeper) > 0 && is_end && clock_now_ns() < deadline_ns)
+                nanosleep(&pause, NULL);
+        /* The caller as whom it runs may have stopped it. Its journal is whole at each step (decision 0010). */
+        for (size_t i = 0; is_end && i < KEEPER_SYNCS_MAX; i++)
+                if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 && waitpid(keeper->sync_pids[i], NULL, 0) > 0)
                         keeper->sync_pids[i] = 0;
 }
