@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <fcntl.h>
 
-#define BOXES_MAX 64
+#define BOXES_MAX 1024
 #define PROGRAMS_MAX 512
 #define PATIENCE_MS 20000
 #define DATA_MAX (1u << 20)
@@ -153,7 +153,11 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
                 snprintf(spec.mounts[0], sizeof(spec.mounts[0]), "%s", text_of(ask, "mount"));
                 spec.mount_count = 1;
         }
-        if (place_count == BOXES_MAX || keeper_box_make(keeper, &spec, &place->box, e) < 0)
+        if (place_count == BOXES_MAX) {
+                err_set(e, CLOCHE_E_RESOURCE, "the driver has no room for more than %d boxes", BOXES_MAX);
+                return NULL;
+        }
+        if (keeper_box_make(keeper, &spec, &place->box, e) < 0)
                 return NULL;
         snprintf(place->name, sizeof(place->name), "%s", text_of(ask, "box"));
         place->channel_fd = -EBADF;
