@@ -185,7 +185,15 @@ int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_u
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
-static void retry_seats(cloche_engine *engine);
+/* Seats that were not asked for because too many boxes were being made. */
+static void retry_seats(cloche_engine *engine)
+{
+        if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
+                return;
+        engine->lacks_seats = 0;
+        templates_dispatch(engine);
+        engine_refill_later(engine);
+}
 
 static void on_keeper(uv_poll_t *poll, int status, int events)
 {
@@ -217,16 +225,6 @@ static void on_check(uv_check_t *check)
 static void on_refill(uv_timer_t *timer)
 {
         templates_refill(timer->data);
-}
-
-/* Seats that were not asked for because too many boxes were being made. */
-static void retry_seats(cloche_engine *engine)
-{
-        if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
-                return;
-        engine->lacks_seats = 0;
-        templates_dispatch(engine);
-        engine_refill_later(engine);
 }
 
 static void on_held_timer(uv_timer_t *timer)

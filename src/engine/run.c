@@ -758,8 +758,10 @@ static void look(void *data)
         files_done(&after);
 }
 
-static void close_look(struct cloche_run *run)
+static void on_looked(void *data)
 {
+        struct cloche_run *run = data;
+
         run->aside = NULL;
         if (run->aside_error.code)
                 run_warn(run, run->quiet.op == INIT_QUIESCE && !run->quiet.err.code ? "the files could not be compared"
@@ -770,11 +772,6 @@ static void close_look(struct cloche_run *run)
         }
         run->books = BOOKS_READY;
         run_end_again(run);
-}
-
-static void on_looked(void *data)
-{
-        close_look(data);
 }
 
 /* 0: it goes on later, with run_end_again. */
@@ -792,7 +789,7 @@ static int open_books(struct cloche_run *run)
         aside_stop(run->aside); /* it was ended before it began: its box speaks no more */
         run->aside_error = (struct cloche_err){0};
         if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0)
-                close_look(run);
+                on_looked(run);
         return 0;
 }
 

@@ -109,7 +109,7 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 /* For seat.c, and between template.c and schedule.c. */
 void template_drop_seats(struct template *t);
 void template_tell_waiting(struct template *t, const struct cloche_err *e);
-/* Whose files are to be placed in a seat's box: a reference, or NULL for none. */
+/* The setup whose files are to be placed in a seat's box: a reference, or NULL for none. */
 struct setup *template_furniture(const struct template *of, const struct seat *seat);
 void template_seat_ready(struct template *t, struct seat *seat);
 void template_seat_failed(struct template *t, struct seat *seat, const struct cloche_err *e);

@@ -21,7 +21,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define ORDERS_BYTES 16384 /* some 40 orders of 13 descriptors: the kernel doubles it, and counts 768 for each */
 #define INIT_NICE (-20) /* of a sandbox's PID 1 */
@@ -182,7 +181,7 @@ static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct c
         return 0;
 }
 
-/* go_fds, report_fd: PID 1's ends, ours are closed in it. */
+/* go_read_fd, report_fd: the ends for PID 1, which closes ours. */
 static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, int go_read_fd, int report_fd,
                       struct cloche_err *e)
 {

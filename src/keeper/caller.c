@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define DEPTH_MAX 128
+#define ABOVE_MAX 128
 
 /* -- who ------------------------------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
 
         if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the credentials of a caller");
-        /* What is no unix socket has nobody at its end. To setresuid(2) this number is no change. */
+        /* Another kind of socket has no user at its end, and answers -1, which setresuid(2) would take for no change. */
         if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)
                 return err_set(e, CLOCHE_E_FORBIDDEN, "a caller came with a socket that nobody connected");
         if (peer.uid == 0)
@@ -75,13 +75,13 @@ static int open_above(const char *path, struct keeper_root *ret)
 {
         char above[KEEPER_PATH_MAX];
 
-        ret->above_fds = calloc(DEPTH_MAX, sizeof(int));
+        ret->above_fds = calloc(ABOVE_MAX, sizeof(int));
         if (!ret->above_fds)
                 return -ENOMEM;
         for (const char *at = path; (at = strchr(at, '/')) && at[1]; at++) {
                 size_t size = at == path ? 1 : (size_t)(at - path);
 
-                if (size >= sizeof(above) || ret->above_count == DEPTH_MAX)
+                if (size >= sizeof(above) || ret->above_count == ABOVE_MAX)
                         return -ENAMETOOLONG;
                 memcpy(above, path, size);
                 above[size] = '\0';
@@ -163,7 +163,6 @@ static int open_in_child(const void *data, int *ret_fds, struct cloche_err *e)
         return fd < 0 ? fd : 0;
 }
 
-/* The user may stop that child, as its signals are his: it has a deadline. */
 int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
 {
         const struct opening opening = {caller, root, path, write};
