@@ -155,7 +155,7 @@ struct cloche_run_options {
         /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL: none. */
         const char *mount;
         /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process that connected it, with that user's rights only, and
-         * writes as him. What he may not read, or with rules that permit it write, is CLOCHE_E_FORBIDDEN. Root himself is no such caller. */
+         * writes as him. A directory that he may not read, or with rules that permit it write, is CLOCHE_E_FORBIDDEN. Root counts as no such caller. */
         int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;

@@ -88,7 +88,7 @@ static int add_filter(struct sock_filter *filter, size_t count, struct cloche_er
         return 0;
 }
 
-/* What the template may and a run may not. */
+/* Refuse calls that the template may make and a run may not. */
 static int refuse_templates_calls(struct cloche_err *e)
 {
         static struct sock_filter filter[] = {

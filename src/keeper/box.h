@@ -97,7 +97,7 @@ void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *r
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
 /* Once init_pidfd polls readable: reap it. It leaves then. */
 void box_reap(struct keeper_state *keeper, uint32_t box);
-/* Of one that leaves: try to remove its groups, without waiting. 1: they are gone, and the row is free; 0: a process is in there still, try
+/* Try to remove the groups of a box that leaves, without waiting. 1: they are gone, and the row is free; 0: a process is in there still, try
  * again. A template may have kept the way in and may send its own processes in: they are killed each time, and hold up nobody but themselves. */
 int box_leave(struct keeper_state *keeper, uint32_t box);
 

@@ -48,8 +48,8 @@ struct keeper_box_spec {
         char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none, or the parent's */
 };
 
-/* A program of ours that works on a directory of the host, without privilege, as its owner. Of root's keeper as the process that connected a
- * unix socket, unless that is root's, when the socket comes as one more descriptor: what it may not open is not mounted. */
+/* A program of ours that works on a directory of the host, without privilege, as its owner. When a unix socket comes as one more
+ * descriptor, root's keeper starts it as the user who connected that socket, unless that is root: a directory that he may not open is not mounted. */
 enum keeper_service {
         KEEPER_SERVICE_MOUNT, /* cloche-fs, for a mount of a box; fds: its control socket, and perhaps a caller's */
         KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and perhaps a caller's */

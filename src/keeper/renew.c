@@ -48,8 +48,8 @@ struct look {
         struct rusage children; /* in /proc/1/stat, for everybody to read */
 };
 
-/* What the box's network counts, also what never becomes a packet: a connection without a route is in snmp. What netstat has beside these moves with a packet
- * only. Kept open: to open one costs as much as to read it. */
+/* Counters of the box's network, also of attempts that never become a packet: a connection without a route is in snmp. The others, of netstat, move with a
+ * packet only. Kept open: to open one costs as much as to read it. */
 static struct counters {
         const char *path;
         int fd; /* or -ENOENT, of IPv6 where the kernel has none */
@@ -136,7 +136,7 @@ static int look(struct look *look)
         return r < 0 ? r : look_at_self(look);
 }
 
-/* Of a file that has no name. The file system of all places is at /dev/shm too, where no mount covers it. */
+/* The inode number of a new file that has no name. The file system of all places is at /dev/shm too, where no mount covers it. */
 static int64_t next_file(void)
 {
         struct stat st;

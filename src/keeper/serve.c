@@ -1,5 +1,5 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
- * starts them as the directory's owner, or as the caller who asked for it (caller.h), without capabilities. Of what they say it reads only
+ * starts them as the directory's owner, or as the caller who asked for it (caller.h), without capabilities. It reads nothing of what they say but
  * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox (network.c), as the owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
@@ -180,7 +180,7 @@ struct directory {
         struct caller room;
 };
 
-/* Whose rights decide. Root has all, and an ordinary user's keeper has only his. */
+/* Find the user whose rights decide. Root has all, and an ordinary user's keeper has only his. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
 {
         int r = keeper->is_root && caller_fd >= 0 ? caller_of_socket(caller_fd, &ret->room, e) : 0;

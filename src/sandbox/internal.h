@@ -498,7 +498,7 @@ void store_remove(struct sandbox *s);
 /* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
-/* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. What runs in the box is not disturbed. */
+/* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. Programs in the box are not disturbed. */
 int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
 /* It could not be saved: note it, and report it once. */
 void store_failed(struct sandbox *s, const struct cloche_err *e);

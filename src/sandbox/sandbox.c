@@ -191,7 +191,7 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
 
 /* -- its end -------------------------------------------------------------------------------------------------- */
 
-/* Of save: those that came while it was being stopped. e: NULL, or why it was not stopped. */
+/* Answer the requests to stop it, and those to save it that came meanwhile. e: NULL, or why it was not stopped. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
         struct sandbox_ask *ask, *next;

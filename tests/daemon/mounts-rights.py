@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Whose rights a mount has: root's daemon serves many users, each with his own and no more."""
+"""The rights that a mount has: root's daemon serves many users, each with his own and no more."""
 import ctypes
 import json
 import os

@@ -105,7 +105,7 @@ def test_a_stop_that_does_not_fit_ends_nothing():
 
 
 def test_a_save_that_fails_late_keeps_the_files():
-    """What ran has ended by then: the files and the sandbox stay."""
+    """Its programs have ended by then: the files and the sandbox stay."""
     need_root()
     with Daemon() as daemon, daemon.frames() as frames:
         begin(frames)

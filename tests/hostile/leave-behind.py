@@ -136,7 +136,7 @@ def test_a_signal_to_the_first_process():
 
 
 def test_a_process_that_stays_is_killed():
-    """What it used is added to the first process's children, so the box is given up."""
+    """Its usage is added to the first process's children, so the box is given up."""
     is_given_up("p = subprocess.Popen(['sleep', '1000'], start_new_session=True)")
 
 

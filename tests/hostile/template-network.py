@@ -36,7 +36,7 @@ def option(number, level, name, kind=1):
     try: return call(number, fd, level, name, ctypes.create_string_buffer(128), 4 if number == 54 else ctypes.byref(ctypes.c_int(128)))
     finally: os.close(fd)
 """
-# Of the network: refused by the kernel where the namespace is owned from above, by the filter where it is not.
+# Attacks on the network: refused by the kernel where the namespace is owned from above, by the filter where it is not.
 NETWORK = {
     "bridge by ioctl": "control(0x89a0, b'br0')", "flags of lo": "control(0x8914, b'lo' + bytes(14))", "address of lo": "control(0x8916, b'lo' + bytes(126))",
     "route by ioctl": "control(0x890b, bytes(120))", "ethtool": "control(0x8946, b'lo' + bytes(126))", "bridges": "control(0x8940, bytes(64))",

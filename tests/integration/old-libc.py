@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What is loaded in images asks for no version of glibc's that Debian 11 (2.31) has not."""
+"""Objects that are loaded in images ask for no version of glibc's that Debian 11 (2.31) has not."""
 import os
 import re
 import subprocess

@@ -1,4 +1,4 @@
-/* Whose rights the keeper reads from a socket, and from its command line. What they open is tested by daemon/mounts-rights.py. */
+/* The keeper reads from a socket, or from its command line, which user's rights decide. daemon/mounts-rights.py tests what these rights open. */
 #include "keeper/caller.h"
 #include "tap.h"
 
