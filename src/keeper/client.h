@@ -57,7 +57,7 @@ CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, int flags, struct cloche_err
 CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                                             struct cloche_err *e);
-/* Fewer boxes are being made than the keeper takes orders for; else keeper_box_make_later waits. */
+/* Fewer boxes are being made than the keeper takes orders for; else a request is held back for a while. */
 int keeper_may_make(const struct keeper *k);
 /* Called when such a request is held back. Boxes that take long give their room to others: so keeper_send_held has to be called then, and again after the
  * milliseconds that it returns, until that is -1. */

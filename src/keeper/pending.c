@@ -14,14 +14,19 @@ void pending_begin(struct keeper_state *keeper, struct pending *p)
         LIST_INSERT_HEAD(&keeper->pending, p, link);
 }
 
+static void forget(struct pending *p)
+{
+        LIST_REMOVE(p, link);
+        fd_close(&p->fd);
+        free(p);
+}
+
 static int answer(struct keeper_state *keeper, struct pending *p, int fds[2], const struct cloche_err *error)
 {
         struct keeper_answer answer = {.op = p->op, .serial = p->serial, .box = p->box, .err = *error};
         int r = keeper_answer(keeper, &answer, fds);
 
-        LIST_REMOVE(p, link);
-        fd_close(&p->fd);
-        free(p);
+        forget(p);
         return r;
 }
 
@@ -68,23 +73,15 @@ size_t pending_fill(const struct keeper_state *keeper, struct pollfd *polled)
         return count;
 }
 
-static int has_news(const struct pending *p, const struct pollfd *polled, size_t count)
-{
-        for (size_t i = 0; i < count; i++)
-                if (polled[i].fd == p->fd && polled[i].revents)
-                        return 1;
-        return 0;
-}
-
 int pending_serve(struct keeper_state *keeper, const struct pollfd *polled, size_t count)
 {
         uint64_t now_ns = count ? clock_now_ns() : 0;
         struct pending *p = LIST_FIRST(&keeper->pending), *next;
         int r = 0;
 
-        for (; p && r == 0; p = next) {
+        for (size_t i = 0; i < count && r == 0; i++, p = next) {
                 next = LIST_NEXT(p, link);
-                if (has_news(p, polled, count))
+                if (polled[i].revents)
                         r = advance(keeper, p);
                 else if (now_ns > p->deadline_ns)
                         r = miss(keeper, p);
@@ -125,8 +122,6 @@ void pending_end(struct keeper_state *keeper)
 
         while ((p = LIST_FIRST(&keeper->pending))) {
                 p->kind->abandon(keeper, p, 0);
-                LIST_REMOVE(p, link);
-                fd_close(&p->fd);
-                free(p);
+                forget(p);
         }
 }

@@ -38,7 +38,7 @@ LIST_HEAD(pending_list, pending);
 void pending_begin(struct keeper_state *keeper, struct pending *p);
 /* Rows for poll(2), at most PENDING_MAX; how many. */
 size_t pending_fill(const struct keeper_state *keeper, struct pollfd *polled);
-/* polled: the rows of pending_fill. Sends the answers of those that are done. 0, or -errno: the engine is gone. */
+/* polled: the rows of pending_fill, since when no request began or ended. Sends the answers of those that are done. 0, or -errno: the engine is gone. */
 int pending_serve(struct keeper_state *keeper, const struct pollfd *polled, size_t count);
 /* Until the next deadline; -1: there is none. */
 int pending_timeout_ms(const struct keeper_state *keeper);

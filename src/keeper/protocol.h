@@ -1,7 +1,8 @@
 /* The privileged door: requests of the engine to the keeper, answers back. SOCK_SEQPACKET, one packet each, the answer
- * carries the request's type and serial; a drop is answered when the box is gone, everything else in turn. Plain values
- * without pointers or lengths to follow; the keeper checks size, range and terminator of every field before use
- * (request.c), because the engine parses hostile bytes. */
+ * carries the request's type and serial. A request that waits for another process is answered when that is ready
+ * (pending.h), a drop when the box is gone, everything else in turn. Plain values without pointers or lengths to follow;
+ * the keeper checks size, range and terminator of every field before use (request.c), because the engine parses hostile
+ * bytes. */
 #ifndef CLOCHE_KEEPER_PROTOCOL_H
 #define CLOCHE_KEEPER_PROTOCOL_H
 
