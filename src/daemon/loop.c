@@ -122,6 +122,13 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
                 d->exit_code = 1;
 }
 
+static void on_lost(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms)
+{
+        (void)data;
+        log_event(LEVEL_ERROR, "sandbox-changes-lost", "{s:s, s:I, s:I, s:I}", "sandbox", name, "principal", (json_int_t)principal, "fromMs", (json_int_t)from_ms, "toMs",
+                  (json_int_t)to_ms);
+}
+
 static void abandon_sandboxes(struct daemon *d, const char *why)
 {
         struct cloche_err e;
@@ -250,7 +257,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
                 .on_unsaved = on_unsaved,
-                .unsaved_data = d,
+                .on_lost = on_lost,
+                .events_data = d,
         };
 
         int r = sandboxes_new(&opt, &d->sandboxes, e);
