@@ -11,8 +11,7 @@
 
 #include <sys/types.h>
 
-#define KEEPER_SYNCS_MAX 64         /* at once */
-#define KEEPER_SYNCS_OF_USER_MAX 16 /* of a caller, who can stop his own and leave them so */
+#define KEEPER_SYNCS_MAX 64 /* at once */
 
 enum box_state {
         BOX_FREE,
@@ -61,10 +60,7 @@ struct keeper_state {
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root roots[KEEPER_ROOTS_MAX];
         uint32_t root_count;
-        struct sync {
-                pid_t pid; /* 0: free */
-                uid_t uid;
-        } syncs[KEEPER_SYNCS_MAX];
+        pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         uint32_t dying, leaving; /* boxes in these states */
         struct pending_list pending; /* requests */

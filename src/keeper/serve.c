@@ -426,45 +426,26 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         return r;
 }
 
-/* A place for one more sync of this user. root's, and those of whom we are, nobody else can stop. */
-static struct sync *find_sync(struct keeper_state *keeper, uid_t uid, struct cloche_err *e)
-{
-        struct sync *place = NULL;
-        unsigned of_user = 0;
-
-        for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++) {
-                if (!keeper->syncs[i].pid)
-                        place = &keeper->syncs[i];
-                else
-                        of_user += keeper->syncs[i].uid == uid;
-        }
-        if (!place)
-                err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already", KEEPER_SYNCS_MAX);
-        else if (uid != geteuid() && of_user >= KEEPER_SYNCS_OF_USER_MAX)
-                err_set(e, CLOCHE_E_RESOURCE, "%u syncs as the user %u are under way already", of_user, (unsigned)uid);
-        else
-                return place;
-        return NULL;
-}
-
 int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
         __attribute__((cleanup(directory_done))) struct directory directory = {.fd = -EBADF};
-        struct sync *place;
-        int r = open_directory(keeper, order->spec, order->caller_fd, &directory, e);
+        pid_t *place = NULL;
+        int r;
 
+        for (size_t i = 0; i < KEEPER_SYNCS_MAX && !place; i++)
+                if (!keeper->sync_pids[i])
+                        place = &keeper->sync_pids[i];
+        if (!place)
+                return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already", KEEPER_SYNCS_MAX);
+        r = open_directory(keeper, order->spec, order->caller_fd, &directory, e);
         if (r < 0)
                 return r;
-        place = find_sync(keeper, directory.uid, e);
-        if (!place)
-                return -(int)e->code;
-        place->uid = directory.uid;
         return start(keeper, &(struct program){
                 .keeper = keeper, .name = "cloche-sync", .program_fd = keeper->sync_program_fd,
                 .fds = {directory.fd, order->fds[0], order->fds[1]}, .fd_count = 3,
                 .uid = directory.uid, .gid = directory.gid, .caller = directory.caller,
                 .memory_fd = -EBADF,
-        }, order, &place->pid, NULL, e);
+        }, order, place, NULL, e);
 }
 
 /* One that is gone may be followed by another. */
@@ -531,9 +512,9 @@ static size_t reap_ended_syncs(struct keeper_state *keeper)
         size_t left = 0;
 
         for (size_t i = 0; i < KEEPER_SYNCS_MAX; i++) {
-                if (keeper->syncs[i].pid && waitpid(keeper->syncs[i].pid, NULL, WNOHANG) != 0)
-                        keeper->syncs[i].pid = 0;
-                left += keeper->syncs[i].pid != 0;
+                if (keeper->sync_pids[i] && waitpid(keeper->sync_pids[i], NULL, WNOHANG) != 0)
+                        keeper->sync_pids[i] = 0;
+                left += keeper->sync_pids[i] != 0;
         }
         return left;
 }
@@ -547,6 +528,6 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end)
                 nanosleep(&pause, NULL);
         /* The caller as whom it runs may have stopped it. Its journal is whole at each step (decision 0010). */
         for (size_t i = 0; is_end && i < KEEPER_SYNCS_MAX; i++)
-                if (keeper->syncs[i].pid && kill(keeper->syncs[i].pid, SIGKILL) == 0 && waitpid(keeper->syncs[i].pid, NULL, 0) > 0)
-                        keeper->syncs[i].pid = 0;
+                if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 && waitpid(keeper->sync_pids[i], NULL, 0) > 0)
+                        keeper->sync_pids[i] = 0;
 }
