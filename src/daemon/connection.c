@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "http/server.h"
 
 #include <fcntl.h>
@@ -48,7 +49,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct connection *c = handle->data;
 
-        fd_close(&c->fd);
+        peer_close(&c->fd);
         free(c);
 }
 
@@ -164,6 +165,11 @@ static void carrier_flush(struct client *client)
 
 /* -- reading -------------------------------------------------------------------------------------------------- */
 
+static ssize_t receive(const struct connection *c, void *to, size_t room)
+{
+        return c->is_tcp ? recv(c->fd, to, room, MSG_DONTWAIT) : peer_receive(c->fd, to, room);
+}
+
 /* 0: go on; -1: it is to be closed. */
 static int take_frames(struct connection *c)
 {
@@ -229,7 +235,7 @@ static const struct carrier carrier = {
 static int take_greeting(struct connection *c)
 {
         char bytes[GREETING_SIZE];
-        ssize_t n = recv(c->fd, bytes, GREETING_SIZE - c->greeting_at, MSG_DONTWAIT);
+        ssize_t n = receive(c, bytes, GREETING_SIZE - c->greeting_at);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
@@ -245,7 +251,7 @@ static void read_frames(struct connection *c)
 {
         size_t room;
         char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = to ? recv(c->fd, to, room, MSG_DONTWAIT) : -1;
+        ssize_t n = to ? receive(c, to, room) : -1;
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return;
@@ -400,7 +406,7 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, con
         struct connection *c = make(d, fd, is_tcp, principal);
 
         if (!c) {
-                close(fd);
+                peer_close(&fd);
                 d->stats.connections_refused++;
                 return;
         }

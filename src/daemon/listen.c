@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -260,7 +261,7 @@ static void refuse(int fd, const char *status, const char *why)
                             status, strlen(why) + 1, why);
 
         (void)send(fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        close(fd);
+        peer_close(&fd);
 }
 
 /* Closed at once, so that the caller knows; without descriptors it waits in the kernel. */
@@ -271,7 +272,7 @@ static int is_full(struct daemon *d, int fd, int is_plain, enum caller_lane lane
         if (is_plain)
                 refuse(fd, "503 Service Unavailable", "the daemon has all the connections it may have (cloched --max-connections)");
         else
-                close(fd);
+                close(fd); /* TCP */
         if (d->stats.connections_refused++ % 100 == 0)
                 log_event(LEVEL_WARNING, "connections-full", "{s:i}", "connections", (int)d->connection_count);
         return 1;

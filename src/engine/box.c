@@ -2,10 +2,12 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
@@ -38,27 +40,21 @@ void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *
 /* One packet of init. It lives beside hostile code, so nothing of it is believed unseen. */
 static int receive(struct box *box, struct init_answer *ret, int *ret_fd, int flags, struct cloche_err *e)
 {
-        int fd = -EBADF;
-        size_t fd_count = 1;
-        ssize_t n = fd_receive(box->control_fd, ret, sizeof(*ret), &fd, &fd_count, flags);
+        _cleanup_fd_ int fd = -EBADF;
+        ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, flags);
 
         if (n == -EAGAIN && flags)
                 return -EAGAIN;
         if (n <= 0)
                 return err_os(e, CLOCHE_E_STATE, n == 0 ? EPIPE : (int)-n, "the box's init is gone");
-        if (n != sizeof(*ret) || err_check(&ret->err) < 0) {
-                if (fd_count)
-                        close(fd);
+        if (n != sizeof(*ret) || err_check(&ret->err) < 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the box's init sent %zd bytes that are no answer", n);
-        }
         if (ret->op == INIT_EXITED && ret->pid == box->pid) {
                 box->exited = 1;
                 box->exit = *ret;
         }
-        if (fd_count && ret_fd)
-                *ret_fd = fd;
-        else if (fd_count)
-                close(fd);
+        if (ret_fd)
+                *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
@@ -71,7 +67,7 @@ static int ask(struct box *box, struct init_request *request, const int *fds, si
                 return err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone");
         do {
                 fd_close(&fd);
-                r = receive(box, ret, &fd, 0, e);
+                r = receive(box, ret, ret_fd ? &fd : NULL, 0, e);
         } while (r == 0 && ret->op == INIT_EXITED);
         if (r == 0 && ret->op != request->op)
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
@@ -201,7 +197,7 @@ void box_drop_later(struct box *box)
         if (!box->made)
                 return;
         box->made = 0;
-        fd_close(&box->control_fd);
+        peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
         /* The keeper gone: so is the box. */
@@ -214,7 +210,7 @@ int box_drop(struct box *box, struct keeper_usage *ret, struct cloche_err *e)
         if (!box->made)
                 return 0;
         box->made = 0;
-        fd_close(&box->control_fd);
+        peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
         return keeper_box_drop(box->keeper, box->id, ret, e);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "handle.h"
 
 #include <stdlib.h>
@@ -72,12 +73,14 @@ static int read_some(struct channel *c)
         struct cloche_err e = {0};
         size_t room;
         char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = !to ? -1 : c->takes_fds ? receive_with_fd(c, to, room) : recv(c->fd, to, room, MSG_DONTWAIT);
+        ssize_t n = !to ? -1 : c->takes_fds ? receive_with_fd(c, to, room) : peer_receive(c->fd, to, room);
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
+        if (n < 0 && to && errno == EBADMSG)
+                err_set(&e, CLOCHE_E_PROTOCOL, "descriptors came along, of which none is taken");
         if (n <= 0) {
-                stop(c, NULL);
+                stop(c, e.code ? &e : NULL);
                 return 0;
         }
         frame_reader_filled(&c->reader, (size_t)n);
@@ -152,7 +155,7 @@ void channel_close(struct channel *c)
 {
         handle_close(c->poll);
         c->poll = NULL;
-        fd_close(&c->fd);
+        peer_close(&c->fd);
         if (c->takes_fds)
                 fd_close(&c->received_fd);
         frame_reader_done(&c->reader);

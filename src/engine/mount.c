@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine.h"
 #include "handle.h"
 
@@ -76,7 +77,7 @@ void mounts_unref(struct mounts *mounts)
                 json_decref(mounts->rows[i].warnings);
                 fd_close(&mounts->rows[i].contents_fd);
         }
-        fd_close(&mounts->caller_fd);
+        peer_close_copy(&mounts->caller_fd);
         mount_options_done(&mounts->options);
         free(mounts);
 }

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine.h"
 #include "handle.h"
 #include "template.h"
@@ -37,7 +38,7 @@ static void on_gone(void *data, struct keeper_reply *reply)
 static void drop_box(struct box *box, struct tally *tally)
 {
         if (tally && box->made) {
-                fd_close(&box->control_fd);
+                peer_close(&box->control_fd);
                 fd_close(&box->pidfd);
                 fd_close(&box->fork_fd);
                 box->made = 0;

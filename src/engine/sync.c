@@ -2,6 +2,7 @@
  * asked about every change before anything is written. */
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "changeset.h"
 #include "engine.h"
 #include "handle.h"
@@ -68,7 +69,7 @@ static void free_now(struct cloche_sync *sync)
                 json_decref(sync->chosen[i]);
         json_decref(sync->aborted);
         json_decref(sync->result);
-        fd_close(&sync->caller_fd);
+        peer_close_copy(&sync->caller_fd);
         free(sync);
 }
 

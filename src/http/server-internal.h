@@ -14,10 +14,16 @@ struct http_connection {
         TAILQ_ENTRY(http_connection) link;
         int fd; /* libmicrohttpd's */
         void *data;
-        int is_tls, is_secured;
+        int is_tls, is_secured, is_local; /* is_local: over a unix socket */
         uint64_t deadline_ns; /* 0: none */
         struct framing framing;
         uint64_t heads; /* that libmicrohttpd had */
+};
+
+/* What libmicrohttpd closes in this turn, until it has. */
+struct http_leaving {
+        STAILQ_ENTRY(http_leaving) link;
+        int fd;
 };
 
 struct http_server {
@@ -29,6 +35,7 @@ struct http_server {
         } daemons[2]; /* without and with TLS */
         TAILQ_HEAD(http_connections, http_connection) connections;
         TAILQ_HEAD(http_requests, http_request) requests;
+        STAILQ_HEAD(, http_leaving) leaving;
         struct http_connection *taking; /* until libmicrohttpd has told of it */
         int is_due;
 };

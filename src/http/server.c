@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/peer.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -261,6 +262,31 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **slot, en
 
 /* -- connections ---------------------------------------------------------------------------------------------- */
 
+/* It is told of before its socket is closed (libmicrohttpd 0.9.75, cleanup_connection). */
+static void keep_unread(struct http_server *server, const struct http_connection *connection)
+{
+        int fd = connection->is_local ? peer_copy_unread(connection->fd) : -EBADF;
+        struct http_leaving *leaving = fd < 0 ? NULL : malloc(sizeof(*leaving));
+
+        if (!leaving) {
+                peer_close(&fd);
+                return;
+        }
+        leaving->fd = fd;
+        STAILQ_INSERT_TAIL(&server->leaving, leaving, link);
+}
+
+static void close_leaving(struct http_server *server)
+{
+        struct http_leaving *leaving;
+
+        while ((leaving = STAILQ_FIRST(&server->leaving))) {
+                STAILQ_REMOVE_HEAD(&server->leaving, link);
+                peer_close(&leaving->fd);
+                free(leaving);
+        }
+}
+
 static void on_connection(void *data, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code)
 {
         struct http_server *server = data;
@@ -274,6 +300,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **slot, e
         }
         TAILQ_REMOVE(&server->connections, connection, link);
         intake_remove(connection);
+        keep_unread(server, connection);
         server->options.on_closed(server->options.data, connection->data);
         free(connection);
 }
@@ -303,10 +330,11 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         struct http_connection *connection = connection_new(server, fd, is_tls, socket_data);
 
         if (!connection) {
-                close(fd);
+                peer_close(&fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "take a connection");
         }
         (void)getpeername(fd, (struct sockaddr *)&address, &size);
+        connection->is_local = address.ss_family == AF_UNIX;
         *ret = server->taking = connection;
         server->is_due = 1;
         if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) == MHD_YES)
@@ -382,6 +410,7 @@ void http_server_turn(struct http_server *server)
                         MHD_run(server->daemons[i].mhd);
                         set_timer(&server->daemons[i]);
                 }
+        close_leaving(server);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -444,6 +473,7 @@ int http_server_new(const struct http_options *opt, struct http_server **ret, st
         server->options = *opt;
         TAILQ_INIT(&server->connections);
         TAILQ_INIT(&server->requests);
+        STAILQ_INIT(&server->leaving);
         r = open_daemon(server, &server->daemons[0], 0, e);
         if (r == 0 && opt->tls_key)
                 r = open_daemon(server, &server->daemons[1], 1, e);
@@ -505,5 +535,6 @@ void http_server_free(struct http_server *server)
         end_requests(server);
         for (int i = 0; i < 2; i++)
                 close_daemon(&server->daemons[i]);
+        close_leaving(server);
         free(server);
 }

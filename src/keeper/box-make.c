@@ -169,13 +169,14 @@ static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds
         return cgroup_open_birth(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, &plan->birth_fd, e);
 }
 
-/* A template that does not take its orders holds up nobody but itself. The descriptors of orders that wait count for the user who sent them,
+/* Nothing is read there, so nothing can be sent: a packet that lay there would be ours to close (base/peer.h).
+ * A template that does not take its orders holds up nobody but itself. The descriptors of orders that wait count for the user who sent them,
  * and from RLIMIT_NOFILE on that user can send none to anybody (ETOOMANYREFS, unix(7)); root can. */
 static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct cloche_err *e)
 {
         const int size = ORDERS_BYTES;
 
-        if (fcntl(fork_fd, F_SETFL, O_NONBLOCK) < 0 ||
+        if (fcntl(fork_fd, F_SETFL, O_NONBLOCK) < 0 || shutdown(fork_fd, SHUT_RD) < 0 ||
             (!keeper->is_root && setsockopt(fork_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0))
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a fork socket");
         return 0;

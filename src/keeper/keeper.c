@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "base/privilege.h"
 #include "box.h"
 #include "guards.h"
@@ -182,7 +183,7 @@ static int receive_one(struct keeper_state *keeper, int *greeted)
                 return n == 0 ? -EPIPE : (int)n;
         r = serve_one(keeper, &request, (size_t)n, fds, fd_count, greeted);
         for (size_t i = 0; i < fd_count; i++)
-                close(fds[i]);
+                request.op == KEEPER_SERVE ? peer_close_copy(&fds[i]) : fd_close(&fds[i]); /* one may be a caller's */
         return r;
 }
 

@@ -2,12 +2,14 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine/handle.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 struct control_question {
         STAILQ_ENTRY(control_question) link;
@@ -86,14 +88,23 @@ static void answered(struct control *c, const struct init_answer *answer, int fd
         tell(q, answer, fd, answer->err.code ? &answer->err : NULL);
 }
 
+/* Of the descriptor that the first answer brings. */
+static mode_t awaited_type(const struct control *c)
+{
+        const struct control_question *q = STAILQ_FIRST(&c->asked);
+
+        if (!q)
+                return 0;
+        return q->request.op == INIT_CONNECT ? S_IFSOCK : q->request.op == INIT_SPAWN ? S_IFCHR : S_IFREG;
+}
+
 /* 1: there may be more. */
 static int receive(struct control *c)
 {
         struct init_answer answer;
         struct cloche_err e = {0};
         int fd = -EBADF;
-        size_t fd_count = 1;
-        ssize_t n = fd_receive(c->fd, &answer, sizeof(answer), &fd, &fd_count, MSG_DONTWAIT);
+        ssize_t n = peer_receive_with(c->fd, &answer, sizeof(answer), awaited_type(c), &fd, MSG_DONTWAIT);
 
         if (n == -EAGAIN || n == -EINTR)
                 return 0;

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine/handle.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* -- the end of a shell --------------------------------------------------------------------------------------- */
@@ -19,7 +21,7 @@ void shell_forget(struct session *session)
 {
         handle_close(session->poll);
         session->poll = NULL;
-        fd_close(&session->shell_fd);
+        peer_close(&session->shell_fd);
         uv_timer_stop(session->stuck_timer);
         session->state = SHELL_NONE;
         session->is_ready = 0;
@@ -59,7 +61,7 @@ static void give_up(struct session *session, int was_closed)
                 (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
         handle_close(session->poll);
         session->poll = NULL;
-        fd_close(&session->shell_fd);
+        peer_close(&session->shell_fd);
         session->state = SHELL_GONE; /* until its end is told */
 }
 
@@ -211,8 +213,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
         while (session->poll == poll) {
                 struct shell_answer answer;
                 int fd = -EBADF;
-                size_t fd_count = 1;
-                ssize_t n = fd_receive(session->shell_fd, &answer, sizeof(answer), &fd, &fd_count, MSG_DONTWAIT);
+                ssize_t n = peer_receive_with(session->shell_fd, &answer, sizeof(answer), S_IFREG, &fd, MSG_DONTWAIT);
 
                 if (n == -EAGAIN && status >= 0)
                         break;

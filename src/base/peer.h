@@ -1,0 +1,30 @@
+/* Unix sockets whose other end somebody else holds: a guest, or a caller. Descriptors may be sent over them (unix(7), SCM_RIGHTS), and whoever takes the message
+ * or closes the socket with the message in it closes those descriptors too. The last close of a TCP socket waits as long as its owner wishes (socket(7), SO_LINGER),
+ * unless the process or thread ends (net/ipv4/af_inet.c, inet_release). So a thread that must not wait takes no such message, and closes no such socket. */
+#ifndef CLOCHE_BASE_PEER_H
+#define CLOCHE_BASE_PEER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* recv(2) without waiting, of a stream or of a packet that brings no descriptors. When some came along, they stay in the socket: EBADMSG. */
+ssize_t peer_receive(int socket_fd, void *data, size_t size);
+
+/* One packet, and the first descriptor that came with it when it is of this type (st_mode, S_IFMT; 0: none): *ret_fd, or -EBADF. All others are discarded.
+ * Returns its size, 0 at end of file, or -errno: -EMSGSIZE for a packet that was cut. flags: as of recvmsg(2). */
+ssize_t peer_receive_with(int socket_fd, void *data, size_t size, mode_t type, int *ret_fd, int flags);
+
+/* Close it without waiting for what lies unread in it. Nothing more can be sent to it, also by who holds a copy. Ignores -EBADF; sets *fd to that. */
+void peer_close(int *fd);
+
+/* Likewise of a copy of a stream's, when whoever holds the socket itself calls peer_close: until then it is read and written as before. */
+void peer_close_copy(int *fd);
+
+/* For a socket that others close soon, a library say: a copy, for peer_close after that, when something lies unread in it; else -EBADF.
+ * Nothing more can be sent to it. */
+int peer_copy_unread(int socket_fd);
+
+/* Close descriptors that came from a peer, without waiting for them. */
+void peer_discard(const int *fds, size_t count);
+
+#endif
