@@ -5,6 +5,7 @@
 #include "plan.h"
 
 #include <asm/termbits.h>
+#include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
@@ -22,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,6 +48,7 @@ struct argument_rule {
         int number;
         unsigned argument;
         uint32_t value;
+        uint32_t code; /* errno of the answer */
 };
 
 #define ERRNO(n) SCMP_ACT_ERRNO(n)
@@ -53,14 +56,19 @@ struct argument_rule {
 #define LOW32(arg, value) {arg, SCMP_CMP_MASKED_EQ, 0xffffffffu, value}
 
 static const struct argument_rule refused_arguments[] = {
-        {SYS_ioctl, 1, TIOCSTI}, /* types into the caller's terminal */
-        {SYS_ioctl, 1, 0x541C},  /* TIOCLINUX pastes there */
-        {SYS_ioctl, 1, TIOCCONS},
-        {SYS_ioctl, 1, 0x5423}, /* TIOCSETD loads line discipline modules */
-        {SYS_prctl, 0, PR_SET_MM},
-        {SYS_prctl, 0, PR_SET_SECCOMP},
-        {SYS_prctl, 0, PR_SET_PTRACER},
-        {SYS_prctl, 0, PR_SET_IO_FLUSHER},
+        {SYS_ioctl, 1, TIOCSTI, EPERM}, /* types into the caller's terminal */
+        {SYS_ioctl, 1, 0x541C, EPERM},  /* TIOCLINUX pastes there */
+        {SYS_ioctl, 1, TIOCCONS, EPERM},
+        {SYS_ioctl, 1, 0x5423, EPERM}, /* TIOCSETD loads line discipline modules */
+        {SYS_prctl, 0, PR_SET_MM, EPERM},
+        {SYS_prctl, 0, PR_SET_SECCOMP, EPERM},
+        {SYS_prctl, 0, PR_SET_PTRACER, EPERM},
+        {SYS_prctl, 0, PR_SET_IO_FLUSHER, EPERM},
+        {SYS_prctl, 0, PR_SCHED_CORE, EPERM},        /* keeps others from the second thread of its core */
+        {SYS_prctl, 0, 67, EPERM},                   /* PR_SET_MEMORY_MERGE (Linux 6.4): what others have in memory shows in the time of a write */
+        {SYS_madvise, 2, MADV_MERGEABLE, EPERM},     /* likewise */
+        {SYS_fcntl, 1, F_SETPIPE_SZ, EPERM},         /* a pipe of the engine's counts for the engine's user, who then gets small ones only (pipe(7)) */
+        {SYS_setrlimit, 0, RLIMIT_CORE, 0},          /* put_core_limit */
 };
 #define REFUSED_ARGUMENTS (sizeof(refused_arguments) / sizeof(refused_arguments[0]))
 
@@ -214,9 +222,14 @@ static void put_load_argument(struct prelude *p, unsigned argument)
         put_load(p, offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t)); /* the low half */
 }
 
+static void put_answer(struct prelude *p, uint32_t code)
+{
+        put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code));
+}
+
 static void put_refuse(struct prelude *p)
 {
-        put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+        put_answer(p, EPERM);
 }
 
 /* A jump that is aimed by aim(), to what comes after it. */
@@ -248,8 +261,26 @@ static void put_refused_arguments(struct prelude *p)
                 put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)row->number, 0, 3));
                 put_load_argument(p, row->argument);
                 put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value, 0, 1));
-                put_refuse(p);
+                put_answer(p, row->code);
         }
+}
+
+/* With a limit of 1 a crash starts no handler of the host's, which would run as root; with any other it does (core(5), core_pattern; fs/coredump.c). A program that takes
+ * its cores away is to succeed, and there are none to be had: nothing is done, and no error told. To read the limit is permitted. */
+static void put_core_limit(struct prelude *p)
+{
+        size_t others = put_unless_call(p, SYS_prlimit64), other_limits;
+
+        put_load_argument(p, 1);
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_CORE, 1, 0));
+        other_limits = put_jump(p);
+        put_load_argument(p, 2);
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
+        put_load(p, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + sizeof(uint32_t));
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        put_answer(p, 0);
+        aim(p, others);
+        aim(p, other_limits);
 }
 
 /* -- what a template may ---------------------------------------------------------------------------------------- */
@@ -345,6 +376,7 @@ static int write_prelude(struct prelude *p, int for_template, struct cloche_err 
         put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1, 0));
         foreign = put_jump(p);
         put_refused_arguments(p);
+        put_core_limit(p);
         if (for_template)
                 put_template_rules(p);
         aim(p, foreign);

@@ -1,23 +1,8 @@
 """Cases 61-68: the kernel's soft parts do not answer, through any door. Known and refused: EPERM; unknown: ENOSYS."""
+from attempts import REFUSED_CALLS as REFUSED
 from cloche import call, equal, guest, guest_value
 
 SIGSYS = 31
-REFUSED = {
-    "process memory": dict(ptrace=101, process_vm_readv=310, process_vm_writev=311, kcmp=312, pidfd_getfd=438,
-                           process_madvise=440),
-    "mounts": dict(mount=165, umount2=166, pivot_root=155, chroot=161, open_tree=428, move_mount=429, fsopen=430,
-                   fsconfig=431, fsmount=432, fspick=433, mount_setattr=442),
-    "namespaces": dict(unshare=272, setns=308),
-    "keys": dict(add_key=248, request_key=249, keyctl=250),
-    "kernel code": dict(init_module=175, delete_module=176, finit_module=313, kexec_load=246, kexec_file_load=320, bpf=321,
-                        perf_event_open=298, userfaultfd=323),
-    "handles": dict(name_to_handle_at=303, open_by_handle_at=304),
-    "machine": dict(reboot=169, swapon=167, swapoff=168, acct=163, quotactl=179, syslog=103, iopl=172, ioperm=173,
-                    modify_ldt=154, personality=135),
-    "clocks and names": dict(settimeofday=164, adjtimex=159, clock_settime=227, clock_adjtime=305, sethostname=170,
-                             setdomainname=171),
-    "own filters": dict(seccomp=317, landlock_create_ruleset=444, fanotify_init=300),
-}
 
 
 def answers_of(numbers):

@@ -1,0 +1,169 @@
+"""The attempts of lib/attempts.py in every kind of box there is, made by root's daemon and by an ordinary user's; and where they are permitted, which shows that they are real."""
+import json
+import os
+import subprocess
+import sys
+
+import attempts
+from cloche import ORDINARY_USER, SOURCE, equal, need_ordinary_user, need_root
+
+sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+from rpc import DAEMON, Daemon, Frames  # noqa: E402
+
+import socket  # noqa: E402
+
+PRINTED = attempts.program() + "\nimport json\nprint(json.dumps(FOUND))\n"
+# What CAP_SYS_ADMIN gives in a user namespace of its own (decision 0018).
+OF_A_TEMPLATE = {"the right to administrate", "groups of its namespace", "attributes of integrity"}
+
+
+def says(frames, **where):
+    answer = frames.call("exec", command="python3 -c \"$CODE\"", env={"CODE": PRINTED}, timeoutMs=30000, **where)
+    assert answer["exitCode"] == 0, answer
+    return answer["stdout"]
+
+
+def cell(frames, sandbox, context):
+    answer = frames.call("context.run", sandbox=sandbox, context=context, code=PRINTED)
+    assert answer["status"] == "ok", answer
+    return answer["stdout"]
+
+
+def returned(frames, **more):
+    answer = frames.call("call", function="main", **more)
+    assert answer["status"] == "success", answer
+    return answer["result"]
+
+
+def runs(frames):
+    code = attempts.program() + "\ndef main(): return FOUND\n"
+    yield "a call", returned(frames, language="python", code=code), ()
+    prefix = frames.call("prefix.create", language="python", code=attempts.program())["prefix"]
+    yield "set-up code", returned(frames, prefix=prefix, code="def main(): return FOUND"), OF_A_TEMPLATE
+    yield "a run of a prefix", returned(frames, prefix=prefix, code="def main(): return try_all()"), ()
+    frames.call("prefix.dispose", prefix=prefix)
+
+
+def mounted(frames):
+    os.makedirs("mounted", exist_ok=True)
+    code = attempts.program() + "\ndef main(): return FOUND\n"
+    mount = {"dirs": {"/workspace/m": os.path.abspath("mounted")}}
+    yield "a call with a mount", returned(frames, language="python", code=code, mount=mount), ()
+
+
+def sandboxes(frames):
+    frames.call("sandbox.create", sandbox="plain")
+    yield "a session", says(frames, sandbox="plain"), ()
+    yield "a copy of a session's shell", says(frames, sandbox="plain", fork=True), ()
+    frames.call("session.create", sandbox="plain", session="apart", isolation=True)
+    yield "a session with processes of its own", says(frames, sandbox="plain", session="apart"), ()
+    frames.call("file.write", sandbox="plain", path="/workspace/there", content="x")  # the files' program runs
+    yield "a session beside the files' program", says(frames, sandbox="plain"), {"kill by a descriptor's signal"}  # it is of the guest's user: what it was asked then fails
+    frames.call("sandbox.create", sandbox="connected", network={"allow": ["nowhere.test"]})
+    yield "a sandbox with a network", says(frames, sandbox="connected"), {"sockets of others"}  # the gate listens there
+
+
+def contexts(frames):
+    frames.call("context.create", sandbox="c", context="plain")
+    yield "a context", cell(frames, "c", "plain"), ()
+    frames.call("context.create", sandbox="c", context="a", forkable=True)
+    yield "a forkable context", cell(frames, "c", "a"), OF_A_TEMPLATE
+    frames.call("context.checkpoint", sandbox="c", context="a", checkpoint="k")
+    fork = frames.call("context.fork", sandbox="c", context="a", forkable=True)["contexts"][0]["context"]
+    yield "a fork that can be forked", cell(frames, "c", fork), OF_A_TEMPLATE
+    last = frames.call("context.fork", sandbox="c", context=fork)["contexts"][0]["context"]
+    yield "a fork of a fork", cell(frames, "c", last), ()
+    frames.call("context.rollback", sandbox="c", context="a", checkpoint="k")
+    yield "a context that was rolled back", cell(frames, "c", "a"), OF_A_TEMPLATE
+
+
+def climb(frames, *kinds):
+    count = 0
+    for kind in kinds:
+        for name, found, permitted in kind(frames):
+            attempts.check(name, found, permitted)
+            count += 1
+            print("+", name)
+    return count
+
+
+def test_boxes_of_root():
+    need_root()
+    with Daemon("--mount-root", os.getcwd()) as daemon, daemon.frames() as frames:
+        equal(climb(frames, runs, mounted, sandboxes, contexts), 14)
+
+
+def private_daemon(*before):
+    """A daemon of a user's own, and frames to it."""
+    ours, theirs = socket.socketpair()
+    state = os.path.join(os.getcwd(), "state")
+    os.makedirs(state)
+    os.chown(state, int(ORDINARY_USER[2]), int(ORDINARY_USER[4]))
+    environment = {**os.environ, "HOME": state, "XDG_STATE_HOME": state, "XDG_CACHE_HOME": state, "XDG_RUNTIME_DIR": state, "TMPDIR": "/tmp"}
+    process = subprocess.Popen([*before, DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", "--profile", "user"], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
+    theirs.close()
+    return process, ours
+
+
+def test_boxes_of_an_ordinary_user():
+    need_ordinary_user()
+    process, ours = private_daemon(*ORDINARY_USER)
+    try:
+        with Frames(ours) as frames:
+            equal(climb(frames, runs, sandboxes, contexts), 13)
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+
+
+# Namespaces of its own, no filter, all rights, another process: everything that the attempts do stays there, and they reach what they are after.
+OPEN_PLACE = """
+import ctypes, os, signal, socket, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def check(value):
+    if value < 0: raise OSError(ctypes.get_errno(), "the open place")
+    return value
+check(libc.unshare(0x20000 | 0x4000000 | 0x8000000 | 0x20000000 | 0x40000000))
+check(libc.mount(b"none", b"/", None, (1 << 18) | 0x4000, None))
+pid = os.fork()
+if pid:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+libc.prctl(1, signal.SIGKILL)
+check(libc.sethostname(b"cloche", 6))
+check(libc.mount(b"proc", b"/proc", b"proc", 0, None))
+check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None))
+os.mkdir("/tmp/upper"), os.mkdir("/tmp/work")
+check(libc.mount(b"overlay", b"/usr", b"overlay", 0, b"lowerdir=/usr,upperdir=/tmp/upper,workdir=/tmp/work"))
+check(libc.shmget(0, 4096, 0o1600))
+hidden = socket.socket(socket.AF_UNIX)
+hidden.bind("\\0hidden")
+victim = os.fork()
+if victim == 0: signal.pause()
+program = os.fork()
+if program == 0:
+    near, far = socket.socketpair()
+    os.set_inheritable(near.fileno(), True)
+    os.set_inheritable(os.open("/", os.O_RDONLY), True)
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (2, 2)), resource.setrlimit(resource.RLIMIT_NPROC, (1000, 1000)), resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+    code = sys.argv[1].replace("VICTIMS, PLACES = []", f"VICTIMS, PLACES = [{victim}]")
+    os.execv(sys.executable, [sys.executable, "-c", code])
+os._exit(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]))
+"""
+# What may show nothing there: it flushes everybody's disks; its namespaces have no owner above; the kernel may lack tables, modules and broken memory, and
+# root the right to higher limits.
+NOT_SHOWN = {"a flush of every disk", "who owns the namespaces", "tables of packets", "modules and kernels", "memory that is broken", "higher limits"}
+
+
+def test_they_are_real():
+    """The twin."""
+    need_root()
+    program = attempts.program(set(attempts.ATTEMPTS) - {"a flush of every disk"}) + "\nimport json\nprint(json.dumps(FOUND))\n"
+    done = subprocess.run([sys.executable, "-c", OPEN_PLACE, program], input=b"", capture_output=True)
+    assert done.returncode == 0, done
+    found = json.loads(done.stdout)
+    print("+", json.dumps(found))
+    failed = {name: what for name, what in found.items() if any("the attempt failed" in text for text in what)}
+    assert not failed, failed
+    equal({name for name in attempts.ATTEMPTS if not found.get(name)} - NOT_SHOWN, set())
