@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 int fd_write_full(int fd, const void *data, size_t size)
@@ -78,6 +79,16 @@ int fd_from_bytes(const char *name, const void *data, size_t size)
         if (lseek(fd, 0, SEEK_SET) < 0)
                 return -errno;
         return TAKE_FD(fd);
+}
+
+void fd_raise_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count)

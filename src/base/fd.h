@@ -42,6 +42,9 @@ int fd_from_bytes(const char *name, const void *data, size_t size);
  * a number that is none, or no open descriptor's. */
 int fd_arrange(char *const *arguments, int count, int first);
 
+/* As many open descriptors as the system permits (RLIMIT_NOFILE): the usual 1024 would be the first limit met, here or on the way to others (ETOOMANYREFS, unix(7)). */
+void fd_raise_limit(void);
+
 #define FD_MESSAGE_MAX 24 /* descriptors in one message */
 
 /* One packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL. 0 or -errno. */

@@ -3,6 +3,8 @@
 #include "complete.h"
 #include "options.h"
 
+#include "base/fd.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +146,7 @@ int main(int argc, char **argv)
         int taken;
         const struct cli_operation *operation = find(argc - 1, argv + 1, &taken);
 
+        fd_raise_limit();
         if (operation)
                 return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
         if (strcmp(word, "__complete") == 0)

@@ -243,14 +243,15 @@ static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, 
 
 static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_fd, struct cloche_err *error)
 {
-        char cpu_seconds[24], groups[8];
-        char *const argv[] = {(char *)"box-init", cpu_seconds, plan->is_sharing && !plan->nested ? groups : NULL, NULL};
+        char cpu_seconds[24], open_files[24], groups[8];
+        char *const argv[] = {(char *)"box-init", cpu_seconds, open_files, plan->is_sharing && !plan->nested ? groups : NULL, NULL};
         char *const environment[] = {NULL};
 
         if (r == 0) {
-                /* The processor limit is for what runs in the box, not for PID 1: handed on, in whole seconds. */
+                /* For what runs in the box, not for PID 1: handed on; processor time in whole seconds. */
                 snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
                          plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
+                snprintf(open_files, sizeof(open_files), "%llu", (unsigned long long)plan->open_files);
                 snprintf(groups, sizeof(groups), "%zu", plan->tasks_count);
                 syscall(SYS_execveat, 4, "", argv, environment, AT_EMPTY_PATH);
                 err_os(error, CLOCHE_E_SPAWN, errno, "start box-init");

@@ -30,7 +30,6 @@ int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e)
         } rows[] = {
                 {RLIMIT_CORE, "RLIMIT_CORE", 1}, /* seccomp-compile.c, put_core_limit */
                 {RLIMIT_FSIZE, "RLIMIT_FSIZE", plan->file_bytes},
-                {RLIMIT_NOFILE, "RLIMIT_NOFILE", plan->open_files},
                 /* Counted per user namespace since Linux 5.14, so neighbours under one uid do not add up. */
                 {RLIMIT_NPROC, "RLIMIT_NPROC", plan->pids},
                 {RLIMIT_DATA, "RLIMIT_DATA", plan->data_bytes},

@@ -24,8 +24,15 @@
 
 void init_send(const struct init_answer *answer, int fd)
 {
+        struct init_answer without = {.op = answer->op};
+        int r = fd_send(ENGINE_FD, answer, sizeof(*answer), &fd, fd >= 0);
+
+        if (r == -ETOOMANYREFS) { /* those of our user that are on their way anywhere count (unix(7)) */
+                err_os(&without.err, CLOCHE_E_RESOURCE, -r, "hand out a descriptor");
+                r = fd_send(ENGINE_FD, &without, sizeof(without), NULL, 0);
+        }
         /* The engine is gone or does not read: without it there is nothing to live for. */
-        if (fd_send(ENGINE_FD, answer, sizeof(*answer), &fd, fd >= 0) < 0)
+        if (r < 0)
                 _exit(0);
 }
 
@@ -148,7 +155,7 @@ static int enter_groups(int count)
         return r;
 }
 
-/* Arguments: the processor limit in seconds, and how many groups there are to enter. */
+/* Arguments: limits of programs (processor seconds, open files), and how many groups there are to enter. */
 int main(int argc, char **argv)
 {
         sigset_t children;
@@ -160,9 +167,9 @@ int main(int argc, char **argv)
         }
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return 1;
-        if (argc > 2 && enter_groups(atoi(argv[2])) < 0)
+        if (argc > 3 && enter_groups(atoi(argv[3])) < 0)
                 return 1;
-        programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0);
+        programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0, argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of that request */

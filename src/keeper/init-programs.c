@@ -24,7 +24,7 @@
 #endif
 
 static pid_t spawned[SPAWNED_MAX];
-static rlim_t cpu_limit_seconds;
+static rlim_t cpu_limit_seconds, open_files_limit;
 
 struct program {
         char *strings;
@@ -46,9 +46,10 @@ static void program_done(struct program *p)
         fd_close(&p->terminal_fd);
 }
 
-void programs_set_up(rlim_t cpu_seconds)
+void programs_set_up(rlim_t cpu_seconds, rlim_t open_files)
 {
         cpu_limit_seconds = cpu_seconds;
+        open_files_limit = open_files;
 }
 
 /* -- what ended ----------------------------------------------------------------------------------------------- */
@@ -205,6 +206,21 @@ static int arrange_descriptors(struct program *p, int *error_fd)
         return close_range((unsigned)(p->fd_count + last_count), ~0u, 0) < 0 ? -errno : 0;
 }
 
+/* All descriptors that a user has sent, and that nobody has received yet, count together, and who has more of them on the way than he may open can send none (unix(7),
+ * ETOOMANYREFS). Boxes of an ordinary user have one user, which is the keeper's too: so programs may open fewer than PID 1 and the keeper. */
+static int limit_open_files(void)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+                return -errno;
+        files.rlim_max -= files.rlim_max / 4;
+        if (files.rlim_max > open_files_limit)
+                files.rlim_max = open_files_limit;
+        files.rlim_cur = files.rlim_max;
+        return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
+}
+
 static int set_limits(void)
 {
         struct rlimit cpu = {cpu_limit_seconds, cpu_limit_seconds};
@@ -217,7 +233,7 @@ static int set_limits(void)
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "500", 3) < 0)
                 return -errno;
-        if (cpu_limit_seconds && setrlimit(RLIMIT_CPU, &cpu) < 0)
+        if ((cpu_limit_seconds && setrlimit(RLIMIT_CPU, &cpu) < 0) || limit_open_files() < 0)
                 return -errno;
         /* A sandbox's PID 1 goes before others, its programs do not. */
         return setpriority(PRIO_PROCESS, 0, 0) < 0 && errno != EACCES ? -errno : 0;

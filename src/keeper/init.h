@@ -20,8 +20,8 @@ int files_get(const struct init_request *request, int *ret_fd, struct cloche_err
 int files_read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 
-/* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none. */
-void programs_set_up(rlim_t cpu_seconds);
+/* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none; open_files: RLIMIT_NOFILE. */
+void programs_set_up(rlim_t cpu_seconds, rlim_t open_files);
 int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd, struct cloche_err *e);
 /* Whoever is dead, and tell of those that programs_spawn started. options: WNOHANG, or 0 to wait until no child is left. */
 void programs_reap(int options);

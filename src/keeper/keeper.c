@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -369,17 +368,6 @@ static int refuse(const struct cloche_err *error)
         return 1;
 }
 
-/* A descriptor a box, five a template: the usual 1024 would be the first limit met. Boxes have their own. */
-static void raise_open_files(void)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-                limit.rlim_cur = limit.rlim_max;
-                setrlimit(RLIMIT_NOFILE, &limit);
-        }
-}
-
 int main(int argc, char **argv)
 {
         static struct keeper_state keeper = {.init_program_fd = -EBADF};
@@ -408,7 +396,7 @@ int main(int argc, char **argv)
                 cgroup_host_close(&keeper.cgroups);
                 return refuse(&error);
         }
-        raise_open_files();
+        fd_raise_limit(); /* a descriptor a box, five a template; boxes have a limit of their own */
         status = serve(&keeper);
         drop_all(&keeper);
         return status;

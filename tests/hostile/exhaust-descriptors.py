@@ -1,7 +1,9 @@
 """Case 15-17: descriptors, watches, stacks and core files are bounded; a neighbour keeps its own share."""
+import errno
 import json
 import time
-from cloche import HANG, call, call_words, equal, guest_code, guest_value, start, value_of
+from keeper_boxes import Keeper
+from cloche import HANG, ORDINARY_USER, call, call_words, equal, guest_code, guest_value, need_ordinary_user, start, value_of
 
 
 def flood(opener):
@@ -69,6 +71,48 @@ def test_pending_signals_leave_the_neighbour_their_own():
             "info = struct.pack('iiiiii', 40, 0, -1, 0, os.getpid(), 1000) + bytes(104)\n"
     equal(neighbour_beside(queue + "made = 0\nwhile syscall(129, os.getpid(), 40, info) == 0: made += 1",
                            queue + "return syscall(129, os.getpid(), 40, info)"), 0)
+
+
+# Descriptors that are sent and not received yet count for the sender's user, who is the same in all boxes of an ordinary user.
+SEND = """
+import array, os, socket, time
+held, sent, fd = [], 0, os.open('/dev/null', os.O_RDONLY)
+try:
+    while True:
+        held.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        held[-1][0].setblocking(False)
+        try:
+            while True: sent += 250 * held[-1][0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd] * 250))])
+        except BlockingIOError: pass
+except OSError as e: print(e.errno, sent > 1000, flush=True)
+time.sleep(1000)
+"""
+
+
+def descriptors_under_way(*before, **limits):
+    with Keeper(*before) as keeper:
+        evil, neighbour = (keeper.sandbox(limits=limits) for _ in range(2))
+        equal(evil.python(SEND).read("\n"), f"{errno.ETOOMANYREFS} True\n")
+        # What brings a descriptor: a terminal, a list of ports, programs, boxes.
+        neighbour.shell("tty", terminal=[80, 24]).read("/dev/pts/0")
+        equal(neighbour.ports(), [])
+        equal(neighbour.said("echo served"), "served\n")
+        equal(keeper.box(limits=limits).said("echo served"), "served\n")
+        equal(evil.ports(), [])
+
+
+def test_descriptors_under_way_leave_the_neighbour_its_own():
+    descriptors_under_way(openFiles=1024)
+
+
+def test_descriptors_under_way_leave_an_ordinary_users_boxes_their_own():
+    need_ordinary_user()
+    descriptors_under_way(*ORDINARY_USER, openFiles=1024)
+
+
+def test_descriptors_under_way_without_a_limit():
+    need_ordinary_user()
+    descriptors_under_way(*ORDINARY_USER)
 
 
 def test_raising_a_limit_is_refused():
