@@ -1,9 +1,5 @@
-/* cloche-probe [--template] [NAME:[INODE]]…: climbs the walls of the box it runs in and says which held. Runs in: a box that
- * `cloche selftest` made with small limits, as an ordinary guest; with --template as a template, whose forked children are the
- * guests. Arguments: the namespaces of the host, as readlink("/proc/self/ns/NAME") gives them there. A line per guard: name,
- * enforced or absent, what was seen; tab between. Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not
- * named. */
-#include "guest/guest.h"
+/* Runs in: an ordinary guest of a small box, started there or forked from a template. */
+#include "probe.h"
 
 #include <cloche/cloche.h>
 
@@ -50,33 +46,38 @@ static const struct {
         {CLOCHE_GUARD_NET_NAMESPACE, "net"},
 };
 #define NAMESPACES (sizeof(namespaces) / sizeof(namespaces[0]))
+_Static_assert(NAMESPACES == PROBE_NAMESPACES, "each has a place in struct probe_view");
 
-struct link {
-        char text[64]; /* "" when there is none */
-};
-
-static struct link own_namespace(size_t row)
+static void look_at_namespace(size_t row, char ret[PROBE_LINK_BYTES])
 {
-        struct link link;
         char path[32];
         ssize_t n;
 
         snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces[row].file);
-        n = readlink(path, link.text, sizeof(link.text) - 1);
-        link.text[n < 0 ? 0 : n] = '\0';
-        return link;
+        n = readlink(path, ret, PROBE_LINK_BYTES - 1);
+        ret[n < 0 ? 0 : n] = '\0';
 }
 
-/* forked_from: of the template, or NULL. */
-static void probe_namespaces(int count, char **outer, const struct link *forked_from)
+struct probe_view probe_look(void)
 {
+        struct probe_view view;
+
+        for (size_t r = 0; r < NAMESPACES; r++)
+                look_at_namespace(r, view.namespaces[r]);
+        return view;
+}
+
+static void probe_namespaces(int count, char **outer, const struct probe_view *forked_from)
+{
+        struct probe_view view = probe_look();
+
         for (size_t r = 0; r < NAMESPACES; r++) {
-                struct link mine = own_namespace(r);
-                int held = mine.text[0] != '\0' && (!forked_from || strcmp(forked_from[r].text, mine.text) != 0);
+                const char *mine = view.namespaces[r];
+                int held = mine[0] != '\0' && (!forked_from || strcmp(forked_from->namespaces[r], mine) != 0);
 
                 for (int i = 0; i < count; i++)
-                        if (strncmp(outer[i], mine.text, strcspn(mine.text, ":") + 1) == 0)
-                                tell(namespaces[r].guard, held && strcmp(outer[i], mine.text) != 0, mine.text);
+                        if (strncmp(outer[i], mine, strcspn(mine, ":") + 1) == 0)
+                                tell(namespaces[r].guard, held && strcmp(outer[i], mine) != 0, mine);
         }
 }
 
@@ -233,7 +234,7 @@ static void probe_descriptors(void)
                 closedir(dir);
 }
 
-static void probe_all(int count, char **outer, const struct link *forked_from)
+void probe_walls(int count, char **outer, const struct probe_view *forked_from)
 {
         /* Each line at once: the pids probe forks, and must not print twice. */
         setvbuf(stdout, NULL, _IOLBF, 0);
@@ -246,35 +247,4 @@ static void probe_all(int count, char **outer, const struct link *forked_from)
         probe_seccomp();
         probe_memory();
         probe_pids();
-}
-
-static int serve_as_template(int count, char **outer)
-{
-        struct link own[NAMESPACES];
-        char hindrance[256];
-
-        if (cloche_guest_start() != 1 || cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
-                return 1;
-        for (size_t r = 0; r < NAMESPACES; r++)
-                own[r] = own_namespace(r);
-        while (cloche_guest_wait() == 1) {
-                pid_t pid = fork();
-
-                if (pid == 0) {
-                        cloche_guest_child();
-                        close(CLOCHE_GUEST_CHANNEL_FD);
-                        probe_all(count, outer, own);
-                        return 0;
-                }
-                cloche_guest_parent(pid < 0 ? -errno : pid);
-        }
-        return 0;
-}
-
-int main(int argc, char **argv)
-{
-        if (argc > 1 && strcmp(argv[1], "--template") == 0)
-                return serve_as_template(argc - 2, argv + 2);
-        probe_all(argc - 1, argv + 1, NULL);
-        return 0;
 }
