@@ -48,7 +48,8 @@ enum cloche_guard {
  * no effect on an engine that has root's rights, where a missing guard stays an error. */
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
-enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED };
+/* OFF: nobody asked for it; nothing is missing then. */
+enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED, CLOCHE_GUARD_OFF, CLOCHE_GUARD_STATE_COUNT };
 
 /* An error value: plain bytes, no allocation, the same in every process. 256 bytes so that it is written to a
  * pipe in one piece (pipe(7), PIPE_BUF). */
@@ -112,6 +113,7 @@ struct cloche_engine_options {
         unsigned base_forks; /* after so many forks, or half an hour, a new interpreter takes the place of the one that runs are forked from (10,000) */
         unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
         enum cloche_profile profile; /* more optional guards, by a name */
+        int core_scheduling; /* wanted: the guard of this name */
 };
 
 #define CLOCHE_NO_SPARES (~0u)
@@ -378,6 +380,8 @@ CLOCHE_API const char *cloche_code_text(unsigned code);
 CLOCHE_API enum cloche_fault cloche_code_fault(unsigned code);
 CLOCHE_API const char *cloche_status_name(enum cloche_status status);
 CLOCHE_API const char *cloche_guard_name(enum cloche_guard guard);
+CLOCHE_API const char *cloche_guard_state_name(enum cloche_guard_state state); /* "absent", "degraded", "enforced", "off" */
+CLOCHE_API int cloche_guard_is_missing(enum cloche_guard_state state); /* absent or degraded */
 CLOCHE_API uint32_t cloche_profile_guards(enum cloche_profile profile); /* bit 1u << enum cloche_guard */
 
 #ifdef __cplusplus

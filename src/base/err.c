@@ -28,6 +28,13 @@ static const char *const guard_names[CLOCHE_GUARD_COUNT] = {
 #undef CLOCHE_GUARD
 };
 
+static const char *const guard_state_names[CLOCHE_GUARD_STATE_COUNT] = {
+        [CLOCHE_GUARD_ABSENT] = "absent",
+        [CLOCHE_GUARD_DEGRADED] = "degraded",
+        [CLOCHE_GUARD_ENFORCED] = "enforced",
+        [CLOCHE_GUARD_OFF] = "off",
+};
+
 static const enum cloche_profile guard_profiles[CLOCHE_GUARD_COUNT] = {
 #define CLOCHE_GUARD(symbol, name, profile, doc) [CLOCHE_GUARD_##symbol] = CLOCHE_PROFILE_##profile,
 #include <cloche/guards.def>
@@ -57,6 +64,16 @@ const char *cloche_status_name(enum cloche_status status)
 const char *cloche_guard_name(enum cloche_guard guard)
 {
         return (unsigned)guard < CLOCHE_GUARD_COUNT ? guard_names[guard] : "unknown";
+}
+
+const char *cloche_guard_state_name(enum cloche_guard_state state)
+{
+        return (unsigned)state < CLOCHE_GUARD_STATE_COUNT ? guard_state_names[state] : "unknown";
+}
+
+int cloche_guard_is_missing(enum cloche_guard_state state)
+{
+        return state != CLOCHE_GUARD_ENFORCED && state != CLOCHE_GUARD_OFF;
 }
 
 uint32_t cloche_profile_guards(enum cloche_profile profile)

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
-static const char *const state_names[] = {
-        [CLOCHE_GUARD_ABSENT] = "absent",
-        [CLOCHE_GUARD_DEGRADED] = "degraded",
-        [CLOCHE_GUARD_ENFORCED] = "enforced",
-};
-
 static json_t *describe_host(const struct cloche_host_report *rows)
 {
         json_t *list = json_array();
@@ -30,7 +24,7 @@ static void print_json(const struct cloche_guard_report *reports, uint32_t optio
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
                 json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:b}", "name", cloche_guard_name((enum cloche_guard)g), "state",
-                                                      state_names[reports[g].state], "proven", reports[g].proven, "reason",
+                                                      cloche_guard_state_name(reports[g].state), "proven", reports[g].proven, "reason",
                                                       reports[g].reason, "optional", optional >> g & 1));
         whole = json_pack("{s:o, s:o}", "guards", list, "host", describe_host(host));
         text = json_dumps(whole, JSON_COMPACT);
@@ -42,7 +36,7 @@ static void print_json(const struct cloche_guard_report *reports, uint32_t optio
 static void print_table(const struct cloche_guard_report *reports)
 {
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                printf("%-18s %-9s %s%s\n", cloche_guard_name((enum cloche_guard)g), state_names[reports[g].state],
+                printf("%-18s %-9s %s%s\n", cloche_guard_name((enum cloche_guard)g), cloche_guard_state_name(reports[g].state),
                        reports[g].proven ? "tried: " : "", reports[g].reason);
 }
 
@@ -60,13 +54,13 @@ static void print_host(const struct cloche_host_report *rows)
         printf("\n");
 }
 
-/* Those that are not enforced: bit 1u << enum cloche_guard. */
+/* Those that are absent or degraded: bit 1u << enum cloche_guard. */
 static uint32_t missing_in(const struct cloche_guard_report *reports)
 {
         uint32_t missing = 0;
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                if (reports[g].state != CLOCHE_GUARD_ENFORCED)
+                if (cloche_guard_is_missing(reports[g].state))
                         missing |= 1u << g;
         return missing;
 }

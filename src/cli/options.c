@@ -205,6 +205,13 @@ static int set_optional(struct cli_request *r, const char *v)
         return 0;
 }
 
+static int set_core_scheduling(struct cli_request *r, const char *v)
+{
+        (void)v;
+        r->engine.core_scheduling = 1;
+        return 0;
+}
+
 int options_set_strict(struct cli_request *r, const char *v)
 {
         (void)v;
@@ -487,6 +494,7 @@ const struct cli_option options_all[] = {
 const struct cli_option options_box[] = {
         {"--image", "DIR", "a directory as root file system, in place of the host's /usr", set_image},
         {"--optional", "GUARD[,GUARD…]", "run even where these guards, and no others, are missing or degraded", set_optional},
+        {"--core-scheduling", NULL, "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had", set_core_scheduling},
         {"--strict", NULL, "refuse when any guard is missing, also of those that an ordinary user may lack", options_set_strict},
         {0},
 };

@@ -67,7 +67,6 @@ static int languages(const struct ask *ask, json_t **ret, struct cloche_err *e)
 
 static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
 {
-        static const char *const states[] = {"absent", "degraded", "enforced"};
         json_t *list = json_array();
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
@@ -75,7 +74,7 @@ static int guards(const struct ask *ask, json_t **ret, struct cloche_err *e)
                 enum cloche_guard_state state = cloche_engine_guard(ask->client->daemon->engine, (enum cloche_guard)g, &reason);
 
                 json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", cloche_guard_name((enum cloche_guard)g), "state",
-                                                      states[state], "reason", reason));
+                                                      cloche_guard_state_name(state), "reason", reason));
         }
         *ret = json_pack("{s:o}", "guards", list);
         return not_packed(*ret, e);

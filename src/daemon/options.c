@@ -270,6 +270,13 @@ static int set_optional(struct daemon_options *o, const char *value)
         return 0;
 }
 
+static int set_core_scheduling(struct daemon_options *o, const char *value)
+{
+        (void)value;
+        o->engine.core_scheduling = 1;
+        return 0;
+}
+
 static int set_profile(struct daemon_options *o, const char *value)
 {
         static const char *const names[] = {[CLOCHE_PROFILE_NONE] = "none", [CLOCHE_PROFILE_USER] = "user"};
@@ -369,6 +376,7 @@ static const struct option_row {
         {"--base-forks", "N", "forks after which a new interpreter is brought up to fork from (10000)", set_base_forks},
         {"--spares", "N", "boxes kept ready per template in use (2)", set_spares},
         {"--optional", "GUARD,…", "guards that may be missing", set_optional},
+        {"--core-scheduling", NULL, "no other code on the hyperthreads of a core while a box runs there; an error where it cannot be had", set_core_scheduling},
         {"--profile", "NAME", "user: guards that only root can have may be missing where the daemon is not root's (default: none)", set_profile},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

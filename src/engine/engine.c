@@ -148,6 +148,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
 {
         char libexec[4096], runtimes[4096];
         char *runtimes_path = NULL;
+        struct keeper_options keeper = {.core_scheduling = opt->core_scheduling};
         int r;
 
         find_libexec(opt, libexec, sizeof(libexec));
@@ -166,8 +167,10 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
                 r = take_mount_roots(engine, opt, e);
         if (r == 0)
                 r = open_libexec(engine, e);
+        keeper.roots = (const char *const *)engine->mount_roots.arguments;
+        keeper.root_count = engine->mount_roots.count;
         if (r == 0)
-                r = keeper_start(engine->libexec_dir, (const char *const *)engine->mount_roots.arguments, engine->mount_roots.count, &engine->keeper, e);
+                r = keeper_start(engine->libexec_dir, &keeper, &engine->keeper, e);
         free(runtimes_path);
         engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* without it every build is made anew */
         return r;
@@ -435,5 +438,5 @@ enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cl
 
         if (ret_reason)
                 *ret_reason = row->reason;
-        return row->state > CLOCHE_GUARD_ENFORCED ? CLOCHE_GUARD_ABSENT : (enum cloche_guard_state)row->state;
+        return row->state >= CLOCHE_GUARD_STATE_COUNT ? CLOCHE_GUARD_ABSENT : (enum cloche_guard_state)row->state;
 }

@@ -267,7 +267,7 @@ int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
         size_t size = 0;
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT && size < sizeof(names); g++)
-                if (cloche_engine_guard(engine, (enum cloche_guard)g, NULL) != CLOCHE_GUARD_ENFORCED &&
+                if (cloche_guard_is_missing(cloche_engine_guard(engine, (enum cloche_guard)g, NULL)) &&
                     !(engine->optional_guards & 1u << g))
                         size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", size ? "," : "",
                                                  cloche_guard_name((enum cloche_guard)g));

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "jail/caps.h"
+#include "jail/core-scheduling.h"
 #include "jail/plan.h"
 
 #include <errno.h>
@@ -95,6 +96,11 @@ static int refuse_templates_calls(struct cloche_err *e)
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                 REFUSE_IF(SYS_setns),
                 REFUSE_IF(SYS_seccomp),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 5),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])), /* the low half */
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SCHED_CORE, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                REFUSE_IF(PR_SCHED_CORE_CREATE),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
 
@@ -134,6 +140,8 @@ int arrive(const struct fork_request *request, const int *fds, struct cloche_err
                 r = become_user(e);
         if (r == 0)
                 r = set_limits(request, e);
+        if (r == 0 && request->core_scheduling)
+                r = core_scheduling_separate(e);
         if (r == 0)
                 r = request->is_template ? caps_keep_admin(0, e) : caps_drop_all(e);
         if (r == 0)

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "caps.h"
 #include "cgroup.h"
+#include "core-scheduling.h"
 #include "net.h"
 #include "rlimit.h"
 #include "root.h"
@@ -206,6 +207,8 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
                 r = arrange_descriptors(plan, error_fd, e);
         if (r == 0)
                 r = rlimit_apply(plan, e);
+        if (r == 0 && plan->core_scheduling) /* which the filter refuses */
+                r = core_scheduling_separate(e);
         if (r == 0 && plan->nested && plan->is_sharing)
                 r = enter_sandbox_groups(plan, error_fd, e);
         if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */

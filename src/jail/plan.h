@@ -27,6 +27,7 @@ struct jail_plan {
         int is_sandbox;  /* has terminals, and asks a resolver on its loopback for names */
         int is_sharing;  /* born in a sandbox's namespaces, with a pid namespace and a view of the mounts of its own; nested: all namespaces its own,
                           * but its user, files and groups */
+        int core_scheduling; /* it shares no processor core with others */
         const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
         int own_groups;      /* the child may and must drop supplementary groups (root keeper) */
         int guest_fd;   /* libcloche-guest, copied to /run/cloche for a template; -EBADF: none */

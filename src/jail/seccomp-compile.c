@@ -283,6 +283,22 @@ static void put_core_limit(struct prelude *p)
         aim(p, other_limits);
 }
 
+/* Core scheduling: a process may read its cookie. Whoever shares one runs beside others, and whoever makes more takes more cores. A template's child makes the
+ * one of its box. */
+static void put_core_scheduling(struct prelude *p, int for_template)
+{
+        size_t others = put_unless_call(p, SYS_prctl), unrelated;
+
+        put_load_argument(p, 0);
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SCHED_CORE, 1, 0));
+        unrelated = put_jump(p);
+        put_load_argument(p, 1);
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, for_template ? PR_SCHED_CORE_CREATE : PR_SCHED_CORE_GET, 0, 1));
+        put_refuse(p);
+        aim(p, unrelated);
+        aim(p, others);
+}
+
 /* -- what a template may ---------------------------------------------------------------------------------------- */
 
 struct range {
@@ -377,6 +393,7 @@ static int write_prelude(struct prelude *p, int for_template, struct cloche_err 
         foreign = put_jump(p);
         put_refused_arguments(p);
         put_core_limit(p);
+        put_core_scheduling(p, for_template);
         if (for_template)
                 put_template_rules(p);
         aim(p, foreign);

@@ -32,6 +32,7 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
                 .refuses_netlink = (uint32_t)is_contexts(row),
+                .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .cpu_seconds = limits->cpu_ms == UINT64_MAX ? UINT64_MAX : (limits->cpu_ms + 999) / 1000 + 1,
                 .file_bytes = limits->file_bytes,
                 .open_files = limits->open_files,

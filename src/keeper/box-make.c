@@ -53,6 +53,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
                 .nested = spec->parent != KEEPER_NO_BOX,
                 .is_sandbox = (int)spec->is_sandbox,
+                .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
                 .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
@@ -72,7 +73,7 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {
                 const struct keeper_guard *guard = &keeper->guards[g];
 
-                if (guard->state != CLOCHE_GUARD_ENFORCED && !(optional & 1u << g))
+                if (cloche_guard_is_missing((enum cloche_guard_state)guard->state) && !(optional & 1u << g))
                         return err_set(e, CLOCHE_E_GUARD_MISSING, "%s is %s: %s", cloche_guard_name((enum cloche_guard)g),
                                        guard->state == CLOCHE_GUARD_DEGRADED ? "degraded" : "absent", guard->reason);
         }

@@ -374,10 +374,11 @@ static void keep_groups(const struct cgroup_host *theirs, struct cgroup_host *re
         }
 }
 
-int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e)
+int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
-        char *argv[2 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+        char *argv[3 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+        size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct waiting hello = {.e = e};
         struct keeper *k;
@@ -386,10 +387,12 @@ int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_
         if ((size_t)snprintf(program, sizeof(program), "%s/cloche-keeper", libexec_dir) >= sizeof(program) ||
             (size_t)snprintf(init, sizeof(init), "%s/cloche-box-init", libexec_dir) >= sizeof(init))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the program directory's name is too long");
-        if (root_count > KEEPER_ROOTS_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, root_count);
-        for (size_t i = 0; i < root_count; i++)
-                argv[2 + i] = (char *)roots[i];
+        if (opt->root_count > KEEPER_ROOTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, opt->root_count);
+        if (opt->core_scheduling)
+                argv[argc++] = (char *)KEEPER_CORE_SCHEDULING;
+        for (size_t i = 0; i < opt->root_count; i++)
+                argv[argc++] = (char *)opt->roots[i];
         k = calloc(1, sizeof(*k));
         if (!k)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the keeper");

@@ -30,10 +30,15 @@ struct keeper_box {
         int fork_fd;    /* a template's: to be its descriptor 4; else -EBADF */
 };
 
+struct keeper_options {
+        const char *const *roots; /* directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed */
+        size_t root_count;
+        int core_scheduling; /* wanted: the guard of this name */
+};
+
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
- * roots: directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
-CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e);
 /* Waits until all boxes are gone; those who still wait for answers are told. Accepts NULL. */
 void keeper_stop(struct keeper *k);
 

@@ -31,6 +31,8 @@ struct fork_request {
         uint32_t is_template;
         uint32_t tasks_count;
         uint32_t refuses_netlink; /* the child does, for good */
+        uint32_t core_scheduling; /* the child shares no processor core with others, its template among them */
+        uint32_t reserved;
         uint64_t cpu_seconds, file_bytes, open_files, pids, data_bytes; /* resource limits; UINT64_MAX: as they are */
 };
 

@@ -1,5 +1,7 @@
 #include "guards.h"
 
+#include "jail/core-scheduling.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +39,17 @@ static void need_controller(struct keeper_state *keeper, enum cloche_guard guard
                 set(keeper, guard, otherwise, "%s%s", instead, place->reason);
 }
 
+static void need_core_scheduling(struct keeper_state *keeper)
+{
+        uint64_t cookie;
+        int r = keeper->wants_core_scheduling ? core_scheduling_read(&cookie) : 0;
+
+        if (!keeper->wants_core_scheduling)
+                set(keeper, CLOCHE_GUARD_CORE_SCHEDULING, CLOCHE_GUARD_OFF, "not asked for (--core-scheduling)");
+        else if (r < 0)
+                set(keeper, CLOCHE_GUARD_CORE_SCHEDULING, CLOCHE_GUARD_ABSENT, "%s", core_scheduling_reason(-r));
+}
+
 void guards_fill(struct keeper_state *keeper)
 {
         static const struct {
@@ -62,6 +75,7 @@ void guards_fill(struct keeper_state *keeper)
                 need_controller(keeper, CLOCHE_GUARD_CPU, CGROUP_CPU, CLOCHE_GUARD_DEGRADED, "time is measured, share not bounded: ");
         need_controller(keeper, CLOCHE_GUARD_FREEZER, CGROUP_FREEZER, CLOCHE_GUARD_DEGRADED,
                         "killed as a whole, not frozen: ");
+        need_core_scheduling(keeper);
         if (keeper->is_root)
                 return;
         if (geteuid() == 0)

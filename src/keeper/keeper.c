@@ -1,4 +1,4 @@
-/* cloche-keeper BOX-INIT [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
+/* cloche-keeper BOX-INIT [--core-scheduling] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
  * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a
  * few numbers from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
  * Mounts are of these directories, or beneath. */
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 {
         static struct keeper_state keeper = {.init_program_fd = -EBADF};
         struct cloche_err error = {0};
-        int type = 0, status;
+        int type = 0, status, rest = 2;
         socklen_t size = sizeof(type);
 
         if (argc < 2 || getsockopt(ENGINE_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
@@ -390,9 +390,13 @@ int main(int argc, char **argv)
                 prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (clearenv() != 0 || chdir("/") < 0)
                 return 1;
+        if (rest < argc && strcmp(argv[rest], KEEPER_CORE_SCHEDULING) == 0) {
+                keeper.wants_core_scheduling = 1;
+                rest++;
+        }
         if (set_up(&keeper, argv[1], &error) < 0)
                 return refuse(&error);
-        if (serve_set_up(&keeper, argv[1], argv + 2, (size_t)argc - 2, &error) < 0) {
+        if (serve_set_up(&keeper, argv[1], argv + rest, (size_t)(argc - rest), &error) < 0) {
                 cgroup_host_close(&keeper.cgroups);
                 return refuse(&error);
         }

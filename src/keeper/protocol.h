@@ -13,6 +13,7 @@
 
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
+#define KEEPER_CORE_SCHEDULING "--core-scheduling" /* a word behind box-init's path: each box is to have a cookie of its own */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
 #define KEEPER_TARGET_MAX 256

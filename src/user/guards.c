@@ -7,7 +7,7 @@ uint32_t guards_missing(const cloche_engine *engine)
         uint32_t missing = 0;
 
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
-                if (cloche_engine_guard(engine, (enum cloche_guard)g, NULL) != CLOCHE_GUARD_ENFORCED)
+                if (cloche_guard_is_missing(cloche_engine_guard(engine, (enum cloche_guard)g, NULL)))
                         missing |= 1u << g;
         return missing;
 }

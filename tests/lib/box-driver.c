@@ -661,7 +661,7 @@ int main(int argc, char **argv)
         if (argc != 2)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
-        if (keeper_start(argv[1], NULL, 0, &keeper, &e) < 0) {
+        if (keeper_start(argv[1], &(struct keeper_options){0}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;
         }

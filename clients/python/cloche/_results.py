@@ -317,7 +317,7 @@ class Language:
 class Guard:
     name: str
     state: str
-    """enforced, degraded or absent"""
+    """enforced, degraded, absent, or off: nobody asked for it"""
     reason: str
     raw: Raw = field(default_factory=dict, repr=False)
 

@@ -33,7 +33,7 @@ export interface Language {
   evaluate: boolean
 }
 
-export interface Guard { name: string, state: 'absent' | 'degraded' | 'enforced', reason: string }
+export interface Guard { name: string, state: 'absent' | 'degraded' | 'enforced' | 'off', reason: string }
 export interface PrefixInfo { prefix: string, language: string, name?: string, runs: number }
 export interface Stats {
   connections: number

@@ -26,7 +26,7 @@ describe('client', real, () => {
     const languages = await client.languages()
     assert.ok(languages.find(({ name }) => name === 'python').warm)
     const guards = await client.guards()
-    assert.ok(guards.every(({ state }) => ['enforced', 'degraded', 'absent'].includes(state)))
+    assert.ok(guards.every(({ state }) => ['enforced', 'degraded', 'absent', 'off'].includes(state)))
     const { connections, runs } = await client.stats()
     assert.deepEqual([connections, runs.now], [1, 0])
   })

@@ -3,6 +3,7 @@
 #define CLOCHE_BOX_PROBE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define PROBE_NAMESPACES 7
 #define PROBE_LINK_BYTES 64
@@ -10,6 +11,7 @@
 /* What a process sees of itself that a box has of its own. */
 struct probe_view {
         char namespaces[PROBE_NAMESPACES][PROBE_LINK_BYTES]; /* as readlink("/proc/self/ns/NAME") gives them; "": none */
+        uint64_t core_cookie; /* 0: none */
 };
 
 struct probe_view probe_look(void);

@@ -1,6 +1,8 @@
 /* Runs in: an ordinary guest of a small box, started there or forked from a template. */
 #include "probe.h"
 
+#include "jail/core-scheduling.h"
+
 #include <cloche/cloche.h>
 
 #include <dirent.h>
@@ -64,6 +66,8 @@ struct probe_view probe_look(void)
 
         for (size_t r = 0; r < NAMESPACES; r++)
                 look_at_namespace(r, view.namespaces[r]);
+        if (core_scheduling_read(&view.core_cookie) < 0)
+                view.core_cookie = 0;
         return view;
 }
 
@@ -79,6 +83,15 @@ static void probe_namespaces(int count, char **outer, const struct probe_view *f
                         if (strncmp(outer[i], mine, strcspn(mine, ":") + 1) == 0)
                                 tell(namespaces[r].guard, held && strcmp(outer[i], mine) != 0, mine);
         }
+}
+
+static void probe_cores(const struct probe_view *forked_from)
+{
+        uint64_t cookie = probe_look().core_cookie;
+        char seen[64];
+
+        snprintf(seen, sizeof(seen), "its cookie is %llx", (unsigned long long)cookie);
+        tell(CLOCHE_GUARD_CORE_SCHEDULING, cookie != 0 && (!forked_from || cookie != forked_from->core_cookie), seen);
 }
 
 static void probe_user(void)
@@ -240,6 +253,7 @@ void probe_walls(int count, char **outer, const struct probe_view *forked_from)
         setvbuf(stdout, NULL, _IOLBF, 0);
         probe_descriptors();
         probe_namespaces(count, outer, forked_from);
+        probe_cores(forked_from);
         probe_user();
         probe_files();
         probe_proc();
