@@ -44,6 +44,21 @@ enum cloche_guard {
         CLOCHE_GUARD_COUNT
 };
 
+enum cloche_right {
+#define CLOCHE_RIGHT(symbol, name, set_up, context, doc) CLOCHE_RIGHT_##symbol,
+#include <cloche/rights.def>
+#undef CLOCHE_RIGHT
+        CLOCHE_RIGHT_COUNT
+};
+
+/* Programs of ours that confine themselves with Landlock. */
+enum cloche_landlocked {
+#define CLOCHE_LANDLOCKED(symbol, name, doc) CLOCHE_LANDLOCKED_##symbol,
+#include <cloche/landlocked.def>
+#undef CLOCHE_LANDLOCKED
+        CLOCHE_LANDLOCKED_COUNT
+};
+
 /* Which guards may be missing without being named: NONE: none; USER: the rows of spec/guards.def that an ordinary user may lack. USER has
  * no effect on an engine that has root's rights, where a missing guard stays an error. */
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
@@ -239,6 +254,34 @@ struct cloche_guard_report {
  * Errors  those of cloche_run_start, but missing guards: they are what is reported. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
                                                         struct cloche_err *e);
+
+/* Code that keeps a right of its template: set-up code of a prefix; code of a context that can be forked. */
+enum cloche_right_holder { CLOCHE_HOLDER_SET_UP, CLOCHE_HOLDER_CONTEXT, CLOCHE_HOLDER_COUNT };
+
+struct cloche_right_report {
+        const char *name, *doc; /* static */
+        struct cloche_right_trial {
+                int may;        /* it is to have the right: spec/rights.def */
+                int is_open;    /* some way to it was open */
+                char seen[220]; /* the ways that were open, or else those that were refused */
+        } trials[CLOCHE_HOLDER_COUNT];
+};
+
+/* Let code of ours try all that spec/rights.def lists, as set-up code of a prefix and as code of a context that can be forked, in the boxes of both and in those beneath.
+ * ret     CLOCHE_RIGHT_COUNT rows.
+ * Errors  those of cloche_engine_selftest; CLOCHE_E_STATE (host): something could not be tried. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_rights(cloche_engine *engine, struct cloche_right_report *ret, struct cloche_err *e);
+
+struct cloche_landlocked_report {
+        const char *name, *doc; /* static */
+        int is_enforced; /* all that its rules refuse was refused, all that they permit was open */
+        char seen[220];
+};
+
+/* Have a process enter the rules of each program of spec/landlocked.def, and try what they refuse and permit.
+ * ret     CLOCHE_LANDLOCKED_COUNT rows.
+ * Errors  CLOCHE_E_KEEPER, _RESOURCE, _STATE (host). A kernel without Landlock is none, but what is reported. */
+CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_landlock(cloche_engine *engine, struct cloche_landlocked_report *ret, struct cloche_err *e);
 
 /* Features of the host's kernel that boxes use where they are; spec/host.def. */
 enum cloche_host_feature {

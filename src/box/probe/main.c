@@ -1,42 +1,88 @@
-/* cloche-probe [--template] [NAME:[INODE]]…: climbs the walls of the box it runs in and says which held. Runs in: a box that
- * `cloche selftest` made with small limits, as an ordinary guest; with --template as a template, whose forked children are the
- * guests. Arguments: the namespaces of the host, as readlink("/proc/self/ns/NAME") gives them there. A line per guard: name,
- * enforced or absent, what was seen; tab between. Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not
- * named. */
+/* cloche-probe --landlock: tries rules of programs on the host (landlock.c).
+ * cloche-probe [--template] [NAME:[INODE]]… [PID]…: the guest of `cloche selftest`. Runs in: a box that was made with small limits, as an ordinary guest; with
+ * --template as a template, whose forked children are guests, or templates in turn. Arguments: the namespaces of the host, as readlink("/proc/self/ns/NAME") gives
+ * them there, and numbers of processes of the host.
+ *
+ * A guest that was started here, or forked from the first template, climbs the walls of its box (walls.c). What is forked as a template tries what code of a caller
+ * has the right to there (rights.c), and in the box of the first child it is told to fork; that child ends at once. Both say what they saw on standard output and
+ * close it. Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not named. */
 #include "probe.h"
 
 #include "guest/guest.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int serve_as_template(int count, char **outer)
+struct host {
+        char **namespaces, **processes;
+        int namespace_count, process_count;
+};
+
+/* The numbers come last. */
+static struct host read_arguments(int count, char **arguments)
 {
-        struct probe_view own;
-        char hindrance[256];
+        int names = 0;
 
-        if (cloche_guest_start() != 1 || cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
-                return 1;
-        own = probe_look();
+        while (names < count && !isdigit((unsigned char)arguments[names][0]))
+                names++;
+        return (struct host){.namespaces = arguments, .namespace_count = names, .processes = arguments + names, .process_count = count - names};
+}
+
+/* 1: this process is a child that is a template itself; 0: it is one that is none; -1: no more are wanted. */
+static int serve_forks(int has_rights)
+{
+        int has_told = 0;
+
         while (cloche_guest_wait() == 1) {
-                pid_t pid = fork();
+                pid_t pid;
 
-                if (pid == 0) {
-                        cloche_guest_child();
-                        close(CLOCHE_GUEST_CHANNEL_FD);
-                        probe_walls(count, outer, &own);
-                        return 0;
+                if (has_rights && !has_told) {
+                        rights_try_beneath();
+                        rights_tell();
+                        has_told = dup2(STDIN_FILENO, STDOUT_FILENO) >= 0; /* /dev/null */
                 }
+                pid = fork();
+                if (pid == 0)
+                        return cloche_guest_child();
                 cloche_guest_parent(pid < 0 ? -errno : pid);
         }
-        return 0;
+        return -1;
+}
+
+static int be_template(const struct host *host)
+{
+        struct probe_view view;
+        char hindrance[256];
+        int depth = 0, r = cloche_guest_start() == 1 ? 1 : -1;
+
+        for (; r == 1; depth++) {
+                if (depth > 0 && rights_try_home(host->process_count, host->processes) < 0)
+                        return 1;
+                if (cloche_guest_freeze(CLOCHE_GUEST_CHANNEL_FD, hindrance, sizeof(hindrance)) < 0)
+                        return 1;
+                view = probe_look();
+                r = serve_forks(depth > 0);
+        }
+        if (r == 0 && depth == 1) {
+                close(CLOCHE_GUEST_CHANNEL_FD);
+                probe_walls(host->namespace_count, host->namespaces, &view);
+        }
+        return r < 0 && depth == 0;
 }
 
 int main(int argc, char **argv)
 {
-        if (argc > 1 && strcmp(argv[1], "--template") == 0)
-                return serve_as_template(argc - 2, argv + 2);
-        probe_walls(argc - 1, argv + 1, NULL);
+        int is_template = argc > 1 && strcmp(argv[1], "--template") == 0;
+        struct host host = read_arguments(argc - 1 - is_template, argv + 1 + is_template);
+
+        if (argc == 2 && strcmp(argv[1], "--landlock") == 0)
+                return landlock_try_all();
+        if (is_template)
+                return be_template(&host);
+        probe_walls(host.namespace_count, host.namespaces, NULL);
         return 0;
 }
