@@ -285,7 +285,8 @@ static int serve(struct keeper_state *keeper)
 }
 
 /* A sealed copy in memory: what runs as PID 1 beside hostile code cannot be written through /proc/1/exe, whoever owns
- * the file on disk (CVE-2019-5736). */
+ * the file on disk (CVE-2019-5736). PID 1 may execute it and not read it, so it is not dumpable from its first instruction on (would_dump, fs/exec.c); and root's
+ * memory then belongs to the user namespace of the file's owner, where no guest has a capability. */
 static int load_program(const char *path, struct cloche_err *e)
 {
         _cleanup_fd_ int file_fd = open(path, O_RDONLY | O_CLOEXEC), memory_fd = -EBADF;
@@ -305,7 +306,7 @@ static int load_program(const char *path, struct cloche_err *e)
                         return err_os(e, CLOCHE_E_KEEPER, n < 0 ? errno : EIO, "copy %s", path);
                 left -= n;
         }
-        if (fchmod(memory_fd, 0555) < 0 ||
+        if (fchmod(memory_fd, 0111) < 0 ||
             fcntl(memory_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_os(e, CLOCHE_E_KEEPER, errno, "seal %s", path);
         return TAKE_FD(memory_fd);
