@@ -78,7 +78,7 @@ def check_open_without_a_filter(*words, **keywords):
     """Every capability is there, and nothing refuses to use it."""
     code, parts = report(*words, **keywords)
     equal([code, parts["guards"]["seccomp"]["state"]], [1, "absent"])
-    for name in ("mount", "change-root", "make-namespaces", "trace-above", "kernel-code", "answer-calls"):
+    for name in ("mount", "change-root", "make-namespaces", "kernel-code", "answer-calls"):
         row = parts["rights"][name]
         equal([row["held"], *found({name: row})[name]], [False, True, True], row)
     row = parts["rights"]["list-network"]
