@@ -36,17 +36,6 @@ static void raise_descriptors(void)
         }
 }
 
-/* Contents of changes are kept in files: where we may write as whom we are by now. */
-static void check_tmpdir(void)
-{
-        const char *path = getenv("TMPDIR");
-
-        if (!path || access(path, W_OK | X_OK) == 0)
-                return;
-        log_event(LEVEL_WARNING, "tmpdir", "{s:s, s:s}", "path", path, "why", "the daemon's user may not write there; /tmp is used");
-        unsetenv("TMPDIR");
-}
-
 /* All that needs the rights we were started with. */
 static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
 {
@@ -71,7 +60,6 @@ static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
                 r = privilege_drop(e);
         if (r == 0)
                 r = state_check(d, e);
-        check_tmpdir();
         return r;
 }
 
