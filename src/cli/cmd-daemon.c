@@ -12,10 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-
-#define REMOVAL_POLLS 400
 
 static int print_none(void)
 {
@@ -133,15 +130,6 @@ static int end_listener(int fd, struct cloche_err *e)
         return 0;
 }
 
-/* Another process removes root's socket after the daemon's end (src/daemon/broom.c). A socket that a killed broom left is not waited for long. */
-static void wait_for_removal(const char *path)
-{
-        const struct timespec pause = {.tv_nsec = 5000000};
-
-        for (int n = 0; n < REMOVAL_POLLS && access(path, F_OK) == 0; n++)
-                nanosleep(&pause, NULL);
-}
-
 static int stop(struct cli_request *request)
 {
         _cleanup_fd_ int fd = -EBADF;
@@ -154,8 +142,6 @@ static int stop(struct cli_request *request)
                 return print_none();
         if (r == 1)
                 r = end_listener(fd, &e);
-        if (r == 0)
-                wait_for_removal(path);
         return r < 0 ? cli_fail(&e) : 0;
 }
 

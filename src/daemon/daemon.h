@@ -32,7 +32,7 @@ struct daemon {
         struct daemon_options options;
         uv_loop_t loop;
         cloche_engine *engine;
-        uv_poll_t engine_poll;
+        uv_poll_t engine_poll, link_poll;
         uv_timer_t engine_timer, sweep_timer, grace_timer;
         uv_prepare_t turn;
         uv_signal_t signals[3];
@@ -52,6 +52,7 @@ struct daemon {
         TAILQ_HEAD(proxies, proxy) proxies;
         TAILQ_HEAD(sandbox_sockets, sandbox_socket) sandbox_sockets;
         TAILQ_HEAD(listeners, listener) listeners;
+        char *listen_names; /* of descriptors that were handed over; their listeners point into it */
         TAILQ_HEAD(web_sockets, web_socket) web_sockets;
         uint64_t request_bytes; /* of runs under way */
         uint64_t next_prefix, next_changeset, next_client;

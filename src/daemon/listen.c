@@ -2,6 +2,7 @@
 #include "auth.h"
 #include "connection.h"
 #include "log.h"
+#include "supervisor-protocol.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +18,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 
 #define BACKLOG 1024
-#define LISTEN_FDS_START 3 /* sd_listen_fds(3) */
-#define LISTEN_FDS_MAX 64
+#define ORPHAN_TRIES 300 /* of 10 ms */
 
 /* Takes fd, also on failure. */
 static int add(struct daemon *d, int fd, int is_tcp, const char *container, struct cloche_err *e)
@@ -37,19 +39,44 @@ static int add(struct daemon *d, int fd, int is_tcp, const char *container, stru
 
 /* -- unix ----------------------------------------------------------------------------------------------------- */
 
+/* Whoever called listen(2) there has ended: the supervisor of a daemon that is being killed. */
+static int is_orphaned(int fd)
+{
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 && kill(peer.pid, 0) < 0 && errno == ESRCH;
+}
+
+/* 0: somebody listens; or -errno. */
+static int try_connect(const struct sockaddr_un *address)
+{
+        const struct timespec pause = {.tv_nsec = 10000000};
+
+        for (int tries = 0;; tries++) {
+                _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+                int r = fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? -errno : 0;
+
+                if (r < 0 || tries == ORPHAN_TRIES || !is_orphaned(fd))
+                        return r;
+                nanosleep(&pause, NULL);
+        }
+}
+
 /* A socket that nobody listens on any more is left over from a daemon that was killed. */
 static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct stat st;
+        int r;
 
         if (lstat(address->sun_path, &st) < 0)
                 return 0;
         if (!S_ISSOCK(st.st_mode))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s is there and is no socket", address->sun_path);
-        if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
+        r = try_connect(address);
+        if (r == 0 || r == -EAGAIN)
                 return err_set(e, CLOCHE_E_STATE, "somebody listens on %s already", address->sun_path);
-        return errno == ECONNREFUSED && unlink(address->sun_path) < 0
+        return r == -ECONNREFUSED && unlink(address->sun_path) < 0
                        ? err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "remove what is left at %s", address->sun_path)
                        : 0;
 }
@@ -147,10 +174,12 @@ static int open_container(struct daemon *d, const struct container_listen *conta
         return open_tcp(d, name, container->address + container->size + 1, e);
 }
 
-/* -- systemd -------------------------------------------------------------------------------------------------- */
+/* -- systemd, and the supervisor ------------------------------------------------------------------------------- */
 
-static int take_fd(struct daemon *d, int fd, struct cloche_err *e)
+/* name: as the supervisor gives them, borrowed as long as the daemon lives; systemd's mean nothing here. */
+static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err *e)
 {
+        const char *container = NULL;
         int domain = 0, listens = 0;
         socklen_t size = sizeof(int);
 
@@ -159,20 +188,35 @@ static int take_fd(struct daemon *d, int fd, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "descriptor %d of LISTEN_FDS is no listening socket", fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-        return add(d, fd, domain != AF_UNIX, NULL, e);
+        if (d->options.link_fd >= 0 && strncmp(name, HANDED_CONTAINER, strlen(HANDED_CONTAINER)) == 0)
+                container = name + strlen(HANDED_CONTAINER);
+        return add(d, fd, domain != AF_UNIX, container, e);
+}
+
+/* Those of the supervisor's descriptors that are no sockets: supervised_enter took them. */
+static int is_socket(const struct daemon *d, const char *name)
+{
+        return d->options.link_fd < 0 || (strcmp(name, HANDED_LINK) != 0 && strcmp(name, HANDED_LOCK) != 0);
 }
 
 static int take_activated(struct daemon *d, struct cloche_err *e)
 {
-        const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
+        const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
+        char *rest;
         int count = fds ? atoi(fds) : 0, r = 0;
 
         if (!pid || atol(pid) != (long)getpid())
                 return 0;
         if (count < 1 || count > LISTEN_FDS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "LISTEN_FDS must be 1 to %d, not '%.20s'", LISTEN_FDS_MAX, fds ? fds : "");
-        for (int i = 0; r == 0 && i < count; i++)
-                r = take_fd(d, LISTEN_FDS_START + i, e);
+        d->listen_names = strdup(names ? names : "");
+        rest = d->listen_names;
+        for (int i = 0; r == 0 && i < count; i++) {
+                const char *name = strsep(&rest, ":");
+
+                if (is_socket(d, name ? name : ""))
+                        r = take_fd(d, LISTEN_FDS_START + i, name ? name : "", e);
+        }
         unsetenv("LISTEN_PID");
         unsetenv("LISTEN_FDS");
         unsetenv("LISTEN_FDNAMES");
@@ -183,6 +227,8 @@ int listen_open(struct daemon *d, struct cloche_err *e)
 {
         int r = take_activated(d, e);
 
+        if (d->options.link_fd >= 0) /* the supervisor opened the others */
+                return r;
         if (r == 0 && d->options.socket_path)
                 r = open_unix(d, e);
         if (r == 0 && d->options.listen)
@@ -192,6 +238,16 @@ int listen_open(struct daemon *d, struct cloche_err *e)
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is nothing to listen on: LISTEN_FDS is another process's");
         return r;
+}
+
+int listen_needs_token(const struct daemon *d)
+{
+        const struct listener *l;
+
+        TAILQ_FOREACH(l, &d->listeners, link)
+                if (l->is_tcp && !l->container)
+                        return 1;
+        return 0;
 }
 
 /* -- taking --------------------------------------------------------------------------------------------------- */

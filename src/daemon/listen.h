@@ -15,6 +15,8 @@ struct listener {
 
 /* Those of the options, and those systemd hands over; before privilege goes. */
 int listen_open(struct daemon *d, struct cloche_err *e);
+/* Some caller has to show it. */
+int listen_needs_token(const struct daemon *d);
 int listen_start(struct daemon *d, struct cloche_err *e);
 /* Those that rest for want of descriptors try again; now and then. */
 void listen_sweep(struct daemon *d);

@@ -5,7 +5,6 @@
 #include "idle.h"
 #include "listen.h"
 #include "log.h"
-#include "notify.h"
 #include "on-demand.h"
 #include "preview.h"
 #include "prefix.h"
@@ -13,6 +12,7 @@
 #include "sandbox-ask.h"
 #include "sandbox-socket.h"
 #include "state.h"
+#include "supervised.h"
 #include "web-socket.h"
 #include "web.h"
 
@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #define SWEEP_MS 1000
 #define LAST_WORDS_MS 3000 /* for callers to take their last answers */
@@ -91,6 +92,7 @@ static void on_sweep(uv_timer_t *timer)
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
+        supervised_tell(&d->options, WORD_ALIVE, NULL);
         on_demand_tidy_log(&d->options);
 }
 
@@ -120,6 +122,13 @@ static void on_unsaved(void *data, int64_t principal, const char *name, const st
                   "message", e->msg);
         if (d->is_stopping && !d->is_abandoning)
                 d->exit_code = 1;
+}
+
+static void on_lost(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms)
+{
+        (void)data;
+        log_event(LEVEL_ERROR, "sandbox-changes-lost", "{s:s, s:I, s:I, s:I}", "sandbox", name, "principal", (json_int_t)principal, "fromMs", (json_int_t)from_ms, "toMs",
+                  (json_int_t)to_ms);
 }
 
 static void abandon_sandboxes(struct daemon *d, const char *why)
@@ -175,7 +184,8 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 {
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
-                notify("STOPPING=1");
+                if (!cloche_engine_is_over(d->engine)) /* else this end is none that was wanted: the supervisor starts us again */
+                        supervised_tell(&d->options, WORD_STOPPING, NULL);
                 d->is_stopping = 1;
                 listen_stop(d);
         }
@@ -187,10 +197,8 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
         daemon_look(d);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+void loop_signal(struct daemon *d, int number)
 {
-        struct daemon *d = handle->data;
-
         if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) { /* told twice: what is not saved by now is not saved */
                 d->is_abandoning = 1;
                 abandon_sandboxes(d, "the daemon was told twice to end");
@@ -198,6 +206,15 @@ static void on_signal(uv_signal_t *handle, int number)
                 uv_timer_stop(&d->grace_timer);
         }
         daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
+}
+
+/* pkill(1) sends one to the supervisor too, who passes it on: it is not to count twice. Ignored signals would be so in what we start. */
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct daemon *d = handle->data;
+
+        if (d->options.link_fd < 0)
+                loop_signal(d, number);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -250,7 +267,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
                 .on_unsaved = on_unsaved,
-                .unsaved_data = d,
+                .on_lost = on_lost,
+                .events_data = d,
         };
 
         int r = sandboxes_new(&opt, &d->sandboxes, e);
@@ -284,14 +302,13 @@ int loop_start(struct daemon *d, struct cloche_err *e)
                 d->signals[i].data = d;
                 uv_signal_start(&d->signals[i], on_signal, numbers[i]);
         }
-        return 0;
+        return supervised_start(d, e);
 }
 
 int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
-        notify("READY=1");
-        on_demand_ready(&d->options);
+        supervised_tell(&d->options, WORD_READY, NULL);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;
@@ -321,5 +338,6 @@ void loop_free(struct daemon *d)
                 ;
         uv_loop_close(&d->loop);
         languages_done(&d->languages);
+        free(d->listen_names);
         state_close(d);
 }

@@ -1,17 +1,16 @@
-/* cloched: starts in the order that the rights it has permit. */
+/* cloched: the supervisor, or the engine's process that it starts, in the order that the rights it has permit. */
 #include "auth.h"
-#include "broom.h"
 #include "connection.h"
 #include "listen.h"
 #include "loop.h"
 #include "log.h"
-#include "notify.h"
 #include "on-demand.h"
 #include "privilege.h"
 #include "state.h"
+#include "supervised.h"
+#include "supervisor.h"
 
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/privilege.h"
 
 #include <signal.h>
@@ -37,18 +36,16 @@ static void raise_descriptors(void)
 }
 
 /* All that needs the rights we were started with. */
-static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
+static int prepare(struct daemon *d, struct cloche_err *e)
 {
-        int r = d->options.listen || d->options.token_file || getenv("LISTEN_FDS") ? auth_load_token(&d->options, e) : 0;
+        int r = listen_open(d, e);
 
+        if (r == 0 && (d->options.token_file || listen_needs_token(d)))
+                r = auth_load_token(&d->options, e);
         if (r == 0)
                 r = auth_load_tls(&d->options, e);
         if (r == 0)
-                r = listen_open(d, e);
-        if (r == 0)
                 r = state_open(d, e);
-        if (r == 0 && d->options.socket_path)
-                r = broom_start(d->options.socket_path, broom_fd, e);
         if (r == 0 && privilege_is_root())
                 d->options.engine.becomes_uid = DAEMON_UID;
         if (r == 0)
@@ -58,6 +55,8 @@ static int prepare(struct daemon *d, int *broom_fd, struct cloche_err *e)
         raise_descriptors();
         if (r == 0)
                 r = privilege_drop(e);
+        if (r == 0)
+                r = supervised_bind(&d->options, e);
         if (r == 0)
                 r = state_check(d, e);
         return r;
@@ -74,36 +73,39 @@ static int start(struct daemon *d, struct cloche_err *e)
         return r;
 }
 
+static int serve(struct daemon *d)
+{
+        struct cloche_err e = {0};
+        int code, r = loop_new(d, &e);
+
+        if (r < 0)
+                return fail(&e);
+        r = prepare(d, &e);
+        if (r == 0)
+                r = start(d, &e);
+        code = r < 0 ? fail(&e) : loop_run(d);
+        loop_free(d);
+        if (r < 0) /* last, when nothing is held any more */
+                supervised_tell(&d->options, WORD_FAILED, &e);
+        return code;
+}
+
 int main(int argc, char **argv)
 {
         static struct daemon d;
-        _cleanup_fd_ int broom_fd = -EBADF;
-        struct cloche_err e = {0};
-        int code, r;
+        int is_supervised, code;
 
         if (options_read(argc, argv, &d.options, &code))
                 return code;
-        if (d.options.is_on_demand && on_demand_enter(&d.options, &code))
+        is_supervised = supervised_enter(&d.options, &d.stats.restarts);
+        if (!is_supervised && d.options.is_on_demand && on_demand_enter(&d.options, &code))
                 return code;
         log_set_level(d.options.level);
         signal(SIGPIPE, SIG_IGN);
+        if (!is_supervised && d.options.connect_fd < 0)
+                return supervisor_run(&d.options, argv);
         /* Of its caller's: a key pressed there is his affair, and his end ends us. */
-        if (d.options.connect_fd >= 0)
+        if (!is_supervised)
                 (void)setsid();
-        notify_prepare();
-        if (loop_new(&d, &e) < 0) {
-                on_demand_fail(&d.options, &e);
-                return fail(&e);
-        }
-        r = prepare(&d, &broom_fd, &e);
-        if (r == 0)
-                r = start(&d, &e);
-        if (r < 0)
-                code = fail(&e);
-        else
-                code = loop_run(&d);
-        loop_free(&d);
-        if (r < 0) /* last, when nothing listens any more */
-                on_demand_fail(&d.options, &e);
-        return code;
+        return serve(&d);
 }

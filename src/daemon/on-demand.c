@@ -209,6 +209,6 @@ void on_demand_tidy_log(const struct daemon_options *o)
 {
         struct stat st;
 
-        if (o->on_demand.socket_path && fstat(STDERR_FILENO, &st) == 0 && st.st_size > LOG_BYTES_MAX && ftruncate(STDERR_FILENO, 0) < 0)
+        if (o->is_on_demand && fstat(STDERR_FILENO, &st) == 0 && st.st_size > LOG_BYTES_MAX && ftruncate(STDERR_FILENO, 0) < 0)
                 log_event(LEVEL_WARNING, "log-is-long", "{s:s}", "why", strerror(errno));
 }

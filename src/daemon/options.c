@@ -79,6 +79,15 @@ static int set_exit_when_idle(struct daemon_options *o, const char *value)
         return code;
 }
 
+static int set_hang_timeout(struct daemon_options *o, const char *value)
+{
+        unsigned long seconds;
+        int code = whole("--hang-timeout", value, 0, 86400, &seconds);
+
+        o->hang_ms = seconds * 1000;
+        return code;
+}
+
 static int set_token_file(struct daemon_options *o, const char *value)
 {
         o->token_file = value;
@@ -334,6 +343,7 @@ static const struct option_row {
         {"--connect-fd", "N", "serve this one connection of frames, and end with it", set_connect_fd},
         {"--on-demand", NULL, "print the socket of the daemon that serves this user; start one in the background when there is none", set_on_demand},
         {"--exit-when-idle", "SECONDS", "end after this many seconds without a connection, a run and a running sandbox (never; --on-demand: 300)", set_exit_when_idle},
+        {"--hang-timeout", "SECONDS", "an engine that gives no sign of life for so long is killed and started again; 0: never (60)", set_hang_timeout},
         {"--token-file", "FILE", "what callers on TCP must know; made, when it is not there", set_token_file},
         {"--tls-certificate", "FILE", "PEM; with --tls-key TCP is TLS", set_tls_certificate},
         {"--tls-key", "FILE", "PEM", set_tls_key},
@@ -414,8 +424,8 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         int at = 1;
 
         *ret = (struct daemon_options){
-                .connect_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .auth_ms = CALLER_AUTH_SECONDS * 1000, .body_bytes_max = 128u << 20,
-                .save_every_ms = 60000, .on_demand = {.ready_fd = -1, .lock_fd = -1},
+                .connect_fd = -1, .link_fd = -1, .grace_ms = 10000, .level = LEVEL_INFO, .connections_max = 4096, .auth_ms = CALLER_AUTH_SECONDS * 1000, .body_bytes_max = 128u << 20,
+                .save_every_ms = 60000, .hang_ms = 60000, .on_demand = {.ready_fd = -1, .lock_fd = -1},
         };
         *ret_code = 0;
         while (at < argc && *ret_code == 0) {

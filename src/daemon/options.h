@@ -15,6 +15,7 @@ struct daemon_options {
         struct cloche_engine_options engine;
         const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
         int connect_fd; /* of a private daemon; -1: none */
+        int link_fd;    /* to the supervisor that started this process; -1: none */
         struct {
                 long ids[OPTIONS_LIST_MAX];
                 unsigned count;
@@ -36,6 +37,7 @@ struct daemon_options {
         unsigned long save_every_ms, sandboxes_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
         unsigned long exit_when_idle_ms; /* 0: never */
+        unsigned long hang_ms;           /* 0: never */
         int is_on_demand;
         struct {
                 char *socket_path; /* owned; NULL: this is no daemon on demand */

@@ -2,6 +2,7 @@
 #include "log.h"
 #include "privilege.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/privilege.h"
@@ -17,6 +18,7 @@
 
 #define OF_ROOT "/var/lib/cloche"
 #define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
+#define LOCK_NS UINT64_C(3000000000)
 #define FOLDER "sandboxes" /* the token stands beside it, and is not to be the daemon's user's */
 
 /* -- which ---------------------------------------------------------------------------------------------------- */
@@ -81,6 +83,20 @@ static int give_to_daemon(int fd, const char *path, struct cloche_err *e)
                        : 0;
 }
 
+/* The engine of a daemon that was killed just now lets go of it in a moment. */
+static int lock(int fd)
+{
+        const struct timespec pause = {.tv_nsec = 10000000};
+        uint64_t since_ns = clock_now_ns();
+
+        while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK || clock_now_ns() - since_ns > LOCK_NS)
+                        return -errno;
+                nanosleep(&pause, NULL);
+        }
+        return 0;
+}
+
 /* 1: another daemon has it. */
 static int take(struct daemon *d, const char *path, struct cloche_err *e)
 {
@@ -92,8 +108,9 @@ static int take(struct daemon *d, const char *path, struct cloche_err *e)
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the directory %.200s", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return errno == EWOULDBLOCK ? 1 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "lock %.200s", path);
+        r = lock(fd);
+        if (r < 0)
+                return r == -EWOULDBLOCK ? 1 : err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "lock %.200s", path);
         r = give_to_daemon(fd, path, e);
         if (r < 0)
                 return r;

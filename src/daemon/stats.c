@@ -45,7 +45,7 @@ json_t *stats_object(const struct daemon *d)
 
         for (int i = 0; i < CLOCHE_STATUS_COUNT; i++)
                 json_object_set_new(by_status, cloche_status_name((enum cloche_status)i), json_integer((json_int_t)s->runs_by_status[i]));
-        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I}", "version", CLOCHE_VERSION,
+        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "version", CLOCHE_VERSION,
                          "uptimeSeconds", (double)(clock_now_ns() - s->started_ns) / 1e9, "connections", (int)d->connection_count,
                          "connectionsTotal", (json_int_t)s->connections_total, "runs", "now", (int)s->runs_now, "waiting",
                          (int)cloche_engine_waiting(d->engine), "total", (json_int_t)s->runs_total, "refused",
@@ -53,7 +53,7 @@ json_t *stats_object(const struct daemon *d)
                          (int)boxes.running, "sessions", (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes", (int)prefixes_count(d), "requests",
                          (json_int_t)s->requests_total, "bridgeCalls", (json_int_t)s->bridge_calls_total, "bytesRead",
                          (json_int_t)s->bytes_read, "bytesWritten", (json_int_t)s->bytes_written, "memoryBytes",
-                         (json_int_t)resident_bytes());
+                         (json_int_t)resident_bytes(), "restarts", (json_int_t)s->restarts);
 }
 
 /* -- Prometheus ----------------------------------------------------------------------------------------------- */
@@ -130,6 +130,7 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"read_bytes_total", "counter", "Bytes read from callers.", (double)s->bytes_read},
                 {"written_bytes_total", "counter", "Bytes written to callers.", (double)s->bytes_written},
                 {"memory_bytes", "gauge", "Resident memory of the daemon itself.", (double)resident_bytes()},
+                {"engine_restarts_total", "counter", "Engines that crashed or hung, and were started again.", s->restarts},
                 {"uptime_seconds", "gauge", "Since the start.", (double)(clock_now_ns() - s->started_ns) / 1e9},
         };
         int r = 0;

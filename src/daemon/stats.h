@@ -19,6 +19,7 @@ struct stats {
         uint64_t connections_total, connections_refused, requests_total, bridge_calls_total;
         uint64_t bytes_read, bytes_written;
         unsigned runs_now;
+        uint32_t restarts; /* of the engine, by the supervisor */
 };
 
 void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration_ns);

@@ -138,6 +138,7 @@ struct sandbox {
         int wants_stop, wants_save; /* in the next turn, or when it has started */
         int is_dropping;            /* its box is going; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
+        uint64_t lost_from_ms, lost_to_ms;      /* real time; changes between these were lost last; 0: none ever were */
         uint64_t used_ns;                       /* monotonic */
         /* What it was made with. */
         struct cloche_limits limits, asked_limits;
@@ -495,6 +496,8 @@ void probes_gone(struct sandbox *s);
 int store_define(struct sandbox *s, struct cloche_err *e);
 int store_load(struct sandboxes *all, struct cloche_err *e);
 void store_remove(struct sandbox *s);
+/* What changed since it was saved last is gone: told, and kept in its definition. */
+void store_lost(struct sandbox *s);
 /* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);

@@ -167,7 +167,7 @@ void sandboxes_abandon(struct sandboxes *all, const struct cloche_err *e)
 
         all->is_stopping = 1;
         TAILQ_FOREACH(s, &all->list, link)
-                if (all->state_fd >= 0 && s->has_box && s->is_dirty && !s->is_deleted && s->state != SANDBOX_STARTING)
+                if (all->state_fd >= 0 && s->has_box && (s->is_dirty || s->store_job) && !s->is_deleted && s->state != SANDBOX_STARTING)
                         store_failed(s, e);
 }
 

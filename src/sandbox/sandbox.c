@@ -189,6 +189,16 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
                 sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
+/* A definition says whether the sandbox runs: a daemon that finds one that does knows that it was not stopped. A loss that could not be told
+ * later is a failure now. */
+static void define_state(struct sandbox *s)
+{
+        struct cloche_err e = {0};
+
+        if (!s->is_spare && !s->is_deleted && store_define(s, &e) < 0 && s->state == SANDBOX_RUNNING)
+                store_failed(s, &e);
+}
+
 /* -- its end -------------------------------------------------------------------------------------------------- */
 
 /* Answer the requests to stop it, and those to save it that came meanwhile. e: NULL, or why it was not stopped. */
@@ -212,6 +222,11 @@ static void is_stopped(struct sandbox *s)
         s->all->running--;
         s->is_dropping = 0;
         set_state(s, SANDBOX_STOPPED);
+        if (s->is_dirty && s->all->state_fd >= 0 && !s->is_spare && !s->is_deleted)
+                store_lost(s);
+        else
+                define_state(s);
+        s->is_dirty = 0;
         answer_stops(s, NULL);
         if (s->is_spare)
                 spare_failed(s);
@@ -442,6 +457,7 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
+        s->is_dirty = 0; /* all there is was saved */
         asks_refuse(s, &copy);
         drop(s, &copy);
 }
@@ -456,8 +472,9 @@ static void on_restored(void *data, const struct cloche_err *e)
                 fail_start(s, e);
                 return;
         }
-        s->is_dirty = 0;
+        s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* they are about to use it */
         set_state(s, SANDBOX_RUNNING);
+        define_state(s);
         if (s->wants_stop || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: there is a turn for it */
         else if (s->is_spare)
@@ -608,6 +625,8 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)
                 json_object_set_new(object, "savedAt", time_json(s->saved_ms));
+        if (object && s->lost_to_ms)
+                json_object_set_new(object, "lost", json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to", time_json(s->lost_to_ms)));
         if (object && s->state == SANDBOX_RUNNING) {
                 struct keeper_usage usage;
 

@@ -23,7 +23,9 @@ struct sandboxes_options {
         unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
         /* A sandbox's files could not be saved; again only after they could be, and when sandboxes_stop ends it all the same. May be NULL. */
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
-        void *unsaved_data;
+        /* What changed in a sandbox between these times (real, milliseconds) is lost: it, or the daemon before, ended by accident. May be NULL. */
+        void (*on_lost)(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms);
+        void *events_data; /* of both */
 };
 
 /* Values are in frame form (spec/values.md): bytes stand in attachments, which may be empty. All borrowed for the time of the call. */

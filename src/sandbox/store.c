@@ -139,14 +139,26 @@ int store_define(struct sandbox *s, struct cloche_err *e)
         if (dir_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd, "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
-        object = json_pack("{s:s, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name, "createdMs", (json_int_t)s->created_ms, "usedMs",
-                           (json_int_t)s->used_ms, "savedMs", (json_int_t)s->saved_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
+        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o}", "sandbox", s->name, "runs",
+                           s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs", (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
                            "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
         text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
         r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
         free(text);
         json_decref(object);
         return r;
+}
+
+void store_lost(struct sandbox *s)
+{
+        const struct sandboxes_options *options = &s->all->options;
+
+        s->lost_from_ms = s->saved_ms ? s->saved_ms : s->created_ms;
+        s->lost_to_ms = now_real_ms();
+        if (options->on_lost)
+                options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
+        (void)store_define(s, NULL); /* one that still says that it runs makes the next daemon tell it again */
 }
 
 static void load_session(struct sandbox *s, const json_t *row)
@@ -211,6 +223,8 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
         s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
         s->saved_ms = (uint64_t)json_integer_value(json_object_get(object, "savedMs"));
+        s->lost_from_ms = (uint64_t)json_integer_value(json_object_get(object, "lostFromMs"));
+        s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
         s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
         replace(&s->env, json_object_get(object, "env"));
         replace(&s->labels, json_object_get(object, "labels"));
@@ -219,6 +233,8 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 load_session(s, row);
         json_array_foreach(json_object_get(object, "ports"), i, row)
                 load_port(s, row);
+        if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
+                store_lost(s);
         json_decref(object);
         return sandbox_set_limits(s, &s->asked_limits, e);
 }
@@ -301,6 +317,8 @@ static void job_over(struct store_job *job, const struct cloche_err *e)
         TAILQ_INIT(&waiters);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
         job->sandbox->store_job = NULL;
+        if (e && !job->is_restore)
+                job->sandbox->is_dirty = 1;
         if (job->flush)
                 job->flush->job = NULL;
         control_forget(&job->sandbox->control, job);
@@ -336,7 +354,7 @@ void store_failed(struct sandbox *s, const struct cloche_err *e)
         snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
         s->save_again_ns = clock_now_ns() + SAVE_AGAIN_NS;
         if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))
-                options->on_unsaved(options->unsaved_data, s->principal, s->name, e);
+                options->on_unsaved(options->events_data, s->principal, s->name, e);
         s->is_unsaved = 1;
 }
 
@@ -356,7 +374,7 @@ static void conclude(struct store_job *job)
                 unlinkat(job->dir_fd, FILES_NEW, 0);
         } else if (!job->is_restore) {
                 s->save_error[0] = '\0';
-                s->is_dirty = s->is_unsaved = 0;
+                s->is_unsaved = 0;
                 s->save_again_ns = 0;
         }
         job_over(job, e.code ? &e : NULL);
@@ -535,6 +553,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;
 
+        s->is_dirty = 0; /* what changes from now on may be missing in it */
         job->dir_fd = open_directory(s, 1);
         job->file_fd = job->dir_fd < 0 ? -EBADF : openat(job->dir_fd, FILES_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (job->file_fd < 0)

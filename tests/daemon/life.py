@@ -165,8 +165,8 @@ def test_killed_at_any_stage_nothing_is_left():
             daemon.process.wait()
             gone(family, stage.__name__)
             until = time.monotonic() + 15
-            while groups(keeper) or os.path.exists(daemon.path):
-                assert time.monotonic() < until, (stage.__name__, groups(keeper), os.path.exists(daemon.path))
+            while groups(keeper):
+                assert time.monotonic() < until, (stage.__name__, groups(keeper))
                 time.sleep(0.05)
             for frames in held:
                 frames.close()
@@ -282,19 +282,19 @@ def test_a_key_pressed_is_the_callers_affair():
         assert process.wait(20) == 0
 
 
-def test_when_the_keeper_dies_the_daemon_ends():
-    with Daemon() as daemon:
-        with daemon.frames() as frames:
-            frames.call("call", language="python", code="return 1")
-            keeper = keeper_of(below(daemon.process.pid))
-            os.kill(keeper, signal.SIGKILL)
-            try:
-                for _ in range(50):
-                    error = frames.refused("call", language="ruby", code="1")
-                    assert error.data["fault"] == "host", error.data
-            except (Gone, AssertionError):
-                pass
-        assert daemon.process.wait(20) == 1, "a service that cannot work is to be started anew"
+def test_when_the_keeper_dies_a_private_daemon_ends():
+    process, frames = private()
+    with frames:
+        frames.call("call", language="python", code="return 1")
+        keeper = keeper_of(below(process.pid))
+        os.kill(keeper, signal.SIGKILL)
+        try:
+            for _ in range(50):
+                error = frames.refused("call", language="ruby", code="1")
+                assert error.data["fault"] == "host", error.data
+        except (Gone, AssertionError):
+            pass
+        assert process.wait(20) == 1
         until = time.monotonic() + 10
         for group in groups(keeper):  # the keeper's to remove, and it was killed
             while os.path.isdir(group):
@@ -308,7 +308,7 @@ def test_when_the_keeper_dies_the_daemon_ends():
 def test_it_has_no_privilege():
     with Daemon() as daemon:
         daemon.frames().close()  # served, so it has come to that
-        status = dict(line.split(":\t", 1) for line in open(f"/proc/{daemon.process.pid}/status").read().splitlines() if ":\t" in line)
+        status = dict(line.split(":\t", 1) for line in open(f"/proc/{daemon.engine_pid()}/status").read().splitlines() if ":\t" in line)
         assert set(status["Uid"].split()) == {str(0x6ffffffd)} and set(status["Gid"].split()) == {str(0x6ffffffd)}
         assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0 and status["Groups"].strip() == "" and status["NoNewPrivs"] == "1"
 

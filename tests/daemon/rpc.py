@@ -194,12 +194,17 @@ class Daemon:
     def frames(self, **options):
         return Frames(self.connect(), **options)
 
+    def engine_pid(self):
+        """Of the process that serves; self.process is its supervisor."""
+        children = open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()
+        return next(int(pid) for pid in children if open(f"/proc/{pid}/comm").read() == "cloched-engine\n")
+
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.engine_pid()}/fd"))
 
     def memory(self):
         """Resident bytes that are its own."""
-        with open(f"/proc/{self.process.pid}/statm") as file:
+        with open(f"/proc/{self.engine_pid()}/statm") as file:
             _, resident, shared = file.read().split()[:3]
         return (int(resident) - int(shared)) * 4096
 

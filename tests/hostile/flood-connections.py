@@ -57,7 +57,7 @@ def is_well(daemon):
 
 
 def processor_seconds(daemon):
-    with open(f"/proc/{daemon.process.pid}/stat") as file:
+    with open(f"/proc/{daemon.engine_pid()}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

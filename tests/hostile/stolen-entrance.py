@@ -87,7 +87,7 @@ def test_a_stolen_entrance_leads_into_nobody_elses_group():
             victim.call("exec", sandbox=f"v{i}", command=f"sleep {MARK} & true")
             assert victim.call("exec", sandbox=f"v{i}", command="echo served")["stdout"] == "served\n"
         keeper = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and read(pid, "comm") == "cloche-keeper\n" and
-                      f"PPid:\t{daemon.process.pid}\n" in read(pid, "status"))
+                      f"PPid:\t{daemon.engine_pid()}\n" in read(pid, "status"))
         wait_for(lambda: len(users_beside_victims(keeper)) >= 4, "the victims' commands")
         for group, users in users_beside_victims(keeper).items():
             assert len(users) == 1, f"{group} has processes of {users}"

@@ -69,6 +69,8 @@ class SandboxInfo:
     processes: int
     usage: Mapping[str, float]
     """Of a running one: memoryBytes, memoryPeakBytes, cpuMs, pids, diskBytes."""
+    lost: Mapping[str, str] | None = None
+    """from and to: what changed between these times is lost, as the sandbox or the daemon ended by accident. None: that never happened."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -77,7 +79,7 @@ class SandboxInfo:
         network = None if rules is None else Network(_get(rules, "allow", list, []), _get(rules, "deny", list, []))
         return cls(_get(raw, "sandbox", str, ""), _get(raw, "state", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "lastUsedAt", str, ""),
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
-                   _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), raw)
+                   _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None), raw)
 
 
 @dataclass(frozen=True)

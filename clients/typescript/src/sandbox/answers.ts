@@ -16,6 +16,8 @@ export interface SandboxInfo {
   createdAt: string
   lastUsedAt: string
   savedAt?: string
+  /** What changed between these times is lost: the sandbox, or the daemon, ended by accident. */
+  lost?: { from: string, to: string }
   limits: Limits
   env: Record<string, string>
   network: NetworkPolicy

@@ -1,0 +1,425 @@
+#include "supervisor.h"
+#include "auth.h"
+#include "daemon.h"
+#include "listen.h"
+#include "log.h"
+#include "notify.h"
+#include "on-demand.h"
+#include "supervisor-protocol.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define TURN_MS 1000
+#define TURN_NS (UINT64_C(1000000) * TURN_MS)
+#define FAMILY_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
+#define START_NS (UINT64_C(120000000000)) /* for an engine to start, which says nothing before it serves */
+#define PAUSE_MS_MIN 100
+#define PAUSE_MS_MAX 10000
+#define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served so long is not one of a row of failures */
+
+struct supervisor {
+        struct daemon_options *options;
+        char **argv;
+        char program[4096];
+        struct daemon sockets; /* its listeners, no more */
+        int signal_fd, link_fd;
+        pid_t engine; /* 0: none */
+        enum supervisor_word_kind state; /* WORD_BEGIN, WORD_READY or WORD_STOPPING: the last that counted */
+        int status; /* of the last engine, for wait(2) */
+        int ordered; /* the signal that is to end the daemon, or 0 */
+        int has_served;
+        unsigned restarts, failures_in_row;
+        uint64_t started_ns, turned_ns, silence_ns;
+        sigset_t outer_mask;
+};
+
+/* -- descriptors that are handed over ------------------------------------------------------------------------- */
+
+struct handed {
+        int fds[LISTEN_FDS_MAX];
+        int count;
+        char *names;
+        FILE *names_stream;
+};
+
+static int add_handed(struct handed *h, int fd, const char *name, const char *suffix)
+{
+        if (h->count == LISTEN_FDS_MAX)
+                return -E2BIG;
+        fprintf(h->names_stream, "%s%s%s", h->count ? ":" : "", name, suffix);
+        h->fds[h->count++] = fd;
+        return 0;
+}
+
+static int collect(const struct supervisor *s, int link_fd, struct handed *h)
+{
+        const struct listener *l;
+        size_t size;
+        int r;
+
+        h->names_stream = open_memstream(&h->names, &size);
+        if (!h->names_stream)
+                return -ENOMEM;
+        r = add_handed(h, link_fd, HANDED_LINK, "");
+        if (s->options->on_demand.lock_fd >= 0)
+                r = add_handed(h, s->options->on_demand.lock_fd, HANDED_LOCK, "");
+        TAILQ_FOREACH(l, &s->sockets.listeners, link)
+                if (r == 0)
+                        r = add_handed(h, l->fd, l->container ? HANDED_CONTAINER : HANDED_SOCKET, l->container ? l->container : "");
+        return fclose(h->names_stream) == 0 ? r : -ENOMEM;
+}
+
+/* fds[i] becomes LISTEN_FDS_START + i, and stays open in what is executed: above all these numbers first, so that none is overwritten. */
+static int arrange(struct handed *h)
+{
+        for (int i = 0; i < h->count; i++)
+                if ((h->fds[i] = fcntl(h->fds[i], F_DUPFD_CLOEXEC, LISTEN_FDS_START + h->count)) < 0)
+                        return -errno;
+        for (int i = 0; i < h->count; i++)
+                if (dup2(h->fds[i], LISTEN_FDS_START + i) < 0)
+                        return -errno;
+        return close_range(LISTEN_FDS_START + (unsigned)h->count, ~0u, 0) < 0 ? -errno : 0;
+}
+
+static int hand_over(const struct supervisor *s, int link_fd)
+{
+        struct handed h = {0};
+        char text[16];
+        int r = collect(s, link_fd, &h);
+
+        if (r == 0)
+                r = arrange(&h);
+        if (r < 0)
+                return r;
+        setenv("LISTEN_FDNAMES", h.names, 1);
+        snprintf(text, sizeof(text), "%d", h.count);
+        setenv("LISTEN_FDS", text, 1);
+        snprintf(text, sizeof(text), "%d", (int)getpid());
+        return setenv("LISTEN_PID", text, 1) < 0 ? -errno : 0;
+}
+
+/* -- the engine's process ------------------------------------------------------------------------------------- */
+
+/* Executed, not only forked: an engine that was made to crash leaves no address that holds in the next one. */
+static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
+{
+        int r;
+
+        setsid(); /* keys pressed at a terminal reach the supervisor, which passes them on once */
+        sigprocmask(SIG_SETMASK, &s->outer_mask, NULL);
+        signal(SIGPIPE, SIG_DFL);
+        r = hand_over(s, link_fd);
+        if (r == 0) {
+                execv(s->program, s->argv);
+                r = -errno;
+        }
+        log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "program", s->program, "why", strerror(-r));
+        _exit(1);
+}
+
+static int start_engine(struct supervisor *s, struct cloche_err *e)
+{
+        struct supervisor_word word = {.kind = WORD_BEGIN, .number = s->restarts};
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socketpair");
+        (void)send(pair[0], &word, sizeof(word), MSG_NOSIGNAL);
+        s->state = WORD_BEGIN;
+        s->silence_ns = 0;
+        s->started_ns = s->turned_ns = clock_now_ns();
+        s->engine = fork();
+        if (s->engine == 0)
+                become_engine(s, pair[1]);
+        close(pair[1]);
+        s->link_fd = pair[0];
+        if (s->engine > 0)
+                return 0;
+        s->engine = 0;
+        fd_close(&s->link_fd);
+        return err_os(e, CLOCHE_E_RESOURCE, errno, "fork the engine's process");
+}
+
+static void on_ready(struct supervisor *s)
+{
+        s->state = WORD_READY;
+        if (!s->has_served) {
+                notify("READY=1");
+                on_demand_ready(s->options);
+        }
+        s->has_served = 1;
+}
+
+static void on_stopping(struct supervisor *s)
+{
+        s->state = WORD_STOPPING;
+        notify("STOPPING=1");
+        listen_stop(&s->sockets); /* whoever connects from now on is refused */
+}
+
+static void on_failed(struct supervisor *s, struct supervisor_word *word)
+{
+        word->error.msg[sizeof(word->error.msg) - 1] = '\0';
+        if (!s->has_served)
+                on_demand_fail(s->options, &word->error);
+}
+
+static void hear_engine(struct supervisor *s)
+{
+        struct supervisor_word word;
+        ssize_t n = recv(s->link_fd, &word, sizeof(word), MSG_DONTWAIT);
+
+        if (n == 0)
+                fd_close(&s->link_fd); /* it ends */
+        if (n != sizeof(word))
+                return;
+        s->silence_ns = 0;
+        if (word.kind == WORD_READY && s->state == WORD_BEGIN)
+                on_ready(s);
+        else if (word.kind == WORD_STOPPING && s->state != WORD_STOPPING)
+                on_stopping(s);
+        else if (word.kind == WORD_FAILED)
+                on_failed(s, &word);
+}
+
+/* Whom the engine left is ours too: PR_SET_CHILD_SUBREAPER. 1: nobody is left. */
+static int reap(struct supervisor *s)
+{
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+                if (pid == s->engine) {
+                        s->engine = 0;
+                        s->status = status;
+                }
+        return pid < 0 && errno == ECHILD;
+}
+
+static void on_order(struct supervisor *s, int number)
+{
+        struct supervisor_word word = {.kind = WORD_SIGNAL, .number = (uint32_t)number};
+
+        s->ordered = number;
+        if (s->link_fd >= 0)
+                (void)send(s->link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Wait for a signal, a word or the time. 1: nobody is left to be reaped. */
+static int turn(struct supervisor *s, int timeout_ms)
+{
+        struct pollfd polled[] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->link_fd, .events = POLLIN}};
+        struct signalfd_siginfo signal;
+        int is_alone = 0;
+
+        if (poll(polled, 2, timeout_ms) <= 0)
+                return 0;
+        if (polled[1].revents)
+                hear_engine(s);
+        if (polled[0].revents && read(s->signal_fd, &signal, sizeof(signal)) == sizeof(signal)) {
+                if (signal.ssi_signo == SIGCHLD)
+                        is_alone = reap(s);
+                else
+                        on_order(s, (int)signal.ssi_signo);
+        }
+        return is_alone;
+}
+
+/* A turn counts for two seconds at most: a machine that slept, or a group that was frozen, did not hang. */
+static void look_for_silence(struct supervisor *s)
+{
+        uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
+
+        s->turned_ns = now_ns;
+        s->silence_ns += passed_ns < 2 * TURN_NS ? passed_ns : 2 * TURN_NS;
+        if (s->state == WORD_BEGIN && hang_ns < START_NS)
+                hang_ns = START_NS;
+        if (!s->options->hang_ms || s->silence_ns < hang_ns)
+                return;
+        log_event(LEVEL_ERROR, "engine-hangs", "{s:i, s:i}", "pid", (int)s->engine, "seconds", (int)(s->silence_ns / 1000000000));
+        kill(s->engine, SIGKILL);
+        s->silence_ns = 0;
+}
+
+/* The keeper ends by itself when its engine is gone, and its boxes with it; one that hangs is killed, as are what it leaves. */
+static void kill_family(void)
+{
+        char path[64];
+        FILE *list;
+        int pid;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+        list = fopen(path, "re");
+        while (list && fscanf(list, "%d", &pid) == 1)
+                kill(pid, SIGKILL); /* a child of ours that was not reaped: the pid is its own */
+        if (list)
+                fclose(list);
+}
+
+static void wait_for_family(struct supervisor *s)
+{
+        uint64_t since_ns = clock_now_ns();
+        int is_late = 0;
+
+        while (!reap(s) && !is_late) {
+                (void)turn(s, TURN_MS);
+                is_late = clock_now_ns() - since_ns > FAMILY_NS;
+        }
+        if (!is_late)
+                return;
+        log_event(LEVEL_ERROR, "keeper-hangs", "{s:i}", "seconds", (int)(FAMILY_NS / 1000000000));
+        for (since_ns = clock_now_ns(); !reap(s) && clock_now_ns() - since_ns < FAMILY_NS;) {
+                kill_family();
+                (void)turn(s, TURN_MS);
+        }
+}
+
+/* -- again ---------------------------------------------------------------------------------------------------- */
+
+static int is_final(const struct supervisor *s)
+{
+        return s->state == WORD_STOPPING || s->ordered || !s->has_served;
+}
+
+static int exit_code(const struct supervisor *s)
+{
+        return WIFEXITED(s->status) ? WEXITSTATUS(s->status) : 1;
+}
+
+static void log_end(const struct supervisor *s)
+{
+        log_event(LEVEL_ERROR, "engine-ended", "{s:s, s:i, s:i}", "how", WIFSIGNALED(s->status) ? "signal" : "exit", "number",
+                  WIFSIGNALED(s->status) ? WTERMSIG(s->status) : WEXITSTATUS(s->status), "restarts", (int)s->restarts);
+}
+
+/* Longer and longer: whoever can make an engine crash is not to have many tries a second. */
+static void pause_before_start(struct supervisor *s)
+{
+        uint64_t pause_ms = PAUSE_MS_MIN, until_ns, now_ns = clock_now_ns();
+
+        if (s->state == WORD_READY && now_ns - s->started_ns > PROVEN_NS)
+                s->failures_in_row = 0;
+        for (unsigned i = 0; i < s->failures_in_row && pause_ms < PAUSE_MS_MAX; i++)
+                pause_ms *= 2;
+        s->failures_in_row++;
+        until_ns = now_ns + (pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX) * 1000000;
+        while (!s->ordered && (now_ns = clock_now_ns()) < until_ns)
+                (void)turn(s, (int)((until_ns - now_ns) / 1000000) + 1);
+}
+
+static void watch(struct supervisor *s)
+{
+        struct cloche_err e = {0};
+
+        if (start_engine(s, &e) < 0) {
+                log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e.code), "message", e.msg);
+                if (!s->has_served)
+                        on_demand_fail(s->options, &e);
+                s->status = 1 << 8; /* as of exit(1) */
+        }
+        while (s->engine) {
+                (void)turn(s, TURN_MS);
+                if (s->engine)
+                        look_for_silence(s);
+        }
+        while (s->link_fd >= 0 && recv(s->link_fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+                hear_engine(s); /* its last words */
+        fd_close(&s->link_fd);
+        wait_for_family(s);
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+static int set_up(struct supervisor *s, struct cloche_err *e)
+{
+        ssize_t n = readlink("/proc/self/exe", s->program, sizeof(s->program) - 1);
+        sigset_t mask;
+
+        if (n < 0)
+                return err_os(e, CLOCHE_E_SPAWN, errno, "find the program of this process");
+        s->program[n] = '\0';
+        sigemptyset(&mask);
+        sigaddset(&mask, SIGTERM);
+        sigaddset(&mask, SIGINT);
+        sigaddset(&mask, SIGHUP);
+        sigaddset(&mask, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &mask, &s->outer_mask) < 0 || (s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC)) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "take signals");
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set up the supervisor");
+        notify_prepare();
+        return 0;
+}
+
+/* Whoever finds the port open finds the token. The engine reads it by itself. */
+static int make_token(struct daemon_options *o, struct cloche_err *e)
+{
+        int r = o->listen || o->token_file ? auth_load_token(o, e) : 0;
+
+        explicit_bzero(o->token, sizeof(o->token));
+        return r;
+}
+
+/* Another daemon may have taken the name meanwhile: only the socket that was ours goes. We hold its inode, so that the other's has another number. */
+static void remove_socket(const char *path, int ours_fd)
+{
+        struct stat st, ours;
+
+        if (ours_fd >= 0 && fstat(ours_fd, &ours) == 0 && lstat(path, &st) == 0 && st.st_dev == ours.st_dev && st.st_ino == ours.st_ino)
+                (void)unlink(path);
+}
+
+static int fail(struct supervisor *s, const struct cloche_err *e)
+{
+        log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e->code), "message", e->msg);
+        on_demand_fail(s->options, e);
+        return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? 2 : 1;
+}
+
+int supervisor_run(struct daemon_options *o, char **argv)
+{
+        static struct supervisor s;
+        _cleanup_fd_ int ours_fd = -EBADF;
+        struct cloche_err e = {0};
+        int r;
+
+        s = (struct supervisor){.options = o, .argv = argv, .signal_fd = -EBADF, .link_fd = -EBADF, .sockets = {.options = *o}};
+        TAILQ_INIT(&s.sockets.listeners);
+        r = set_up(&s, &e);
+        if (r == 0)
+                r = make_token(o, &e);
+        if (r == 0)
+                r = listen_open(&s.sockets, &e);
+        if (r < 0)
+                return fail(&s, &e);
+        if (o->socket_path)
+                ours_fd = open(o->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        for (;;) {
+                watch(&s);
+                if (is_final(&s))
+                        break;
+                log_end(&s);
+                pause_before_start(&s);
+                if (s.ordered)
+                        break;
+                s.restarts++;
+        }
+        listen_stop(&s.sockets);
+        if (o->socket_path)
+                remove_socket(o->socket_path, ours_fd);
+        return exit_code(&s);
+}

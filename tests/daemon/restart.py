@@ -1,0 +1,201 @@
+"""The supervisor starts the engine and the keeper again after a crash or a hang of either, and says what was lost."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from life import below, gone, groups, keeper_of
+from rpc import DAEMON, HANG, Daemon, Failed, Frames, Gone
+
+
+def lines_of(daemon, event):
+    return [line for line in daemon.lines() if line["event"] == event]
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + HANG
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.02)
+
+
+def listener_of(daemon):
+    with daemon.connect() as sock:
+        return struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def fill(frames):
+    """A sandbox that is saved, and changed after that; one that was never saved; one that stands still."""
+    for name in ("a", "never", "still"):
+        frames.call("exec", sandbox=name, command="echo one > file")
+    frames.call("sandbox.save", sandbox="a")
+    frames.call("sandbox.stop", sandbox="still")
+    frames.call("exec", sandbox="a", command="echo two > file; sleep 1000 &")
+
+
+def check_again(daemon, family, restarts):
+    wait_until(lambda: lines_of(daemon, "engine-ended"), "the engine has not ended")
+    with daemon.frames() as frames:  # whoever connects meanwhile waits in the kernel
+        assert frames.call("call", language="python", code="return 40 + 2")["result"] == 42
+        gone(family, "the engine before")
+        stats = frames.call("stats")
+        assert stats["restarts"] == restarts and stats["sandboxes"]["running"] == 0
+        found = {sandbox["sandbox"]: sandbox for sandbox in frames.call("sandbox.list")["sandboxes"]}
+        assert found["a"]["lost"]["from"] == found["a"]["savedAt"] < found["a"]["lost"]["to"], found["a"]
+        assert found["never"]["lost"]["from"] == found["never"]["createdAt"], found["never"]
+        assert "lost" not in found["still"], "the twin"
+        assert frames.call("exec", sandbox="a", command="cat file; jobs")["stdout"] == "one\n"
+        assert frames.call("exec", sandbox="still", command="cat file")["stdout"] == "one\n"
+        assert frames.call("sandbox.get", sandbox="a")["lost"] == found["a"]["lost"], "it goes on being said"
+    assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
+
+
+def test_an_engine_that_dies():
+    for number in (signal.SIGKILL, signal.SIGSEGV):
+        with Daemon(level="info") as daemon, daemon.frames() as held:
+            fill(held)
+            family = below(daemon.process.pid)
+            os.kill(daemon.engine_pid(), number)
+            check_again(daemon, family, 1)
+            assert [(line["how"], line["number"]) for line in lines_of(daemon, "engine-ended")] == [("signal", number)]
+            try:
+                held.call("stats")
+                raise AssertionError("the connection to the engine that died lives")
+            except (Gone, OSError):
+                pass
+            assert daemon.stop() == 0 and not os.path.exists(daemon.path)
+
+
+def test_a_keeper_that_dies():
+    with Daemon(level="info") as daemon, daemon.frames() as held:
+        fill(held)
+        family = below(daemon.process.pid)
+        keeper = keeper_of(family)
+        os.kill(keeper, signal.SIGKILL)
+        check_again(daemon, family, 1)
+        assert not groups(keeper), "the next keeper removes them"
+        assert daemon.stop() == 0
+
+
+def test_an_engine_that_hangs():
+    with Daemon("--hang-timeout", "3", level="info") as daemon, daemon.frames() as held:
+        fill(held)
+        family = below(daemon.process.pid)
+        engine = daemon.engine_pid()
+        os.kill(engine, signal.SIGSTOP)
+        check_again(daemon, family, 1)
+        assert [line["pid"] for line in lines_of(daemon, "engine-hangs")] == [engine]
+
+
+def test_one_that_pauses_goes_on():
+    with Daemon("--hang-timeout", "60") as daemon, daemon.frames() as held:
+        fill(held)
+        os.kill(daemon.engine_pid(), signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(daemon.engine_pid(), signal.SIGCONT)
+        assert held.call("exec", sandbox="a", command="cat file")["stdout"] == "two\n" and held.call("stats")["restarts"] == 0
+
+
+def test_one_that_cannot_start_again_is_tried_until_it_can():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        parent = os.path.join(directory, "parent")
+        os.mkdir(parent, 0o711)
+        with Daemon("--state-dir", os.path.join(parent, "state"), level="info") as daemon:
+            with daemon.frames() as frames:
+                fill(frames)
+            family = below(daemon.process.pid)
+            os.rename(parent, parent + ".away")
+            os.kill(daemon.engine_pid(), signal.SIGKILL)
+            wait_until(lambda: len(lines_of(daemon, "cannot-start")) >= 2, "it is not tried again")
+            assert daemon.process.poll() is None
+            os.rename(parent + ".away", parent)
+            with daemon.frames() as frames:
+                restarts = frames.call("stats")["restarts"]
+            assert restarts >= 3
+            check_again(daemon, family, restarts)
+
+
+def test_one_that_never_started_is_not_tried_again():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "socket")
+        finished = subprocess.run([DAEMON, "--socket", path, "--state-dir", os.path.join(directory, "no/such")], capture_output=True, text=True, timeout=HANG)
+        assert finished.returncode == 2 and finished.stderr.count("cannot-start") == 1, finished
+        assert not os.path.exists(path)
+
+
+def test_a_signal_reaches_the_engine_once():
+    """pkill(1) sends it to both."""
+    with Daemon(level="info") as daemon:
+        with daemon.frames() as frames:
+            fill(frames)
+        for pid in (daemon.engine_pid(), daemon.process.pid, daemon.engine_pid()):
+            os.kill(pid, signal.SIGTERM)
+        assert daemon.process.wait(HANG) == 0 and len(lines_of(daemon, "stopping")) == 1
+        with Daemon("--state-dir", os.path.join(daemon.directory, "state")) as again, again.frames() as frames:
+            assert frames.call("exec", sandbox="a", command="cat file")["stdout"] == "two\n", "it was told twice, and did not save"
+            assert "lost" not in frames.call("sandbox.get", sandbox="a")
+
+
+def test_told_to_end_between_two_engines():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        parent = os.path.join(directory, "parent")
+        os.mkdir(parent, 0o711)
+        with Daemon("--state-dir", os.path.join(parent, "state"), level="info") as daemon:
+            daemon.frames().close()
+            wait_until(lambda: lines_of(daemon, "ready"), "it is not ready")
+            os.rename(parent, parent + ".away")
+            os.kill(daemon.engine_pid(), signal.SIGKILL)
+            wait_until(lambda: lines_of(daemon, "cannot-start"), "it starts all the same")
+            daemon.process.terminate()
+            assert daemon.process.wait(HANG) != 0 and not os.path.exists(daemon.path)
+
+
+def test_without_its_supervisor_nothing_goes_on():
+    with Daemon() as daemon:
+        with daemon.frames() as frames:
+            fill(frames)
+        family = below(daemon.process.pid)
+        daemon.process.kill()
+        daemon.process.wait()
+        assert os.path.exists(daemon.path), "nobody has removed it; the next daemon takes it"
+        process = subprocess.Popen([DAEMON, "--socket", daemon.path, "--state-dir", os.path.join(daemon.directory, "state")], stdin=subprocess.DEVNULL, stderr=daemon.log)
+        try:
+            wait_until(lambda: daemon.is_ready() and listener_of(daemon) == process.pid, "the next daemon does not serve")
+            with daemon.frames() as frames:
+                assert frames.call("sandbox.get", sandbox="a")["lost"]
+        finally:
+            process.terminate()
+            assert process.wait(HANG) == 0
+        gone(family, "the daemon before")
+
+
+def test_the_box_of_a_sandbox_that_dies():
+    with Daemon(level="info") as daemon, daemon.frames() as frames:
+        fill(frames)
+        before = frames.call("sandbox.get", sandbox="a")
+        inits = [pid for pid, name in below(daemon.process.pid).items() if name == "memfd:box-init"]
+        assert inits
+        for pid in inits:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: "lost" in frames.call("sandbox.get", sandbox="a"), "its end is not told")
+        lost = frames.call("sandbox.get", sandbox="a")["lost"]
+        assert lost["from"] == before["savedAt"] and frames.call("exec", sandbox="a", command="cat file")["stdout"] == "one\n"
+        assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
+
+
+def test_the_supervisor_is_confined_to_its_work():
+    with Daemon("--listen", "127.0.0.1:0") as daemon:
+        daemon.frames().close()
+        pid = daemon.process.pid
+        assert os.stat(f"/proc/{pid}/environ").st_uid == 0 and not os.access(f"/proc/{pid}/root/nonexistent", os.F_OK)
+        held = sorted(os.readlink(f"/proc/{pid}/fd/{name}").split(":")[0] for name in os.listdir(f"/proc/{pid}/fd"))
+        kinds = {name.split("[")[0] for name in held}
+        assert kinds <= {"/dev/null", daemon.log_path, "socket", "anon_inode", daemon.path}, held
+        assert held.count("socket") == 3, "two sockets to take connections on, one to the engine"
