@@ -5,13 +5,13 @@
 #include "loop.h"
 #include "log.h"
 #include "on-demand.h"
+#include "own-user.h"
 #include "privilege.h"
 #include "state.h"
 #include "supervised.h"
 #include "supervisor.h"
 
 #include "base/err.h"
-#include "base/privilege.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -46,15 +46,15 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = auth_load_tls(&d->options, e);
         if (r == 0)
                 r = state_open(d, e);
-        if (r == 0 && privilege_is_root())
-                d->options.engine.becomes_uid = DAEMON_UID;
+        if (r == 0)
+                r = own_user_settle(d, e);
         if (r == 0)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
         raise_descriptors();
         if (r == 0)
-                r = privilege_drop(e);
+                r = privilege_drop(d->uid, e);
         if (r == 0)
                 r = supervised_bind(&d->options, e);
         if (r == 0)

@@ -60,7 +60,9 @@ static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t ha
 {
         struct beneath_attr attr = {.allowed = FS_READ_FILE | FS_READ_DIR, .parent_fd = place->dir_fd};
 
-        if (place->writable)
+        if (place->writable == LANDLOCK_FILE)
+                attr.allowed = FS_READ_FILE | FS_WRITE_FILE;
+        else if (place->writable)
                 attr.allowed |= FS_WRITE_FILE | FS_MAKE_REG | FS_REMOVE_FILE | FS_TRUNCATE;
         if (place->writable == LANDLOCK_TREE)
                 attr.allowed |= FS_MAKE_DIR | FS_REMOVE_DIR | FS_MAKE_SYM | FS_REFER;
