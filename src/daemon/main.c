@@ -1,5 +1,6 @@
 /* cloched: the supervisor, or the engine's process that it starts, in the order that the rights it has permit. */
 #include "auth.h"
+#include "confine.h"
 #include "connection.h"
 #include "listen.h"
 #include "loop.h"
@@ -12,6 +13,7 @@
 #include "supervisor.h"
 
 #include "base/err.h"
+#include "user/notice.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -59,7 +61,11 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = supervised_bind(&d->options, e);
         if (r == 0)
                 r = state_check(d, e);
-        return r;
+        if (r < 0)
+                return r;
+        if (d->options.engine.profile != CLOCHE_PROFILE_NONE)
+                d->notice_fd = notice_open(notice_missing(d->engine));
+        return confine(d, e);
 }
 
 static int start(struct daemon *d, struct cloche_err *e)
@@ -76,8 +82,10 @@ static int start(struct daemon *d, struct cloche_err *e)
 static int serve(struct daemon *d)
 {
         struct cloche_err e = {0};
-        int code, r = loop_new(d, &e);
+        int code, r;
 
+        confine_refuse_rings();
+        r = loop_new(d, &e);
         if (r < 0)
                 return fail(&e);
         r = prepare(d, &e);

@@ -2,6 +2,7 @@
  *
  * CALL(name)                              permitted with any argument
  * CALL_WITH(name, argument, mask, value)  only when (argument & mask) == value; several rows of a name: any of them
+ * CALL_WITH_TWO(name, argument, mask, value, argument, mask, value)  both
  * REFUSE(name), REFUSE_WITH(…)            answers EPERM, where anything else that is not permitted answers another error
  * KILL(name), KILL_WITH(…)                ends the process: a call that only code of somebody else's would make
  *
@@ -22,20 +23,23 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#define INT 0xffffffffu /* the mask of an int argument: the kernel's switch gets no more of it */
 #define ROW(call, act, count, ...) {#call, act, count, {__VA_ARGS__}},
-#define ROW_WITH(call, act, argument, mask, value) ROW(call, act, 1, argument, SCMP_CMP_MASKED_EQ, mask, value)
+#define ROW_WITH(call, act, argument, mask, value) ROW(call, act, 1, {argument, SCMP_CMP_MASKED_EQ, mask, value})
 
 static const struct row {
         const char *name;
         uint32_t action;
         unsigned compares;
-        struct scmp_arg_cmp compare;
+        struct scmp_arg_cmp compare[2];
 } rows[] = {
-#define CALL(name) ROW(name, SCMP_ACT_ALLOW, 0, 0)
+#define CALL(name) ROW(name, SCMP_ACT_ALLOW, 0, {0})
 #define CALL_WITH(name, argument, mask, value) ROW_WITH(name, SCMP_ACT_ALLOW, argument, mask, value)
-#define REFUSE(name) ROW(name, SCMP_ACT_ERRNO(EPERM), 0, 0)
+#define CALL_WITH_TWO(name, one, one_mask, one_value, other, other_mask, other_value)                                  \
+        ROW(name, SCMP_ACT_ALLOW, 2, {one, SCMP_CMP_MASKED_EQ, one_mask, one_value}, {other, SCMP_CMP_MASKED_EQ, other_mask, other_value})
+#define REFUSE(name) ROW(name, SCMP_ACT_ERRNO(EPERM), 0, {0})
 #define REFUSE_WITH(name, argument, mask, value) ROW_WITH(name, SCMP_ACT_ERRNO(EPERM), argument, mask, value)
-#define KILL(name) ROW(name, SCMP_ACT_KILL_PROCESS, 0, 0)
+#define KILL(name) ROW(name, SCMP_ACT_KILL_PROCESS, 0, {0})
 #define KILL_WITH(name, argument, mask, value) ROW_WITH(name, SCMP_ACT_KILL_PROCESS, argument, mask, value)
 #include FILTER_CALLS
 };
@@ -46,7 +50,7 @@ static int add_all(scmp_filter_ctx context)
                 int number = seccomp_syscall_resolve_name(rows[i].name), r = -1;
 
                 if (number != __NR_SCMP_ERROR)
-                        r = seccomp_rule_add_array(context, rows[i].action, number, rows[i].compares, &rows[i].compare);
+                        r = seccomp_rule_add_array(context, rows[i].action, number, rows[i].compares, rows[i].compare);
                 if (r < 0) {
                         fprintf(stderr, "filter-compile: %s: %s\n", rows[i].name, strerror(-r));
                         return -1;

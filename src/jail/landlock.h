@@ -6,12 +6,11 @@
 #include <stddef.h>
 
 struct landlock_place {
-        int dir_fd; /* borrowed */
+        int fd;       /* of a directory, or of one file; borrowed */
         int writable; /* files beneath may be made, written, truncated and removed; else read and listed */
 };
 
 #define LANDLOCK_TREE 2 /* as writable: directories and symbolic links, too, and moved from one directory to another (ABI 2) */
-#define LANDLOCK_FILE 3 /* no directory: this file is read and written */
 
 /* For good, for this process and its children; network and signals to others go too where the kernel knows how. Wants no_new_privs.
  * *ret_abi: what the kernel has. -CLOCHE_E_GUARD_MISSING where it has none. */

@@ -128,7 +128,7 @@ def test_one_that_was_given_by_half():
         os.chmod(folder.at("one"), 0)  # as it is meanwhile
         os.lchown(folder.at("one"), FIRST + 7, FIRST + 7)
         with folder.daemon("one") as daemon:
-            assert owners(folder.at("one")) == {served_by(daemon)} and has_what_was_saved(daemon)
+            assert {served_by(daemon)} == owners(folder.at("one")) and has_what_was_saved(daemon)
 
 
 def test_what_was_left_there_is_not_followed():
