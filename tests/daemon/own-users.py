@@ -116,10 +116,12 @@ def test_a_copy_gets_another():
     with Folder() as folder:
         user = save(folder, "one")
         subprocess.run(["cp", "-a", folder.at("one"), folder.at("copy")], check=True)
-        with folder.daemon("one") as daemon, folder.daemon("copy") as other:
-            assert served_by(daemon) == user != served_by(other)
-            assert owners(folder.at("copy")) == {served_by(other)} and owners(folder.at("one")) == {user}
-            assert has_what_was_saved(daemon) and has_what_was_saved(other)
+        with folder.daemon("one") as daemon:
+            assert served_by(daemon) == user
+            with folder.daemon("copy") as other:
+                assert served_by(other) != user
+                assert owners(folder.at("copy")) == {served_by(other)} and owners(folder.at("one")) == {user}
+                assert has_what_was_saved(daemon) and has_what_was_saved(other)
 
 
 def test_one_that_was_given_by_half():

@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import cloche
 from cloche import BUILD, ORDINARY_USER, need_ordinary_user, need_root
@@ -20,7 +20,7 @@ from rpc import DAEMON, HANG, Daemon, Frames
 USER = 12345  # of ORDINARY_USER
 AT_FDCWD, READ, WRITE = -100, os.O_RDONLY, os.O_WRONLY | os.O_CREAT
 OPENAT, MKDIRAT, UNLINKAT, RENAMEAT, SYMLINKAT = 257, 258, 263, 264, 266
-SOCKET, SOCKETPAIR, MMAP, EXECVE, MOUNT, KILL = 41, 53, 9, 59, 165, 62
+SOCKET, MMAP, EXECVE, MOUNT, KILL = 41, 9, 59, 165, 62
 PROT_READ, PROT_WRITE, PROT_EXEC, PRIVATE_ANONYMOUS = 1, 2, 4, 0x22
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 libc = ctypes.CDLL(None, use_errno=True)
@@ -50,14 +50,10 @@ class OfUser:
         command = [*ORDINARY_USER, DAEMON, "--socket", self.path, "--state-dir", self.directory + "/state", *(["--optional", missing] if missing else [])]
         self.log = open(self.log_path, "wb")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        cloche.wait_for(lambda: os.path.exists(self.path), "its socket")
+        cloche.wait_for(self.is_ready, "its socket")
 
-    connect, frames, engine_pid, stop, lines, log_text, __exit__ = (getattr(Daemon, name) for name in (
-        "connect", "frames", "engine_pid", "stop", "lines", "log_text", "__exit__"))
-
-    def __enter__(self):
-        self.frames().close()
-        return self
+    connect, is_ready, frames, engine_pid, lines, log_text, __enter__, __exit__ = (getattr(Daemon, name) for name in (
+        "connect", "is_ready", "frames", "engine_pid", "lines", "log_text", "__enter__", "__exit__"))
 
 
 def engine_of(daemon):
@@ -105,10 +101,15 @@ def test_it_reaches_no_file_of_its_user():
         check_files(daemon, folder)
 
 
+def is_served(daemon, restarts):
+    with daemon.frames() as frames:
+        return frames.call("stats")["restarts"] == restarts
+
+
 def check_calls(daemon):
     pid = engine_of(daemon)
-    for family in (socket_family for socket_family in (1, 2, 10, 16, 17)):
-        assert within(pid, SOCKET, family, 1, 0) == "EPERM", family
+    for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET):
+        assert within(pid, SOCKET, int(family), 1, 0) == "EPERM", family
     assert within(pid, MMAP, 0, 4096, PROT_READ | PROT_EXEC, PRIVATE_ANONYMOUS, -1, 0) == "EPERM"
     assert isinstance(within(pid, MMAP, 0, 4096, PROT_READ | PROT_WRITE, PRIVATE_ANONYMOUS, -1, 0), int)
     with daemon.frames() as frames:
@@ -118,11 +119,6 @@ def check_calls(daemon):
         assert within(engine_of(daemon), *what) == f"killed {signal.SIGSYS.value}", what
         cloche.wait_for(lambda: is_served(daemon, before + 1), "the next engine")
         before += 1
-
-
-def is_served(daemon, restarts):
-    with daemon.frames() as frames:
-        return frames.call("stats")["restarts"] == restarts
 
 
 def test_it_makes_no_socket_and_no_program():
@@ -210,16 +206,12 @@ def tries(pid, state):
 def test_one_daemon_does_not_reach_another():
     need_root()
     with Daemon() as one, Daemon() as other:
+        pid, others_pid = engine_of(one), engine_of(other)
         user = os.stat(f"{other.directory}/state").st_uid
-        pid = engine_of(one)
         found = as_user(user, tries(pid, one.directory + "/state"))
         assert found == {"signal": "EPERM", "trace": "EPERM", "memory": "EACCES", "descriptors": "EACCES", "state": "EACCES"}, found
-        assert as_user(user, tries(os.getpid(), other.directory + "/state"))["state"] == "done", "the twin"
-        assert as_user(user, lambda: error_of(os.kill, engine_of_pid(other), 0)) == "done", "the twin"
-
-
-def engine_of_pid(daemon):
-    return daemon.engine_pid()
+        found = as_user(user, tries(others_pid, other.directory + "/state"))
+        assert (found["signal"], found["state"]) == ("done", "done"), found  # the twin
 
 
 def test_a_users_programs_do_not_trace_his_daemon():
@@ -237,19 +229,7 @@ def test_a_users_programs_do_not_trace_his_daemon():
             other.wait()
 
 
-def test_it_leaves_no_core():
-    need_root()
-    with Daemon() as daemon:
-        pid = engine_of(daemon)
-        with open(f"/proc/{pid}/limits") as file:
-            assert "core" in file.read()
-        os.kill(pid, signal.SIGSEGV)
-        cloche.wait_for(lambda: is_served(daemon, 1), "the next engine")
-        ended = [line for line in daemon.lines() if line["event"] == "engine-ended"]
-        assert ended[0]["number"] == signal.SIGSEGV.value and not [name for name in os.listdir(daemon.directory) if "core" in name]
-
-
-# What a kernel says that has no Landlock: prlimit64-sized programs of classic BPF, for x86-64. seccomp(2).
+# Landlock is unknown to whoever is executed, as on a kernel that has none: a filter of classic BPF. seccomp(2); x86-64.
 WITHOUT_LANDLOCK = r"""
 import ctypes, os, struct, sys
 rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]
@@ -270,11 +250,9 @@ def test_a_kernel_without_landlock_is_said():
     command = ["/usr/bin/python3", "-c", WITHOUT_LANDLOCK, DAEMON, "--socket", directory + "/socket", "--state-dir", directory + "/state"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        cloche.wait_for(lambda: os.path.exists(directory + "/socket"), "its socket")
-        import socket
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(HANG)
-        sock.connect(directory + "/socket")
+        cloche.wait_for(lambda: sock.connect_ex(directory + "/socket") == 0, "its socket")
         with Frames(sock) as frames:
             assert frames.call("stats")["confinement"] == {"landlock": 0, "seccomp": True}
             assert frames.call("call", language="python", code="return 1")["status"] == "success"
