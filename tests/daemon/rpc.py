@@ -170,9 +170,11 @@ class Daemon:
             self.token = open(self.token_file).read().strip()
 
     def is_ready(self):
+        """It serves; the supervisor takes connections before that."""
         try:
-            self.connect().close()
-            return True
+            with self.connect() as sock:
+                sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                return sock.recv(1) != b""
         except OSError:
             return False
 
