@@ -5,11 +5,12 @@
 #include <cloche/cloche.h>
 #include <sys/types.h>
 
-/* Is this process root with users to give away? Each box gets host users of its own out of PRIVILEGE_UIDS_COUNT from PRIVILEGE_UIDS_FIRST on,
- * and the engine becomes one. root without CAP_SYS_ADMIN (a container's), or of a user namespace that maps fewer (unshare -Ur), is an ordinary
- * user for us. When that cannot be read the answer is yes: privilege_become then fails, and nothing keeps rights unseen. user_namespaces(7). */
-#define PRIVILEGE_UIDS_FIRST 0x6ffffff0u
-#define PRIVILEGE_UIDS_COUNT 0x10000010u
+/* Is this process root with users to give away? Each box and each daemon gets host users of its own out of PRIVILEGE_UIDS_COUNT from
+ * PRIVILEGE_UIDS_FIRST on, and the engine of the command line becomes one. root without CAP_SYS_ADMIN (a container's), or of a user namespace
+ * that maps fewer (unshare -Ur), is an ordinary user for us. When that cannot be read the answer is yes: privilege_become then fails, and
+ * nothing keeps rights unseen. user_namespaces(7). */
+#define PRIVILEGE_UIDS_FIRST 0x6fff0000u
+#define PRIVILEGE_UIDS_COUNT 0x10010000u
 int privilege_is_root(void);
 /* Root becomes that user and group without others, gains no rights by an exec any more, and proves that it cannot go back. */
 int privilege_become(uid_t uid, struct cloche_err *e);

@@ -2,6 +2,7 @@
 #include "outcome.h"
 #include "store.h"
 
+#include "base/fd.h"
 #include "base/privilege.h"
 #include "user/notice.h"
 
@@ -67,9 +68,13 @@ void session_end_by_signal(int yes)
 /* Guards that were named on the command line are known to whoever named them; JSON is read by programs. */
 void session_notice(const struct cli_request *request, const cloche_engine *engine)
 {
+        _cleanup_fd_ int record_fd = -EBADF;
         char text[NOTICE_BYTES];
 
-        if (request->engine.profile != CLOCHE_PROFILE_NONE && !request->json && notice_take(notice_missing(engine), text))
+        if (request->engine.profile == CLOCHE_PROFILE_NONE || request->json)
+                return;
+        record_fd = notice_open(notice_missing(engine));
+        if (notice_take(record_fd, notice_missing(engine), text))
                 cli_bad("%s", text);
 }
 

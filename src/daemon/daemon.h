@@ -59,6 +59,13 @@ struct daemon {
         unsigned connection_count, prefixes_starting, raw_count;
         char *state_dir;   /* where sandboxes are saved; NULL: nowhere */
         int state_lock_fd; /* held as long */
+        char *builds_dir;  /* of root's daemon that has a state directory */
+        uid_t uid;         /* of root's daemon: the user of its own (own-user.h), or 0 */
+        int users_fd;      /* held while it lives, and with it that user */
+        int notice_fd;     /* what the user was told of missing guards (user/notice.h); or negative */
+        struct {
+                int landlock_abi, is_filtered; /* 0: it is not */
+        } confinement;
         uint64_t idle_since_ns; /* 0: there is work */
         int is_stopping, is_hurried, exit_code;
         int is_abandoning; /* told twice to end: what is not saved is given up, which is no failure */

@@ -236,8 +236,8 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&d->sandbox_sockets);
         TAILQ_INIT(&d->proxies);
         TAILQ_INIT(&d->listeners);
-        d->state_lock_fd = -EBADF;
-        d->stats.started_ns = clock_now_ns();
+        d->state_lock_fd = d->users_fd = d->notice_fd = -EBADF;
+        stats_begin(&d->stats);
         return 0;
 }
 

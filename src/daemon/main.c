@@ -1,17 +1,19 @@
 /* cloched: the supervisor, or the engine's process that it starts, in the order that the rights it has permit. */
 #include "auth.h"
+#include "confine.h"
 #include "connection.h"
 #include "listen.h"
 #include "loop.h"
 #include "log.h"
 #include "on-demand.h"
+#include "own-user.h"
 #include "privilege.h"
 #include "state.h"
 #include "supervised.h"
 #include "supervisor.h"
 
 #include "base/err.h"
-#include "base/privilege.h"
+#include "user/notice.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -35,17 +37,6 @@ static void raise_descriptors(void)
         }
 }
 
-/* Contents of changes are kept in files: where we may write as whom we are by now. */
-static void check_tmpdir(void)
-{
-        const char *path = getenv("TMPDIR");
-
-        if (!path || access(path, W_OK | X_OK) == 0)
-                return;
-        log_event(LEVEL_WARNING, "tmpdir", "{s:s, s:s}", "path", path, "why", "the daemon's user may not write there; /tmp is used");
-        unsetenv("TMPDIR");
-}
-
 /* All that needs the rights we were started with. */
 static int prepare(struct daemon *d, struct cloche_err *e)
 {
@@ -57,21 +48,24 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = auth_load_tls(&d->options, e);
         if (r == 0)
                 r = state_open(d, e);
-        if (r == 0 && privilege_is_root())
-                d->options.engine.becomes_uid = DAEMON_UID;
+        if (r == 0)
+                r = own_user_settle(d, e);
         if (r == 0)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
         raise_descriptors();
         if (r == 0)
-                r = privilege_drop(e);
+                r = privilege_drop(d->uid, e);
         if (r == 0)
                 r = supervised_bind(&d->options, e);
         if (r == 0)
                 r = state_check(d, e);
-        check_tmpdir();
-        return r;
+        if (r < 0)
+                return r;
+        if (d->options.engine.profile != CLOCHE_PROFILE_NONE)
+                d->notice_fd = notice_open(notice_missing(d->engine));
+        return confine(d, e);
 }
 
 static int start(struct daemon *d, struct cloche_err *e)
@@ -88,8 +82,10 @@ static int start(struct daemon *d, struct cloche_err *e)
 static int serve(struct daemon *d)
 {
         struct cloche_err e = {0};
-        int code, r = loop_new(d, &e);
+        int code, r;
 
+        confine_refuse_rings();
+        r = loop_new(d, &e);
         if (r < 0)
                 return fail(&e);
         r = prepare(d, &e);

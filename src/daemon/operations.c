@@ -36,7 +36,7 @@ static json_t *notice(const struct ask *ask)
         char text[NOTICE_BYTES];
 
         if (!json_is_true(json_object_get(ask->params, "notice")) || d->options.engine.profile == CLOCHE_PROFILE_NONE ||
-            !notice_take(notice_missing(d->engine), text))
+            !notice_take(d->notice_fd, notice_missing(d->engine), text))
                 return NULL;
         return json_string(text);
 }

@@ -2,9 +2,8 @@
 
 #include "base/privilege.h"
 
-#include <unistd.h>
 
-int privilege_drop(struct cloche_err *e)
+int privilege_drop(uid_t uid, struct cloche_err *e)
 {
-        return privilege_is_root() ? privilege_become(DAEMON_UID, e) : privilege_gain_none(e);
+        return uid ? privilege_become(uid, e) : privilege_gain_none(e);
 }

@@ -1,6 +1,6 @@
 #include "state.h"
 #include "log.h"
-#include "privilege.h"
+#include "own-user.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -19,6 +19,8 @@
 #define OF_ROOT "/var/lib/cloche"
 #define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
 #define LOCK_NS UINT64_C(3000000000)
+#define STORE_DEPTH 3 /* PRINCIPAL/NAME/files (sandbox/store.c) */
+#define BUILDS ".builds" /* no principal's name */
 #define FOLDER "sandboxes" /* the token stands beside it, and is not to be the daemon's user's */
 
 /* -- which ---------------------------------------------------------------------------------------------------- */
@@ -65,35 +67,119 @@ static int is_empty(int fd)
         return dir && count <= 2;
 }
 
+static int give_directory(int fd, uid_t uid, dev_t device, unsigned depth);
+
+/* What is no daemon's stays as it is. Nothing is opened by name but what was looked at: who had it before may have left links. */
+static int give_entry(int dir_fd, const char *name, uid_t uid, dev_t device, unsigned depth)
+{
+        _cleanup_fd_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_fd_ int list_fd = -EBADF;
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        if (st.st_dev != device || !own_user_is_any(st.st_uid))
+                return 0;
+        if (fchownat(fd, "", uid, uid, AT_EMPTY_PATH) < 0)
+                return -errno;
+        if (!S_ISDIR(st.st_mode) || depth == 0)
+                return 0;
+        list_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return list_fd < 0 ? -errno : give_directory(list_fd, uid, device, depth - 1);
+}
+
+static int give_directory(int fd, uid_t uid, dev_t device, unsigned depth)
+{
+        int copy_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), r = 0;
+        DIR *dir = copy_fd < 0 ? NULL : fdopendir(copy_fd);
+
+        if (!dir) {
+                r = -errno;
+                fd_close(&copy_fd);
+                return r;
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        r = give_entry(fd, entry->d_name, uid, device, depth);
+        closedir(dir);
+        return r;
+}
+
+/* Its mode is 0 until all of it is given. */
+static int give(int fd, uid_t uid, dev_t device)
+{
+        int r;
+
+        if (fchmod(fd, 0) < 0 || fchown(fd, uid, uid) < 0)
+                return -errno;
+        r = give_directory(fd, uid, device, STORE_DEPTH);
+        return r < 0 ? r : fchmod(fd, 0700) < 0 ? -errno : 0;
+}
+
+/* The engine of a daemon that was killed just now lets go of it in a moment. */
+static int has_time(uint64_t since_ns)
+{
+        const struct timespec pause = {.tv_nsec = 10000000};
+
+        nanosleep(&pause, NULL);
+        return clock_now_ns() - since_ns < LOCK_NS;
+}
+
+static int lock(int fd)
+{
+        uint64_t since_ns = clock_now_ns();
+
+        while (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                if (errno != EWOULDBLOCK || !has_time(since_ns))
+                        return -errno;
+        return 0;
+}
+
+/* 0: this daemon is its owner's now. -EBUSY: its owner is another daemon's user, or is no daemon's any more. */
+static int take_owner(struct daemon *d, const struct stat *st, struct cloche_err *e)
+{
+        uint64_t since_ns = clock_now_ns();
+        int r;
+
+        if (!own_user_is_any(st->st_uid) || st->st_uid == OWN_USER_OF_ALL || (st->st_mode & S_IRWXU) != S_IRWXU)
+                return -EBUSY;
+        while ((r = own_user_take(d, st->st_uid, e)) == -EBUSY && has_time(since_ns))
+                ;
+        return r;
+}
+
 /* Root's directory becomes the daemon's user's when nothing else is in it: a path that was mistyped must not. */
-static int give_to_daemon(int fd, const char *path, struct cloche_err *e)
+static int give_to_daemon(struct daemon *d, int fd, const char *path, struct cloche_err *e)
 {
         struct stat st;
+        int r;
 
         if (!privilege_is_root())
                 return 0;
         if (fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
-        if (st.st_uid == DAEMON_UID)
-                return 0;
-        if (st.st_uid != 0 || !is_empty(fd))
+        if (!own_user_is_any(st.st_uid) && (st.st_uid != 0 || !is_empty(fd)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--state-dir %.200s must be a new or empty directory of root, or one that was given before", path);
-        return fchown(fd, DAEMON_UID, DAEMON_UID) < 0 || fchmod(fd, 0700) < 0
-                       ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "give %.200s to the daemon's user", path)
-                       : 0;
+        r = take_owner(d, &st, e);
+        if (r != -EBUSY)
+                return r;
+        r = own_user_draw(d, e);
+        if (r < 0)
+                return r;
+        r = give(fd, d->uid, st.st_dev);
+        return r < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "give %.200s to the daemon's user", path) : 0;
 }
 
-/* The engine of a daemon that was killed just now lets go of it in a moment. */
-static int lock(int fd)
+/* Builds are kept with what is saved: both are this daemon's alone. Other users' are in their cache directory. */
+static int place_builds(struct daemon *d, struct cloche_err *e)
 {
-        const struct timespec pause = {.tv_nsec = 10000000};
-        uint64_t since_ns = clock_now_ns();
-
-        while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                if (errno != EWOULDBLOCK || clock_now_ns() - since_ns > LOCK_NS)
-                        return -errno;
-                nanosleep(&pause, NULL);
+        if (!d->uid)
+                return 0;
+        if (asprintf(&d->builds_dir, "%s/" BUILDS, d->state_dir) < 0) {
+                d->builds_dir = NULL;
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "open %.200s", d->state_dir);
         }
+        d->options.engine.cache_dir = d->builds_dir;
         return 0;
 }
 
@@ -111,12 +197,12 @@ static int take(struct daemon *d, const char *path, struct cloche_err *e)
         r = lock(fd);
         if (r < 0)
                 return r == -EWOULDBLOCK ? 1 : err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "lock %.200s", path);
-        r = give_to_daemon(fd, path, e);
+        r = give_to_daemon(d, fd, path, e);
         if (r < 0)
                 return r;
         d->state_dir = realpath(path, NULL);
         d->state_lock_fd = TAKE_FD(fd);
-        return d->state_dir ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "resolve %.200s", path);
+        return d->state_dir ? place_builds(d, e) : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "resolve %.200s", path);
 }
 
 static int open_named(struct daemon *d, struct cloche_err *e)
@@ -160,5 +246,7 @@ void state_close(struct daemon *d)
 {
         free(d->state_dir);
         d->state_dir = NULL;
+        free(d->builds_dir);
+        d->builds_dir = NULL;
         fd_close(&d->state_lock_fd);
 }

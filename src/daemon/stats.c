@@ -4,11 +4,19 @@
 #include "base/clock.h"
 #include "sandbox/sandbox.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double bucket_seconds[STATS_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+
+void stats_begin(struct stats *stats)
+{
+        stats->started_ns = clock_now_ns();
+        stats->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
 
 void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration_ns)
 {
@@ -23,18 +31,15 @@ void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration
         stats->runs_total++;
 }
 
-
-
-static uint64_t resident_bytes(void)
+/* proc_pid_statm(5): the second number, in pages. */
+static uint64_t resident_bytes(const struct stats *stats)
 {
-        unsigned long size, resident = 0;
-        FILE *file = fopen("/proc/self/statm", "re");
+        unsigned long resident;
+        char text[128];
+        ssize_t n = pread(stats->statm_fd, text, sizeof(text) - 1, 0);
 
-        if (file && fscanf(file, "%lu %lu", &size, &resident) != 2)
-                resident = 0;
-        if (file)
-                fclose(file);
-        return (uint64_t)resident * 4096;
+        text[n < 0 ? 0 : n] = '\0';
+        return sscanf(text, "%*u %lu", &resident) == 1 ? (uint64_t)resident * 4096 : 0;
 }
 
 json_t *stats_object(const struct daemon *d)
@@ -45,7 +50,7 @@ json_t *stats_object(const struct daemon *d)
 
         for (int i = 0; i < CLOCHE_STATUS_COUNT; i++)
                 json_object_set_new(by_status, cloche_status_name((enum cloche_status)i), json_integer((json_int_t)s->runs_by_status[i]));
-        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "version", CLOCHE_VERSION,
+        return json_pack("{s:s, s:f, s:i, s:I, s:{s:i, s:i, s:I, s:I, s:o}, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:{s:i, s:b}}", "version", CLOCHE_VERSION,
                          "uptimeSeconds", (double)(clock_now_ns() - s->started_ns) / 1e9, "connections", (int)d->connection_count,
                          "connectionsTotal", (json_int_t)s->connections_total, "runs", "now", (int)s->runs_now, "waiting",
                          (int)cloche_engine_waiting(d->engine), "total", (json_int_t)s->runs_total, "refused",
@@ -53,7 +58,8 @@ json_t *stats_object(const struct daemon *d)
                          (int)boxes.running, "sessions", (int)boxes.sessions, "processes", (int)boxes.processes, "asks", (int)boxes.asks, "prefixes", (int)prefixes_count(d), "requests",
                          (json_int_t)s->requests_total, "bridgeCalls", (json_int_t)s->bridge_calls_total, "bytesRead",
                          (json_int_t)s->bytes_read, "bytesWritten", (json_int_t)s->bytes_written, "memoryBytes",
-                         (json_int_t)resident_bytes(), "restarts", (json_int_t)s->restarts);
+                         (json_int_t)resident_bytes(s), "restarts", (json_int_t)s->restarts, "confinement", "landlock",
+                         d->confinement.landlock_abi, "seccomp", d->confinement.is_filtered);
 }
 
 /* -- Prometheus ----------------------------------------------------------------------------------------------- */
@@ -129,7 +135,7 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"prefixes", "gauge", "Prefixes that are kept.", prefixes_count(d)},
                 {"read_bytes_total", "counter", "Bytes read from callers.", (double)s->bytes_read},
                 {"written_bytes_total", "counter", "Bytes written to callers.", (double)s->bytes_written},
-                {"memory_bytes", "gauge", "Resident memory of the daemon itself.", (double)resident_bytes()},
+                {"memory_bytes", "gauge", "Resident memory of the daemon itself.", (double)resident_bytes(s)},
                 {"engine_restarts_total", "counter", "Engines that crashed or hung, and were started again.", s->restarts},
                 {"uptime_seconds", "gauge", "Since the start.", (double)(clock_now_ns() - s->started_ns) / 1e9},
         };

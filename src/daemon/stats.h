@@ -20,8 +20,10 @@ struct stats {
         uint64_t bytes_read, bytes_written;
         unsigned runs_now;
         uint32_t restarts; /* of the engine, by the supervisor */
+        int statm_fd;      /* /proc/self/statm, which cannot be opened later */
 };
 
+void stats_begin(struct stats *stats);
 void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration_ns);
 json_t *stats_object(const struct daemon *d);
 /* Text format 0.0.4 of Prometheus; 0 or -ENOMEM. */

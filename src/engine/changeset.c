@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,20 +31,17 @@ static struct cloche_changeset *changeset_new(void)
         return set;
 }
 
-static void remove_own_directory(struct cloche_changeset *set);
-
 void cloche_changeset_free(cloche_changeset *set)
 {
         if (!set)
                 return;
-        if (set->own_directory)
-                remove_own_directory(set);
         for (size_t i = 0; i < set->count; i++) {
                 free(set->rows[i].target);
                 free(set->rows[i].source);
                 free(set->rows[i].path);
                 json_decref(set->rows[i].permissions);
                 json_decref(set->rows[i].changes);
+                json_decref(set->rows[i].values);
                 fd_close(&set->rows[i].contents_fd);
         }
         free(set);
@@ -80,6 +78,7 @@ int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct 
         }
         for (size_t i = 0; i < set->count; i++) {
                 set->rows[i].changes = mounts->rows[i].changes ? json_incref(mounts->rows[i].changes) : json_array();
+                set->rows[i].values = json_incref(mounts->rows[i].values);
                 set->rows[i].contents_fd = TAKE_FD(mounts->rows[i].contents_fd);
         }
         *ret = set;
@@ -110,11 +109,51 @@ int changeset_open_contents(const struct changeset_row *row, const json_t *chang
         return name ? open_contents(row->contents_fd, name) : -EBADF;
 }
 
-static char *read_contents(const struct changeset_row *row, const char *name, size_t max, size_t *ret_size)
-{
-        _cleanup_fd_ int fd = open_contents(row->contents_fd, name);
+/* A change's contents as they stand: in a file of their own, or among others. */
+struct piece {
+        int fd;
+        off_t at;
+        uint64_t size;
+};
 
-        return fd < 0 ? NULL : files_read(fd, max, ret_size);
+static void piece_done(struct piece *piece)
+{
+        fd_close(&piece->fd);
+}
+
+static int open_piece(const struct changeset_row *row, const json_t *change, struct piece *ret)
+{
+        const char *name = json_string_value(json_object_get(change, "contents"));
+        struct stat st;
+
+        if (!name || fstat(row->contents_fd, &st) < 0)
+                return -1;
+        if (S_ISREG(st.st_mode)) {
+                ret->fd = fcntl(row->contents_fd, F_DUPFD_CLOEXEC, 0);
+                ret->at = (off_t)strtoull(name, NULL, 16) - 1;
+                ret->size = (uint64_t)json_integer_value(json_object_get(change, "size"));
+                return ret->fd < 0 ? -1 : 0;
+        }
+        ret->fd = open_contents(row->contents_fd, name);
+        if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
+                return -1;
+        ret->at = 0;
+        ret->size = (uint64_t)st.st_size;
+        return 0;
+}
+
+static json_t *read_value(const struct changeset_row *row, const json_t *change, uint64_t max, size_t *ret_size)
+{
+        __attribute__((cleanup(piece_done))) struct piece piece = {.fd = -EBADF};
+        json_t *value;
+        char *bytes;
+
+        if (open_piece(row, change, &piece) < 0 || piece.size > max)
+                return NULL;
+        bytes = files_read_at(piece.fd, piece.at, (size_t)piece.size, ret_size);
+        value = bytes ? files_bytes_to_json(bytes, *ret_size) : NULL;
+        free(bytes);
+        return value;
 }
 
 /* -- in the contract's words ---------------------------------------------------------------------------------- */
@@ -171,22 +210,31 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         return told;
 }
 
+/* Those that came with the list are all that may be told of it. */
+static json_t *find_value(const struct changeset_row *row, const json_t *change, uint64_t max, size_t *ret_size)
+{
+        json_t *kept = json_object_get(row->values, json_string_value(json_object_get(change, "contents")));
+
+        if (!row->values)
+                return read_value(row, change, max, ret_size);
+        *ret_size = (size_t)json_integer_value(json_array_get(kept, 0));
+        return kept && *ret_size <= max ? json_incref(json_array_get(kept, 1)) : NULL;
+}
+
 static void add_contents(const struct changeset_row *row, const json_t *change, int omit, uint64_t *left, json_t *told)
 {
-        const char *name = json_string_value(json_object_get(change, "contents"));
         size_t size = 0;
-        char *bytes;
+        json_t *value;
 
-        if (!name || omit)
+        if (!json_object_get(change, "contents") || omit)
                 return;
-        bytes = read_contents(row, name, *left < FILES_CONTENT_MAX ? (size_t)*left : FILES_CONTENT_MAX, &size);
-        if (!bytes) {
+        value = find_value(row, change, *left < FILES_CONTENT_MAX ? *left : FILES_CONTENT_MAX, &size);
+        if (!value) {
                 json_object_set_new(told, "contentOmitted", json_true());
                 return;
         }
         *left -= size < *left ? size : *left;
-        json_object_set_new(told, "content", files_bytes_to_json(bytes, size));
-        free(bytes);
+        json_object_set_new(told, "content", value);
 }
 
 static json_t *describe_old_name(const struct changeset_row *row, const json_t *change)
@@ -307,21 +355,21 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
 
 /* -- kept on disk --------------------------------------------------------------------------------------------- */
 
-static int copy_file(int from_dir_fd, int to_dir_fd, const char *name, struct cloche_err *e)
+static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name, struct cloche_err *e)
 {
-        _cleanup_fd_ int from_fd = open_contents(from_dir_fd, name);
+        __attribute__((cleanup(piece_done))) struct piece piece = {.fd = -EBADF};
+        int r = open_piece(row, change, &piece);
         _cleanup_fd_ int to_fd = openat(to_dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        struct stat st;
 
         /* Whoever syncs it is another user perhaps, whatever the umask is here. */
-        if (from_fd < 0 || to_fd < 0 || fstat(from_fd, &st) < 0 || fchmod(to_fd, 0644) < 0)
+        if (r < 0 || to_fd < 0 || fchmod(to_fd, 0644) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "keep the contents %.40s", name);
-        for (off_t left = st.st_size; left > 0;) {
-                ssize_t n = sendfile(to_fd, from_fd, NULL, (size_t)left);
+        while (piece.size > 0) {
+                ssize_t n = sendfile(to_fd, piece.fd, &piece.at, (size_t)piece.size);
 
                 if (n <= 0)
                         return err_os(e, CLOCHE_E_RESOURCE, n < 0 ? errno : EIO, "keep the contents %.40s", name);
-                left -= n;
+                piece.size -= (uint64_t)n;
         }
         return 0;
 }
@@ -337,10 +385,11 @@ static int save_contents(const struct changeset_row *row, int dir_fd, size_t ind
             fchmod(to_fd, 0755) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a directory for the contents");
         for (size_t k = 0; r == 0 && k < json_array_size(row->changes); k++) {
-                const char *contents = json_string_value(json_object_get(json_array_get(row->changes, k), "contents"));
+                const json_t *change = json_array_get(row->changes, k);
+                const char *contents = json_string_value(json_object_get(change, "contents"));
 
                 if (contents && faccessat(to_fd, contents, F_OK, AT_SYMLINK_NOFOLLOW) < 0) /* several names may share one */
-                        r = copy_file(row->contents_fd, to_fd, contents, e);
+                        r = copy_file(row, change, to_fd, contents, e);
         }
         return r;
 }
@@ -456,65 +505,18 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
 
 /* -- from the caller's own list ------------------------------------------------------------------------------- */
 
-static int make_own_directory(struct cloche_changeset *set, struct cloche_err *e)
-{
-        const char *base = getenv("TMPDIR");
-
-        if (asprintf(&set->own_directory, "%s/cloche-changes-XXXXXX", base && base[0] == '/' ? base : "/tmp") < 0) {
-                set->own_directory = NULL;
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the changes");
-        }
-        if (!mkdtemp(set->own_directory)) {
-                int code = errno;
-
-                free(set->own_directory);
-                set->own_directory = NULL;
-                return err_os(e, CLOCHE_E_RESOURCE, code, "make a directory for the contents");
-        }
-        return 0;
-}
-
-/* Private by the directory above; who syncs is another user perhaps, and has the descriptor. */
-static int open_row_directory(struct cloche_changeset *set, size_t index, struct cloche_err *e)
-{
-        char path[4200];
-
-        snprintf(path, sizeof(path), "%s/%zu", set->own_directory, index);
-        if (mkdir(path, 0755) < 0 || (set->rows[index].contents_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "make a directory for the contents");
-        return 0;
-}
-
-static void remove_own_directory(struct cloche_changeset *set)
-{
-        char path[4300];
-
-        for (size_t i = 0; i < set->count; i++) {
-                for (size_t k = 0; k < json_array_size(set->rows[i].changes); k++) {
-                        snprintf(path, sizeof(path), "%s/%zu/%zu", set->own_directory, i, k + 1);
-                        unlink(path);
-                }
-                snprintf(path, sizeof(path), "%s/%zu", set->own_directory, i);
-                rmdir(path);
-        }
-        rmdir(set->own_directory);
-        free(set->own_directory);
-}
-
-/* Text, or tagged bytes in base64. */
-static int write_given(const struct changeset_row *row, const char *name, const json_t *content, struct cloche_err *e)
+/* Text, or tagged bytes in base64, behind what was given before. */
+static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size, struct cloche_err *e)
 {
         const char *text = json_string_value(content), *encoded = json_string_value(json_object_get(content, "b64"));
         _cleanup_buf_ struct buf bytes = BUF_INIT(LIST_BYTES_MAX);
-        _cleanup_fd_ int fd = -EBADF;
         int r = text ? buf_append(&bytes, text, json_string_length(content)) : encoded ? base64_decode(&bytes, encoded, strlen(encoded)) : -1;
 
         if (r < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "content must be text or bytes");
-        fd = openat(row->contents_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "keep the contents");
-        r = fd_write_full(fd, bytes.data ? bytes.data : "", bytes.size);
+        *ret_at = lseek(row->contents_fd, 0, SEEK_CUR);
+        *ret_size = bytes.size;
+        r = *ret_at < 0 ? -errno : fd_write_full(row->contents_fd, bytes.data ? bytes.data : "", bytes.size);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the contents") : 0;
 }
 
@@ -539,6 +541,8 @@ static int is_change_type(const char *type)
 static int take_content(const struct changeset_row *row, json_t *change, const char *type, const json_t *content, json_t *taken,
                         struct cloche_err *e)
 {
+        size_t size = 0;
+        off_t at = 0;
         char name[24];
         int r;
 
@@ -548,11 +552,13 @@ static int take_content(const struct changeset_row *row, json_t *change, const c
                 return 0;
         if (!content)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no content (was it omitted as too large? sync the change set instead)");
-        snprintf(name, sizeof(name), "%zu", json_array_size(row->changes) + 1);
-        r = write_given(row, name, content, e);
-        if (r == 0)
-                json_object_set_new(taken, "contents", json_string(name));
-        return r;
+        r = write_given(row, content, &at, &size, e);
+        if (r < 0)
+                return r;
+        snprintf(name, sizeof(name), "%llx", (unsigned long long)at + 1);
+        json_object_set_new(taken, "contents", json_string(name));
+        json_object_set_new(taken, "size", json_integer((json_int_t)size));
+        return 0;
 }
 
 /* Of renames the old name comes as deleted and the new one as created: without a link between them that is what is done. */
@@ -604,15 +610,25 @@ static int take_changes(struct cloche_changeset *set, json_t *changes, struct cl
         return r;
 }
 
+/* Contents are in memory: whoever takes them has the descriptor, and no place on the disk is left behind. */
 static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
 {
-        int r = make_own_directory(set, e);
-
-        for (size_t i = 0; r == 0 && i < set->count; i++) {
+        for (size_t i = 0; i < set->count; i++) {
                 set->rows[i].changes = json_array();
-                r = open_row_directory(set, i, e);
+                set->rows[i].contents_fd = memfd_create("contents", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                if (set->rows[i].contents_fd < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "make a file for the contents");
         }
-        return r;
+        return 0;
+}
+
+/* The program that syncs them is another user's perhaps, and has our descriptor. */
+static int seal_rows(const struct cloche_changeset *set, struct cloche_err *e)
+{
+        for (size_t i = 0; i < set->count; i++)
+                if (fcntl(set->rows[i].contents_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "seal the contents");
+        return 0;
 }
 
 int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount, cloche_changeset **ret, struct cloche_err *e)
@@ -632,6 +648,8 @@ int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const
                 r = prepare_rows(set, e);
         if (r == 0)
                 r = take_changes(set, list, e);
+        if (r == 0)
+                r = seal_rows(set, e);
         mount_options_done(&options);
         json_decref(object);
         json_decref(list);

@@ -11,11 +11,11 @@ struct cloche_changeset {
                 char *path;      /* beneath the root */
                 json_t *permissions;
                 json_t *changes; /* as cloche-fs lists them (src/fs/README.md) */
-                int contents_fd; /* directory of numbered files, or -EBADF: nobody wrote anything */
+                json_t *values;  /* contents by name; NULL: they are read when they are told */
+                int contents_fd; /* a directory of numbered files; one file, in which a number is where contents begin, plus one; or -EBADF: nobody wrote anything */
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
         const char *on_error, *conflict; /* static */
-        char *own_directory; /* with the contents of a list that the caller gave, removed at the end; or NULL */
 };
 
 /* What was collected goes over. */

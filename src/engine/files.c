@@ -213,17 +213,13 @@ int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *
         return r;
 }
 
-char *files_read(int fd, size_t max, size_t *ret_size)
+char *files_read_at(int fd, off_t at, size_t size, size_t *ret_size)
 {
-        struct stat st;
-        char *bytes;
+        char *bytes = malloc(size + 1);
         size_t have = 0;
 
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size > max)
-                return NULL;
-        bytes = malloc((size_t)st.st_size + 1);
-        while (bytes && have < (size_t)st.st_size) {
-                ssize_t n = pread(fd, bytes + have, (size_t)st.st_size - have, (off_t)have);
+        while (bytes && have < size) {
+                ssize_t n = pread(fd, bytes + have, size - have, at + (off_t)have);
 
                 if (n <= 0)
                         break;
@@ -231,6 +227,15 @@ char *files_read(int fd, size_t max, size_t *ret_size)
         }
         *ret_size = have;
         return bytes;
+}
+
+char *files_read(int fd, size_t max, size_t *ret_size)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size > max)
+                return NULL;
+        return files_read_at(fd, 0, (size_t)st.st_size, ret_size);
 }
 
 int files_list(struct box *box, struct files *ret, struct cloche_err *e)

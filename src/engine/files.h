@@ -54,6 +54,8 @@ int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *
 void files_done(struct files *files);
 /* A whole regular file of at most max bytes, read from its beginning: NULL, or bytes owned by the caller. */
 char *files_read(int fd, size_t max, size_t *ret_size);
+/* size bytes from a position on, or fewer where the file ends before. */
+char *files_read_at(int fd, off_t at, size_t size, size_t *ret_size);
 
 /* {created, modified, deleted, denied}; contents are fetched from the box unless omit_contents. */
 int files_compare(struct box *box, const struct files *before, const struct files *after, int omit_contents, json_t **ret,

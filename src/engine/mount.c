@@ -73,6 +73,7 @@ void mounts_unref(struct mounts *mounts)
         mounts_close(mounts);
         for (size_t i = 0; i < mounts->options.count; i++) {
                 json_decref(mounts->rows[i].changes);
+                json_decref(mounts->rows[i].values);
                 json_decref(mounts->rows[i].denials);
                 json_decref(mounts->rows[i].warnings);
                 fd_close(&mounts->rows[i].contents_fd);
@@ -147,7 +148,9 @@ static int ask(struct mount *mount, int id, const char *method, json_t *params, 
 
 static int ask_changes(struct mount *mount, struct cloche_err *e)
 {
-        return ask(mount, ASK_CHANGES, "changes", json_pack("{s:I, s:i}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE), e);
+        mount->values_max = mount->all->contents_left;
+        return ask(mount, ASK_CHANGES, "changes", json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE,
+                                                            "fileBytes", (int)FILES_CONTENT_MAX, "allBytes", (json_int_t)mount->values_max), e);
 }
 
 static void keep_list(json_t **place, const json_t *result, const char *name)
@@ -160,14 +163,45 @@ static void keep_list(json_t **place, const json_t *result, const char *name)
         }
 }
 
-/* One page; the last one is followed by the question for the contents. */
-static int keep_changes(struct mount *mount, const json_t *result, struct cloche_err *e)
+/* A change's contents, if they came with it. -1: none was to come, or they are not where the row says. */
+static int keep_value(struct mount *mount, json_t *change, const struct frame *f)
+{
+        const json_t *place = json_object_get(change, "bytes"), *name = json_object_get(change, "contents");
+        json_int_t at, n;
+        int r;
+
+        if (!place)
+                return 0;
+        if (!mount->values || !json_is_string(name) || json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
+            (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at || n > FILES_CONTENT_MAX)
+                return -1;
+        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_json(f->attachments + at, (size_t)n)));
+        mount->all->contents_left -= (uint64_t)n < mount->all->contents_left ? (uint64_t)n : mount->all->contents_left;
+        json_object_del(change, "bytes");
+        return r;
+}
+
+static int keep_page(struct mount *mount, json_t *page, const struct frame *f)
+{
+        json_t *change;
+        size_t i;
+
+        if (!json_is_array(page) || f->attachments_size > mount->values_max)
+                return -1;
+        json_array_foreach(page, i, change)
+                if (keep_value(mount, change, f) < 0)
+                        return -1;
+        return json_array_extend(mount->changes, page);
+}
+
+/* The last page is followed by the question for the contents. */
+static int keep_changes(struct mount *mount, const json_t *result, const struct frame *f, struct cloche_err *e)
 {
         json_t *page = json_object_get(result, "changes");
 
         if (mount->all->timer)
                 uv_timer_again(mount->all->timer);
-        if (!json_is_array(page) || json_array_extend(mount->changes, page) < 0)
+        if (keep_page(mount, page, f) < 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes", mount->option->target);
         keep_list(&mount->denials, result, "denials");
         keep_list(&mount->warnings, result, "warnings");
@@ -189,10 +223,10 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
-static int keep_result(struct mount *mount, int64_t id, const json_t *result, struct cloche_err *e)
+static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f, struct cloche_err *e)
 {
         if (id == ASK_CHANGES && mount->waiting)
-                return keep_changes(mount, result, e);
+                return keep_changes(mount, result, f, e);
         if (id == ASK_CONTENTS && mount->waiting)
                 return keep_contents(mount, e);
         if (id == ASK_CONFIGURE)
@@ -208,14 +242,13 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
 {
         struct mount *mount = data;
 
-        (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "permissionDenied") == 0) {
                 if (mount->all->on_denied)
                         mount->all->on_denied(mount->all->data, mount, m->params);
                 return 0;
         }
         if (m->kind == RPC_RESULT)
-                return keep_result(mount, json_integer_value(m->id), m->result, e);
+                return keep_result(mount, json_integer_value(m->id), m->result, f, e);
         if (m->kind == RPC_ERROR)
                 return err_set(e, CLOCHE_E_MOUNT, "mount %.60s of %.80s: %s", mount->option->target, mount->option->source, m->error_message);
         return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s asked \"%.40s\"", mount->option->target, m->method ? m->method : "");
@@ -389,11 +422,13 @@ static void start_timer(struct mounts *mounts)
         uv_timer_start(mounts->timer, on_impatient, COLLECT_PATIENCE_MS, COLLECT_PATIENCE_MS);
 }
 
-void mounts_collect(struct mounts *mounts)
+void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 {
         start_timer(mounts);
+        mounts->contents_left = contents_max;
         for (size_t i = 0; i < mounts->options.count; i++) {
                 mounts->rows[i].changes = json_array();
+                mounts->rows[i].values = contents_max > 0 ? json_object() : NULL;
                 mounts->rows[i].waiting = 1;
         }
         for (size_t i = 0; i < mounts->options.count; i++) {

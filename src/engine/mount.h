@@ -18,6 +18,8 @@ struct mount {
         const struct mount_option *option;
         struct channel channel;
         json_t *changes;  /* as cloche-fs lists them, once collected */
+        json_t *values;   /* contents that came with them, by name; NULL: none were asked for */
+        uint64_t values_max; /* bytes that the next page may bring of them */
         json_t *denials, *warnings;
         int contents_fd;  /* the directory with what the guest wrote, once collected */
         int is_asking;    /* the keeper was asked for the server */
@@ -34,6 +36,7 @@ struct mounts {
         int caller_fd; /* whose rights count, as of struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first thing that went wrong, code 0: none */
         uv_timer_t *timer;       /* while collecting */
+        uint64_t contents_left;  /* bytes that may come with the changes still */
         /* Once there is a run. */
         void *data;
         void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);
@@ -55,8 +58,9 @@ struct mount *mounts_find(struct mounts *mounts, const char *path, const char **
 /* Put a virtual file there, before the guest runs; waits until that is done. fd is borrowed. */
 int mount_place(struct mount *mount, const char *below, const char *kind, int fd, uint32_t mode, const char *target, struct cloche_err *e);
 
-/* Fetch changes, denials and contents; on_collected follows, perhaps from here. With an error set what could be had is there. */
-void mounts_collect(struct mounts *mounts);
+/* Fetch changes, denials and contents; on_collected follows, perhaps from here. With an error set what could be had is there.
+ * contents_max: bytes of contents that come with the changes, and can be told without opening a file of the box. */
+void mounts_collect(struct mounts *mounts, uint64_t contents_max);
 /* No more callbacks; the servers end. */
 void mounts_close(struct mounts *mounts);
 

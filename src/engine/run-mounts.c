@@ -135,7 +135,7 @@ void run_collect_mounts(struct cloche_run *run)
 {
         run->books = BOOKS_COLLECTING;
         if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
-                mounts_collect(run->mounts);
+                mounts_collect(run->mounts, run->omit_changes || run->omit_contents ? 0 : FILES_CONTENTS_TOTAL_MAX);
         else
                 close_books(run); /* what still moves is no change to be kept */
 }

@@ -14,6 +14,7 @@
 #define REQUEST_MAX (16u << 20)
 #define TOLD_WAITING_MAX 256    /* notifications nobody reads */
 #define ANSWERS_WAITING_MAX 512 /* then requests are not read either */
+#define ATTACHED_MAX (1u << 20) /* of contents in one answer, and one file more: the box's memory is what is left to us */
 
 struct outgoing {
         struct outgoing *next;
@@ -26,7 +27,7 @@ struct outgoing {
 
 void control_init(struct control *control, int fd, struct mount *mount)
 {
-        *control = (struct control){.fd = fd, .mount = mount};
+        *control = (struct control){.fd = fd, .mount = mount, .attached = BUF_INIT(FRAME_BYTES_MAX)};
         frame_reader_init(&control->in, REQUEST_MAX);
 }
 
@@ -50,6 +51,7 @@ void control_done(struct control *control)
         while (control->given_count)
                 fd_close(&control->given[--control->given_count]);
         changes_done(&control->list);
+        buf_done(&control->attached);
         frame_reader_done(&control->in);
 }
 
@@ -186,22 +188,59 @@ static int take_given(struct control *control)
         return fd;
 }
 
+/* 0: it is as the list says. Else the row goes without. */
+static int attach_contents(struct control *control, const struct change *change, json_t *row)
+{
+        _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
+        size_t at = control->attached.size;
+        char *room = fd < 0 ? NULL : buf_reserve(&control->attached, (size_t)change->size);
+
+        if (!room || fd_read_full(fd, room, (size_t)change->size) < 0)
+                return -1;
+        control->attached.size += (size_t)change->size;
+        return json_object_set_new(row, "bytes", json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
+}
+
+/* Contents of rows that have some of their own, file_max bytes of each and all_max of all at most. A page of rows ends where the answer is large enough. */
+static void attach_page(struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end)
+{
+        for (size_t i = from; i < *end; i++) {
+                const struct change *change = &control->list.rows[i];
+
+                if (control->attached.size >= ATTACHED_MAX) {
+                        *end = i;
+                        break;
+                }
+                if (change->kind == S_IFREG && change->content && change->size <= file_max && change->size <= all_max - control->attached.size)
+                        (void)attach_contents(control, change, json_array_get(rows, i - from));
+        }
+        while (json_array_size(rows) > *end - from)
+                json_array_remove(rows, json_array_size(rows) - 1);
+}
+
 static int do_changes(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
 {
-        size_t after = 0, limit = SIZE_MAX, end;
+        size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
         int r = read_index(params, "after", &after, e);
+        json_t *rows;
 
         (void)ret_fd;
         if (r == 0)
                 r = read_index(params, "limit", &limit, e);
+        if (r == 0)
+                r = read_index(params, "fileBytes", &file_max, e);
+        if (r == 0)
+                r = read_index(params, "allBytes", &all_max, e);
         if (r == 0 && limit == 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "limit: expected one at least");
         if (r == 0)
                 r = prepare_list(control, after, e);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:o, s:I}", "changes", changes_to_json(&control->list, after, limit, &end), "total",
-                         (json_int_t)control->list.count);
+        rows = changes_to_json(&control->list, after, limit, &end);
+        if (all_max > 0)
+                attach_page(control, rows, after, file_max, all_max, &end);
+        *ret = json_pack("{s:o, s:I}", "changes", rows, "total", (json_int_t)control->list.count);
         control->listed = end < control->list.count;
         json_object_set_new(*ret, "more", json_boolean(control->listed));
         if (after == 0)
@@ -376,7 +415,8 @@ static int answer(struct control *control, const struct rpc_message *m)
         int fd = -EBADF, r = call(control, m, &result, &fd, &e);
 
         if (r == 0)
-                r = rpc_result(json_incref(m->id), result ? result : json_null(), NULL, 0, &bytes, &e);
+                r = rpc_result(json_incref(m->id), result ? result : json_null(), control->attached.data, control->attached.size, &bytes, &e);
+        buf_consume(&control->attached, control->attached.size);
         if (r < 0) {
                 fd_close(&fd);
                 r = rpc_error(json_incref(m->id), -32000, e.msg, json_pack("{s:s}", "code", cloche_code_name((unsigned)e.code)), &bytes, NULL);

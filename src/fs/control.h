@@ -20,6 +20,7 @@ struct control {
         bool listed;         /* there is more of it */
         struct outgoing *first, *last;
         size_t waiting; /* messages not sent yet */
+        struct buf attached; /* goes with the answer that is being made */
         bool frozen;
         /* Answers configure; the connection is of no use before. */
         int (*configure)(void *argument, const json_t *params, json_t **ret, struct cloche_err *e);

@@ -6,13 +6,13 @@
  * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). KEEPER_FD, or
  * "-": whom to ask that the kernel reads large files by itself (passthrough.h). It ends with the control socket or the connection. */
 #include "control.h"
-#include "filter.h"
 #include "overlay.h"
 #include "session.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/caps.h"
+#include "jail/filter.h"
 #include "jail/landlock.h"
 
 #include <fcntl.h>
@@ -29,6 +29,9 @@ enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
 #define KEEP_S 1.0                        /* a directory's descriptor */
 
 static struct mount mount;
+static const struct sock_filter calls[] = {
+#include "fs-filter-rows.inc"
+};
 
 /* -- arranging the process ------------------------------------------------------------------------------------ */
 
@@ -83,7 +86,7 @@ static int restrict_files(int *ret_abi, struct cloche_err *e)
 /* Last, for it forbids Landlock and limits, too. */
 static int restrict_calls(bool *ret_restricted, struct cloche_err *e)
 {
-        int r = filter_enter(e);
+        int r = FILTER_ENTER(calls, e);
 
         *ret_restricted = r == 0;
         return r == -CLOCHE_E_GUARD_MISSING && mount.settings.seccomp_optional ? 0 : r;

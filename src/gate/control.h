@@ -24,9 +24,7 @@ int control_tell(struct control *control, const char *method, json_t *params);
 /* Once a second: what has changed. */
 void control_tick(struct control *control);
 
-/* guard.c. Before the loop is made; no_new_privs must be set. */
-void guard_refuse_rings(void);
-/* Files, privilege and most system calls out of reach. optional: of "landlock" and "seccomp", or NULL. *ret: what is in force. */
+/* guard.c. Files, privilege and most system calls out of reach. optional: of "landlock" and "seccomp", or NULL. *ret: what is in force. */
 int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "jail/caps.h"
+#include "jail/filter.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ int main(int argc, char **argv)
                 return 1;
         }
         signal(SIGPIPE, SIG_IGN);
-        guard_refuse_rings();
+        filter_refuse_rings();
         if (set_up(&timer, &e) < 0) {
                 fprintf(stderr, "cloche-gate: %s\n", e.msg);
                 return 1;

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* Numbers of the kernel's interface, which are newer than the distribution's headers. */
@@ -24,6 +25,7 @@ enum {
         FS_REFER = 1 << 13,     /* 2 */
         FS_TRUNCATE = 1 << 14,  /* 3 */
         FS_IOCTL_DEV = 1 << 15, /* 5 */
+        FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 };
 #define NET_BIND 1u  /* 4: of TCP */
 #define NET_ALL 3u   /* and connect */
@@ -58,13 +60,18 @@ static size_t attr_size(int abi)
 
 static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t handled)
 {
-        struct beneath_attr attr = {.allowed = FS_READ_FILE | FS_READ_DIR, .parent_fd = place->dir_fd};
+        struct beneath_attr attr = {.allowed = FS_READ_FILE | FS_READ_DIR, .parent_fd = place->fd};
+        struct stat st;
 
         if (place->writable)
                 attr.allowed |= FS_WRITE_FILE | FS_MAKE_REG | FS_REMOVE_FILE | FS_TRUNCATE;
         if (place->writable == LANDLOCK_TREE)
                 attr.allowed |= FS_MAKE_DIR | FS_REMOVE_DIR | FS_MAKE_SYM | FS_REFER;
         attr.allowed &= handled;
+        if (fstat(place->fd, &st) < 0)
+                return -1;
+        if (!S_ISDIR(st.st_mode)) /* the kernel takes no rights that only directories can give */
+                attr.allowed &= FS_OF_FILES;
         return (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attr, 0);
 }
 

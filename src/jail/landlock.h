@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct landlock_place {
-        int dir_fd; /* borrowed */
+        int fd;       /* of a directory, or of one file; borrowed */
         int writable; /* files beneath may be made, written, truncated and removed; else read and listed */
 };
 

@@ -1,4 +1,5 @@
 #include "network.h"
+#include "sandbox.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -6,13 +7,13 @@
 #include "gate/policy.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define FRAME_MAX (1u << 20)
-#define SERVERS_FILE "/etc/resolv.conf"
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
 #define LOOK_MS 5000 /* whether the host's name servers are others */
@@ -55,12 +56,13 @@ static void add_server(char list[SERVERS_BYTES], const char *address)
                 snprintf(list + size, SERVERS_BYTES - size, "%s[%s]", comma, address);
 }
 
-/* resolv.conf(5). Without it, or a server in it, one on this machine is asked. */
-static void read_servers(char list[SERVERS_BYTES])
+/* resolv.conf(5). Without it, or a server in it, one on this machine is asked. -1: it is there, and may not be read. */
+static int read_servers(char list[SERVERS_BYTES])
 {
-        FILE *file = fopen(SERVERS_FILE, "re");
+        FILE *file = fopen(SANDBOX_SERVERS_FILE, "re");
         char line[256], address[64];
         unsigned count = 0;
+        int r = file || errno == ENOENT ? 0 : -1;
 
         list[0] = '\0';
         while (file && count < SERVERS_MAX && fgets(line, sizeof(line), file))
@@ -72,6 +74,7 @@ static void read_servers(char list[SERVERS_BYTES])
                 fclose(file);
         if (!list[0])
                 strcpy(list, "127.0.0.1");
+        return r;
 }
 
 /* Are they others than before? */
@@ -80,12 +83,13 @@ static int renew_servers(struct network *network)
         char now[SERVERS_BYTES];
         struct stat st = {.st_mtim = {.tv_sec = 0}};
 
-        if (stat(SERVERS_FILE, &st) < 0)
+        if (stat(SANDBOX_SERVERS_FILE, &st) < 0)
                 st.st_mtim.tv_sec = 1; /* another time than of any that is there */
         if (memcmp(&st.st_mtim, &network->servers_of, sizeof(st.st_mtim)) == 0)
                 return 0;
+        if (read_servers(now) < 0 && network->servers[0])
+                return 0;
         network->servers_of = st.st_mtim;
-        read_servers(now);
         if (strcmp(now, network->servers) == 0)
                 return 0;
         strcpy(network->servers, now);

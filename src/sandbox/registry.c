@@ -132,9 +132,9 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && asks_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
-        if (r == 0 && (all->shell_fd = hold_program(all->engine, "cloche-session.so", e)) < 0)
+        if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, e)) < 0)
                 r = all->shell_fd;
-        if (r == 0 && (all->files_fd = hold_program(all->engine, "cloche-files", e)) < 0)
+        if (r == 0 && (all->files_fd = hold_program(all->engine, SANDBOX_FILES, e)) < 0)
                 r = all->files_fd;
         if (r == 0)
                 r = open_state(all, e);

@@ -11,6 +11,12 @@
 #include <cloche/cloche.h>
 #include <jansson.h>
 
+/* What sandboxes have in their boxes, read from the directory of our programs when sandboxes_new is called. */
+#define SANDBOX_SHELL "cloche-session.so"
+#define SANDBOX_FILES "cloche-files"
+/* The host's name servers, read again whenever the file is another. resolv.conf(5). */
+#define SANDBOX_SERVERS_FILE "/etc/resolv.conf"
+
 struct sandboxes;
 struct sandbox_ask;
 

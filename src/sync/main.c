@@ -3,8 +3,8 @@
  *
  *     cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD
  *
- * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, which are only read. CONTROL_FD is a stream socket to
- * the engine (README.md), with which it ends. */
+ * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, which are only read, or one file that has all contents.
+ * CONTROL_FD is a stream socket to the engine (README.md), with which it ends. */
 #include "answer.h"
 #include "control.h"
 #include "settings.h"
@@ -32,10 +32,10 @@ struct sync {
 
 /* -- arranging the process ------------------------------------------------------------------------------------ */
 
-static int restrict_files(const struct settings *settings, int *ret_abi, struct cloche_err *e)
+static int restrict_files(const struct settings *settings, int has_directory, int *ret_abi, struct cloche_err *e)
 {
         const struct landlock_place places[] = {{ROOT_FD, LANDLOCK_TREE}, {CONTENTS_FD, 0}};
-        int r = landlock_enter(places, 2, ret_abi, e);
+        int r = landlock_enter(places, has_directory ? 2 : 1, ret_abi, e);
 
         /* Before ABI 2 nothing can be moved from one directory to another. */
         if (r == 0 && *ret_abi < 2)
@@ -57,10 +57,10 @@ static int do_configure(void *argument, const json_t *params, json_t **ret, stru
 
         if (r == 0 && (fstat(ROOT_FD, &st) < 0 || !S_ISDIR(st.st_mode)))
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "ROOT_FD: expected a directory");
-        if (r == 0 && (fstat(CONTENTS_FD, &st) < 0 || !S_ISDIR(st.st_mode)))
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "CONTENTS_FD: expected a directory");
+        if (r == 0 && (fstat(CONTENTS_FD, &st) < 0 || !(S_ISDIR(st.st_mode) || S_ISREG(st.st_mode))))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "CONTENTS_FD: expected a directory, or one file");
         if (r == 0)
-                r = restrict_files(&sync->settings, &abi, e);
+                r = restrict_files(&sync->settings, S_ISDIR(st.st_mode), &abi, e);
         if (r < 0)
                 return r;
         *ret = json_pack("{s:i, s:b}", "landlock", abi, "journal", faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);

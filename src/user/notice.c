@@ -36,38 +36,45 @@ static int find_record(char ret[PATH_MAX])
         return 0;
 }
 
-static int is_recorded(const char *path, const char *names)
+int notice_open(uint32_t missing)
 {
-        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        char path[PATH_MAX];
+        int fd, r = missing ? find_record(path) : -ENOENT;
+
+        if (r < 0)
+                return r;
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+        if (fd < 0)
+                fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        return fd < 0 ? -errno : fd;
+}
+
+static int is_recorded(int fd, const char *names)
+{
         char text[GUARDS_TEXT_BYTES];
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+        ssize_t n = pread(fd, text, sizeof(text), 0);
 
         return n == (ssize_t)strlen(names) && memcmp(text, names, (size_t)n) == 0;
 }
 
 /* Where nothing can be remembered the line is printed each time. */
-static void record(const char *path, const char *names)
+static void record(int fd, const char *names)
 {
-        _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-
-        if (fd >= 0)
+        if (ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0)
                 (void)fd_write_full(fd, names, strlen(names));
 }
 
-int notice_take(uint32_t missing, char ret[NOTICE_BYTES])
+int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES])
 {
-        char names[GUARDS_TEXT_BYTES], path[PATH_MAX];
-        int has_path;
+        char names[GUARDS_TEXT_BYTES];
 
         ret[0] = '\0';
         if (!missing)
                 return 0;
         guards_join(missing, ", ", names, sizeof(names));
-        has_path = find_record(path) == 0;
-        if (has_path && is_recorded(path, names))
+        if (is_recorded(record_fd, names))
                 return 0;
-        if (has_path)
-                record(path, names);
+        record(record_fd, names);
         snprintf(ret, NOTICE_BYTES,
                  "guards missing for this user: %s; root has all of them, a login through systemd or a unit with Delegate=yes gives control groups; "
                  "cloche selftest says why each is missing, --strict refuses runs without them (printed once per host)",

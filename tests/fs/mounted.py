@@ -77,6 +77,7 @@ class Control:
             self.data += data
         length, size = struct.unpack_from("<II", self.data)
         message = json.loads(self.data[8:8 + size])
+        self.attached = self.data[8 + size:4 + length]
         self.data = self.data[4 + length:]
         return message
 

@@ -69,6 +69,24 @@ def test_the_end_of_the_socket_is_the_end():
             assert error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
 
 
+def test_contents_come_along():
+    written = {f"{i:02}": bytes([i]) * (300 << 10) for i in range(12)}
+    with Mounted({"old": "old"}, permissions=FREE) as m:
+        m.guest(lambda: [[write(name, data, "wb") for name, data in written.items()], write("large", "x" * (1 << 20)), os.chmod("old", 0o600)])
+        had, pages, rows = {}, 0, []
+        while True:
+            answer = m.control.call("changes", after=len(rows), fileBytes=400 << 10, allBytes=(3 << 20) - sum(map(len, had.values())))
+            attached, pages = m.control.attached, pages + 1
+            assert len(attached) <= (1 << 20) + (400 << 10), "a page of them is about a MiB"
+            had.update({row["path"]: attached[row["bytes"]["at"]:][:row["bytes"]["n"]] for row in answer["changes"] if "bytes" in row})
+            rows += answer["changes"]
+            if not answer["more"]:
+                break
+        assert sorted(row["path"] for row in rows) == sorted([*written, "large", "old"]) and pages > 2
+        assert len(had) == 10 and all(written[name] == data for name, data in had.items()), "as many as there is room for, none too large, none of the host's"
+        assert not any("bytes" in row for row in m.control.call("changes")["changes"]) and m.control.attached == b"", "none when none were asked for"
+
+
 def test_requests_that_are_refused():
     with Mounted({"a": "a", "d/b": "b"}, permissions=FREE) as m:
         assert "already" in refused(lambda: m.control.call("configure"))

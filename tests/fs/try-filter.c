@@ -1,5 +1,5 @@
 /* Enters the filter of cloche-fs and tries what is refused, and beside it what is allowed. Prints what was wrong. */
-#include "fs/filter.h"
+#include "jail/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const struct sock_filter calls[] = {
+#include "fs-filter-rows.inc"
+};
 static int wrong;
 
 static void expect(const char *what, long result, int refused)
@@ -29,7 +32,7 @@ int main(void)
         struct cloche_err e = {0};
         void *page;
 
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_enter(&e) < 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || FILTER_ENTER(calls, &e) < 0) {
                 printf("%s\n", e.msg);
                 return 1;
         }

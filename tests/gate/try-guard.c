@@ -1,5 +1,6 @@
 /* Enters what guards cloche-gate and tries what is refused, and beside it what is allowed. Prints what was wrong. */
 #include "gate/control.h"
+#include "jail/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ int main(void)
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return 1;
-        guard_refuse_rings();
+        filter_refuse_rings();
         expect("io_uring before the loop", syscall(SYS_io_uring_setup, 1, NULL), 1);
         if (uv_loop_init(&loop) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || guard_enter(NULL, &guards, &e) < 0) {
                 printf("%s\n", e.msg);

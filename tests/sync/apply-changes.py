@@ -14,6 +14,21 @@ def expected_of(s, changes):
     return snapshot(other, times=False)
 
 
+def test_contents_in_one_file():
+    with Synced({"old": "old"}) as s:
+        s.whole = os.path.join(s.folder, "whole")
+        changes = [s.created("a", b"first"), s.created("empty", b""), s.created("b", b"x" * 100000), s.modified("old", b"new")]
+        result = s.run(changes)
+        assert not result["failed"] and not result["skipped"], result
+        for path, data in (("a", b"first"), ("empty", b""), ("b", b"x" * 100000), ("old", b"new")):
+            assert open(os.path.join(s.root, path), "rb").read() == data, path
+        for row in ({"contents": "ffffff"}, {"contents": "1", "size": 1 << 30}):
+            assert s.run([{**s.created("late", b"data"), **row}])["failed"][0]["error"]["code"] == "contents", row
+        unsized = {key: value for key, value in s.created("late", b"data").items() if key != "size"}
+        assert s.run([unsized])["failed"][0]["error"]["code"] == "contents"
+        assert not os.path.exists(os.path.join(s.root, "late"))
+
+
 def test_every_kind_of_change():
     with Synced(every_kind_tree()) as s:
         changes = every_kind(s)

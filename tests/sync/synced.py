@@ -127,6 +127,7 @@ class Synced:
         os.makedirs(self.root)
         os.makedirs(self.contents)
         self.last, self.processes, self.control = 0, [], None
+        self.whole = None  # a file: all contents are in it
         self.make(tree or {})
         os.chown(self.contents, OWNER, OWNER)
 
@@ -158,7 +159,7 @@ class Synced:
 
     def start(self, crash=None, fail=None, program=None, user=OWNER):
         """A process of its own; its control."""
-        root, contents = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (self.root, self.contents))
+        root, contents = (os.open(path, os.O_RDONLY) for path in (self.root, self.whole or self.contents))
         ours, theirs = socket.socketpair()
         fds = (root, contents, theirs.fileno())
         name = program or ("tests/cloche-sync-crash" if crash or fail else "cloche-sync")
@@ -201,6 +202,11 @@ class Synced:
 
     def put(self, data):
         """Contents; their number."""
+        if self.whole:
+            with open(self.whole, "ab") as file:
+                number = f"{file.tell() + 1:x}"
+                file.write(data.encode() if isinstance(data, str) else data)
+            return number
         self.last += 1
         path = os.path.join(self.contents, f"{self.last:x}")
         with open(path, "wb") as file:
