@@ -22,7 +22,7 @@ static const struct sock_filter calls[] = {
 #include "daemon-filter-rows.inc"
 };
 
-/* The keeper inherits it, and boxes; their own filters refuse rings too. */
+/* The keeper and boxes inherit this filter; theirs refuse rings too. */
 void confine_refuse_rings(void)
 {
         if (uv_version() < RINGS_SINCE)
@@ -53,7 +53,7 @@ static void add(struct places *p, int fd, int writable)
                 p->rows[p->count++] = (struct landlock_place){fd, writable};
 }
 
-/* What cannot be opened now cannot be later. */
+/* A path that cannot be opened now could not be opened later, either. */
 static void add_path(struct places *p, int dir_fd, const char *path, int writable)
 {
         int fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
@@ -64,7 +64,7 @@ static void add_path(struct places *p, int dir_fd, const char *path, int writabl
         add(p, fd, writable);
 }
 
-/* It is replaced as a whole, and may be a link: so the directories it is in. */
+/* The file is replaced as a whole, and may be a link: so the rules are for the directories it is in. */
 static void add_servers(struct places *p)
 {
         char *path = realpath(SANDBOX_SERVERS_FILE, NULL), *slash = path ? strrchr(path, '/') : NULL;
@@ -126,10 +126,10 @@ int confine(struct daemon *d, struct cloche_err *e)
 {
         int r;
 
-#ifdef CHECKED /* by sanitizers, one of which looks into its own process at the end */
+#ifdef CHECKED /* by sanitizers: one traces its own process at the end */
         return 0;
 #endif
-        tzset(); /* times are of UTC, but C libraries look for the zone once */
+        tzset(); /* all times are UTC, but C libraries read the zone once */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "keep others from tracing the daemon");
         if (!is_alone())

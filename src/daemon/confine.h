@@ -1,14 +1,14 @@
-/* What the engine's process takes from itself before it reads a byte that somebody else wrote. Runs in: cloched-engine. */
+/* Rights that the engine's process gives up before it reads a byte that somebody else wrote. Runs in: cloched-engine. */
 #ifndef CLOCHE_DAEMON_CONFINE_H
 #define CLOCHE_DAEMON_CONFINE_H
 
 #include "daemon.h"
 
-/* First, before any loop is made: loops get no io_uring, which works around filters. */
+/* First of all: a loop that is made from now on gets no io_uring, which would work around the filter. */
 void confine_refuse_rings(void);
-/* After the change of users; for good. Nobody traces it or reads its memory (PR_SET_DUMPABLE); Landlock leaves its state, its builds and what it reads
- * again; the filter leaves the calls of filter-calls.def. A kernel without Landlock is said in the log; one without filters is an error unless the guard
- * seccomp was named optional. d->confinement says what is in force. */
+/* After the change of users; for good. The process cannot be traced or dumped (PR_SET_DUMPABLE); Landlock leaves its state, its builds and the files it
+ * reads again; the filter leaves the calls of filter-calls.def. A kernel without Landlock is logged; one without filters is an error unless the guard
+ * seccomp was named optional. d->confinement says which of them is in force. */
 CLOCHE_MUST_CHECK int confine(struct daemon *d, struct cloche_err *e);
 
 #endif

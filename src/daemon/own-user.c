@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 
-#define LOCKS "/run/cloche-daemons" /* a byte a user; of root, so that nobody else can take what is free */
+#define LOCKS "/run/cloche-daemons" /* one byte a user. Only root can open it, so no other user can hold a lock */
 #define DRAWS 64
 
 _Static_assert(OWN_USERS_FIRST == PRIVILEGE_UIDS_FIRST, "privilege_is_root() says that they can be had");
@@ -54,12 +54,10 @@ int own_user_draw(struct daemon *d, struct cloche_err *e)
 
 int own_user_settle(struct daemon *d, struct cloche_err *e)
 {
-        int r = -EBUSY;
+        int r = d->uid ? 0 : -EBUSY;
 
         if (!privilege_is_root())
                 return 0;
-        if (d->uid)
-                r = 0;
         for (uid_t uid = OWN_USERS_FIRST + OWN_USERS_DRAWN; r == -EBUSY && uid < OWN_USERS_FIRST + OWN_USERS_COUNT; uid++)
                 r = own_user_take(d, uid, e);
         d->options.engine.becomes_uid = d->uid;

@@ -5,8 +5,8 @@
 #include <cloche/cloche.h>
 #include <sys/types.h>
 
-/* Root becomes that user, a daemon's own (own-user.h), and proves that it cannot go back; anyone else (0) stays who he is. Nobody gains rights by an exec
- * any more. */
+/* Root becomes uid, a daemon's own user (own-user.h), and proves that it cannot go back; with uid 0 the process stays who it is. It gains no rights by an
+ * exec any more. */
 int privilege_drop(uid_t uid, struct cloche_err *e);
 
 #endif

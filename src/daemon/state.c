@@ -67,13 +67,12 @@ static int is_empty(int fd)
         return dir && count <= 2;
 }
 
-static int give_directory(int fd, uid_t uid, dev_t device, unsigned depth);
+static int give_below(int dir_fd, uid_t uid, dev_t device, unsigned depth);
 
-/* What is no daemon's stays as it is. Nothing is opened by name but what was looked at: who had it before may have left links. */
+/* Only files of daemons' users are given. Each is looked at, given and listed through one descriptor, as the daemon before may have left links. */
 static int give_entry(int dir_fd, const char *name, uid_t uid, dev_t device, unsigned depth)
 {
         _cleanup_fd_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        _cleanup_fd_ int list_fd = -EBADF;
         struct stat st;
 
         if (fd < 0 || fstat(fd, &st) < 0)
@@ -82,37 +81,34 @@ static int give_entry(int dir_fd, const char *name, uid_t uid, dev_t device, uns
                 return 0;
         if (fchownat(fd, "", uid, uid, AT_EMPTY_PATH) < 0)
                 return -errno;
-        if (!S_ISDIR(st.st_mode) || depth == 0)
-                return 0;
-        list_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return list_fd < 0 ? -errno : give_directory(list_fd, uid, device, depth - 1);
+        return S_ISDIR(st.st_mode) && depth > 0 ? give_below(fd, uid, device, depth - 1) : 0;
 }
 
-static int give_directory(int fd, uid_t uid, dev_t device, unsigned depth)
+static int give_below(int dir_fd, uid_t uid, dev_t device, unsigned depth)
 {
-        int copy_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), r = 0;
-        DIR *dir = copy_fd < 0 ? NULL : fdopendir(copy_fd);
+        int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
 
         if (!dir) {
                 r = -errno;
-                fd_close(&copy_fd);
+                fd_close(&list_fd);
                 return r;
         }
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = give_entry(fd, entry->d_name, uid, device, depth);
+                        r = give_entry(dir_fd, entry->d_name, uid, device, depth);
         closedir(dir);
         return r;
 }
 
-/* Its mode is 0 until all of it is given. */
+/* The directory's mode is 0 until everything in it is given. */
 static int give(int fd, uid_t uid, dev_t device)
 {
         int r;
 
         if (fchmod(fd, 0) < 0 || fchown(fd, uid, uid) < 0)
                 return -errno;
-        r = give_directory(fd, uid, device, STORE_DEPTH);
+        r = give_below(fd, uid, device, STORE_DEPTH);
         return r < 0 ? r : fchmod(fd, 0700) < 0 ? -errno : 0;
 }
 
@@ -135,7 +131,7 @@ static int lock(int fd)
         return 0;
 }
 
-/* 0: this daemon is its owner's now. -EBUSY: its owner is another daemon's user, or is no daemon's any more. */
+/* 0: the owner is this daemon's user now. -EBUSY: it is another daemon's, or no daemon's any more. */
 static int take_owner(struct daemon *d, const struct stat *st, struct cloche_err *e)
 {
         uint64_t since_ns = clock_now_ns();
@@ -170,7 +166,7 @@ static int give_to_daemon(struct daemon *d, int fd, const char *path, struct clo
         return r < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "give %.200s to the daemon's user", path) : 0;
 }
 
-/* Builds are kept with what is saved: both are this daemon's alone. Other users' are in their cache directory. */
+/* Builds and saved sandboxes are this daemon's alone. Ordinary users have builds in their cache directory. */
 static int place_builds(struct daemon *d, struct cloche_err *e)
 {
         if (!d->uid)

@@ -210,7 +210,7 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         return told;
 }
 
-/* Those that came with the list are all that may be told of it. */
+/* A set with values has no others. */
 static json_t *find_value(const struct changeset_row *row, const json_t *change, uint64_t max, size_t *ret_size)
 {
         json_t *kept = json_object_get(row->values, json_string_value(json_object_get(change, "contents")));
@@ -610,7 +610,7 @@ static int take_changes(struct cloche_changeset *set, json_t *changes, struct cl
         return r;
 }
 
-/* Contents are in memory: whoever takes them has the descriptor, and no place on the disk is left behind. */
+/* Contents are in a memory file: cloche-sync gets its descriptor, and nothing is left behind on a disk. */
 static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
 {
         for (size_t i = 0; i < set->count; i++) {
@@ -622,7 +622,7 @@ static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
         return 0;
 }
 
-/* The program that syncs them is another user's perhaps, and has our descriptor. */
+/* The program that syncs them may run as another user, and has our descriptor. */
 static int seal_rows(const struct cloche_changeset *set, struct cloche_err *e)
 {
         for (size_t i = 0; i < set->count; i++)

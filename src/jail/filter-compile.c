@@ -4,10 +4,10 @@
  * CALL_WITH(name, argument, mask, value)  only when (argument & mask) == value; several rows of a name: any of them
  * CALL_WITH_TWO(name, argument, mask, value, argument, mask, value)  both
  * REFUSE(name), REFUSE_WITH(…)            answers EPERM, where anything else that is not permitted answers another error
- * KILL(name), KILL_WITH(…)                ends the process: a call that only code of somebody else's would make
+ * KILL(name), KILL_WITH(…)                ends the process, which makes this call in no version
  *
- * What has no row answers FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try calls that an older kernel would lack. A call of another
- * ABI kills. */
+ * A call without a row answers FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try calls that an older kernel would lack. A call of
+ * another ABI kills. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>

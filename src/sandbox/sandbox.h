@@ -11,7 +11,7 @@
 #include <cloche/cloche.h>
 #include <jansson.h>
 
-/* What sandboxes have in their boxes, read from the directory of our programs when sandboxes_new is called. */
+/* Programs of ours that go into boxes, read from their directory by sandboxes_new. */
 #define SANDBOX_SHELL "cloche-session.so"
 #define SANDBOX_FILES "cloche-files"
 /* The host's name servers, read again whenever the file is another. resolv.conf(5). */

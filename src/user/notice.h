@@ -9,8 +9,8 @@
 
 /* The guards that are not enforced on this host although `engine` lets runs start: bit 1u << enum cloche_guard. */
 uint32_t notice_missing(const cloche_engine *engine);
-/* What was printed, for notice_take: a descriptor, as a process that confines itself cannot open it later. Negative: nothing is missing, or nothing can
- * be remembered, and the line is printed each time. */
+/* Open the record of the line that was printed, for notice_take: a process that confines itself could not open it then. Negative: no guard is missing,
+ * or nothing can be remembered, and the line is printed each time. */
 int notice_open(uint32_t missing);
 /* The text for these guards when it has to be printed now, which is then remembered: 1. Else 0, and *ret is "". */
 int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES]);

@@ -46,7 +46,7 @@ class Folder:
 
 
 def owners(path):
-    """Of all that is there."""
+    """The users whose files are there."""
     return {os.lstat(os.path.join(top, name)).st_uid for top, folders, names in os.walk(path) for name in ["", *folders, *names]}
 
 

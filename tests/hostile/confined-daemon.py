@@ -27,7 +27,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def within(pid, number, *arguments):
-    """What the call gives in that process: its result, an error's name, or the number of the signal that ended it, as text."""
+    """The call's outcome in that process: its result, an error's name, or "killed" and a signal."""
     words = [f"s:{a}" if isinstance(a, str) else str(a) for a in arguments]
     said = subprocess.run([os.path.join(BUILD, "tests/call-within"), str(pid), str(number), *words], capture_output=True, text=True, timeout=30)
     assert said.returncode == 0, said
@@ -162,7 +162,7 @@ def test_every_thread_of_a_users():
 
 
 def as_user(uid, work):
-    """What work gives in a process of that user."""
+    """Do work in a process of that user; its result."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -215,7 +215,7 @@ def test_one_daemon_does_not_reach_another():
 
 
 def test_a_users_programs_do_not_trace_his_daemon():
-    """What runs as him may end it, and no more: a token, a caller's files are in its memory."""
+    """They may end it, and no more: a token and callers' files are in its memory."""
     with OfUser() as daemon:
         other = subprocess.Popen([*ORDINARY_USER, "sleep", "1000"])
         try:
