@@ -169,12 +169,12 @@ static long signal_host(long call)
 {
         for (int i = 0; i < host_count; i++) {
                 pid_t pid = (pid_t)atoi(host_processes[i]);
-                long r = is_own(pid) ? -1 : call == SYS_tgkill ? syscall(call, pid, pid, 0) : syscall(call, pid, 0);
+                long r = is_own(pid) ? fail(ESRCH) : call == SYS_tgkill ? syscall(call, pid, pid, 0) : syscall(call, pid, 0);
 
-                if (r >= 0)
+                if (r >= 0 || errno != ESRCH)
                         return r;
         }
-        return -1;
+        return fail(ESRCH);
 }
 
 static long take_capabilities(void)
