@@ -171,6 +171,7 @@ struct sandbox {
         struct cloche_err start_error;
         char save_error[256]; /* why it could not be saved last, or "" */
         int is_unsaved;          /* on_unsaved was called since it was saved last */
+        uint64_t kept_ns;        /* monotonic: when its files were last on the disk, or it began */
         uint64_t save_again_ns;  /* monotonic: until then nothing is saved without being asked for */
         unsigned ask_count, process_count, output_count;
         unsigned context_count, cell_output_count;
@@ -500,6 +501,8 @@ void store_remove(struct sandbox *s);
 void store_lost(struct sandbox *s);
 /* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+/* Those that wait with this data hear nothing any more. */
+void store_forget(struct sandbox *s, const void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. Programs in the box are not disturbed. */
 int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);

@@ -46,11 +46,11 @@ static int hold_program(const struct cloche_engine *engine, const char *name, st
 /* In a pause of its use, if there is one in time. */
 static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 {
-        uint64_t every_ms = s->all->options.save_every_ms, last_ms = s->saved_ms > s->created_ms ? s->saved_ms : s->created_ms, now_ms = now_real_ms();
+        uint64_t every_ns = s->all->options.save_every_ms * 1000000, since_ns = now_ns - s->kept_ns;
 
-        if (!every_ms || !s->is_dirty || s->store_job || now_ms < last_ms + every_ms || now_ns < s->save_again_ns)
+        if (!every_ns || !s->is_dirty || s->store_job || since_ns < every_ns || now_ns < s->save_again_ns)
                 return 0;
-        return now_ns - s->used_ns > 1000000000u || now_ms > last_ms + 2 * every_ms;
+        return now_ns - s->used_ns > 1000000000u || since_ns > 2 * every_ns;
 }
 
 static void tidy(struct sandbox *s, uint64_t now_ns)
@@ -385,23 +385,18 @@ int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)
 
 static void save_cancel(struct sandbox_ask *ask)
 {
-        (void)ask; /* what is being saved is saved; nobody hears of it */
+        store_forget(ask->sandbox, ask);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
 {
-        struct sandbox *s = data;
-        struct sandbox_ask *ask, *next;
+        struct sandbox_ask *ask = data;
 
-        for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
-                next = TAILQ_NEXT(ask, link);
-                if (ask->method->begin != begin_SAVE || ask->is_over || ask->cancel != save_cancel)
-                        continue;
-                if (e)
-                        ask_fail(ask, e, NULL);
-                else
-                        ask_result(ask, sandbox_json(s), NULL);
-        }
+        ask->cancel = NULL;
+        if (e)
+                ask_fail(ask, e, NULL);
+        else
+                ask_result(ask, sandbox_json(ask->sandbox), NULL);
 }
 
 int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
@@ -417,7 +412,7 @@ int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
                 return 0;
         }
         ask->cancel = save_cancel;
-        store_save(s, on_saved, s);
+        store_save(s, on_saved, ask);
         return 0;
 }
 

@@ -473,6 +473,7 @@ static void on_restored(void *data, const struct cloche_err *e)
                 return;
         }
         s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* they are about to use it */
+        s->kept_ns = clock_now_ns();
         set_state(s, SANDBOX_RUNNING);
         define_state(s);
         if (s->wants_stop || s->is_deleted)

@@ -40,6 +40,7 @@ struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char 
         s->principal = principal;
         strcpy(s->name, name);
         s->created_ms = now_real_ms();
+        s->kept_ns = clock_now_ns();
         TAILQ_FIRST(&s->sessions)->created_ms = s->created_ms;
         sandbox_touch(s);
         TAILQ_INSERT_TAIL(&all->list, s, link);

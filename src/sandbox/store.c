@@ -57,6 +57,7 @@ struct store_job {
         struct cloche_err error; /* or of the definition */
         struct flush *flush; /* while something of it goes to the disk */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
+        struct store_waiters later; /* who came when the files were being read: another job is theirs */
 };
 
 /* -- places --------------------------------------------------------------------------------------------------- */
@@ -309,14 +310,31 @@ void store_remove(struct sandbox *s)
 
 /* -- jobs ----------------------------------------------------------------------------------------------------- */
 
-static void job_over(struct store_job *job, const struct cloche_err *e)
+static void begin_later(struct sandbox *s, struct store_waiters *waiters);
+
+static void tell_waiters(struct store_waiters *waiters, const struct cloche_err *e)
 {
         struct store_waiter *waiter;
-        struct store_waiters waiters;
+
+        while ((waiter = TAILQ_FIRST(waiters))) {
+                TAILQ_REMOVE(waiters, waiter, link);
+                if (waiter->done)
+                        waiter->done(waiter->data, e);
+                free(waiter);
+        }
+}
+
+/* The waiters may end the sandbox. */
+static void job_over(struct store_job *job, int is_gone, const struct cloche_err *e)
+{
+        struct sandbox *s = job->sandbox;
+        struct store_waiters waiters, later;
 
         TAILQ_INIT(&waiters);
+        TAILQ_INIT(&later);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
-        job->sandbox->store_job = NULL;
+        TAILQ_CONCAT(is_gone ? &waiters : &later, &job->later, link);
+        s->store_job = NULL;
         if (e && !job->is_restore)
                 job->sandbox->is_dirty = 1;
         if (job->flush)
@@ -327,12 +345,8 @@ static void job_over(struct store_job *job, const struct cloche_err *e)
         fd_close(&job->file_fd);
         fd_close(&job->dir_fd);
         free(job);
-        while ((waiter = TAILQ_FIRST(&waiters))) {
-                TAILQ_REMOVE(&waiters, waiter, link);
-                if (waiter->done)
-                        waiter->done(waiter->data, e);
-                free(waiter);
-        }
+        begin_later(s, &later);
+        tell_waiters(&waiters, e);
 }
 
 void store_gone(struct sandbox *s)
@@ -342,7 +356,21 @@ void store_gone(struct sandbox *s)
         if (!s->store_job)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended while its files were being %s", s->store_job->is_restore ? "put back" : "saved");
-        job_over(s->store_job, &e);
+        job_over(s->store_job, 1, &e);
+}
+
+void store_forget(struct sandbox *s, const void *data)
+{
+        struct store_waiter *waiter;
+
+        if (!s->store_job)
+                return;
+        TAILQ_FOREACH(waiter, &s->store_job->waiters, link)
+                if (waiter->data == data)
+                        waiter->done = NULL;
+        TAILQ_FOREACH(waiter, &s->store_job->later, link)
+                if (waiter->data == data)
+                        waiter->done = NULL;
 }
 
 void store_failed(struct sandbox *s, const struct cloche_err *e)
@@ -376,8 +404,9 @@ static void conclude(struct store_job *job)
                 s->save_error[0] = '\0';
                 s->is_unsaved = 0;
                 s->save_again_ns = 0;
+                s->kept_ns = clock_now_ns();
         }
-        job_over(job, e.code ? &e : NULL);
+        job_over(job, 0, e.code ? &e : NULL);
 }
 
 static void flush_free(struct flush *flush)
@@ -522,26 +551,30 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         fd_close(&fd);
         if (e) {
                 copy = *e;
-                job_over(job, &copy);
+                job_over(job, 0, &copy);
                 return;
         }
         job->pid = answer->pid;
 }
 
-static struct store_job *job_new(struct sandbox *s, int is_restore, void (*done)(void *data, const struct cloche_err *e), void *data)
+static struct store_waiter *waiter_new(void (*done)(void *data, const struct cloche_err *e), void *data)
 {
-        struct store_job *job = calloc(1, sizeof(*job));
-        struct store_waiter *waiter = calloc(1, sizeof(*waiter));
+        struct store_waiter *waiter = malloc(sizeof(*waiter));
 
-        if (!job || !waiter) {
-                free(job);
-                free(waiter);
+        if (waiter)
+                *waiter = (struct store_waiter){.done = done, .data = data};
+        return waiter;
+}
+
+static struct store_job *job_new(struct sandbox *s, int is_restore)
+{
+        struct store_job *job = malloc(sizeof(*job));
+
+        if (!job)
                 return NULL;
-        }
         *job = (struct store_job){.sandbox = s, .is_restore = is_restore, .dir_fd = -EBADF, .file_fd = -EBADF, .pipe_fd = -EBADF};
         TAILQ_INIT(&job->waiters);
-        *waiter = (struct store_waiter){.done = done, .data = data};
-        TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
+        TAILQ_INIT(&job->later);
         s->store_job = job;
         return job;
 }
@@ -569,33 +602,48 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
+/* The waiters are those of the job from now on. */
+static void begin_later(struct sandbox *s, struct store_waiters *waiters)
+{
+        struct cloche_err e = {0};
+        struct store_job *job = TAILQ_EMPTY(waiters) ? NULL : job_new(s, 0);
+
+        if (TAILQ_EMPTY(waiters))
+                return;
+        if (!job) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
+                store_failed(s, &e);
+                tell_waiters(waiters, &e);
+                return;
+        }
+        TAILQ_CONCAT(&job->waiters, waiters, link);
+        if (begin_save(job, &e) < 0) {
+                store_failed(s, &e);
+                job_over(job, 0, &e);
+        }
+}
+
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         struct cloche_err e = {0};
-        struct store_job *job;
+        struct store_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
+        struct store_waiter *waiter;
 
         if (s->all->state_fd < 0 || !s->has_box) {
                 if (done)
                         done(data, NULL);
                 return;
         }
-        if (s->store_job) { /* what is under way is as good */
-                struct store_waiter *waiter = calloc(1, sizeof(*waiter));
-
-                if (waiter) {
-                        *waiter = (struct store_waiter){.done = done, .data = data};
-                        TAILQ_INSERT_TAIL(&s->store_job->waiters, waiter, link);
-                        return;
-                }
-        }
-        job = s->store_job ? NULL : job_new(s, 0, done, data);
-        if (!job) {
+        waiter = waiter_new(done, data);
+        if (!waiter) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
                 if (done)
                         done(data, &e);
-        } else if (begin_save(job, &e) < 0) {
-                store_failed(s, &e);
-                job_over(job, &e);
+        } else if (s->store_job) { /* it may have read what changed since */
+                TAILQ_INSERT_TAIL(&s->store_job->later, waiter, link);
+        } else {
+                TAILQ_INSERT_TAIL(&waiters, waiter, link);
+                begin_later(s, &waiters);
         }
 }
 
@@ -624,6 +672,7 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
         _cleanup_fd_ int file_fd = dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int why = dir_fd < 0 ? -dir_fd : errno;
         struct cloche_err e = {0};
+        struct store_waiter *waiter;
         struct store_job *job;
         struct stat st;
 
@@ -637,11 +686,15 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
                 done(data, &e);
                 return;
         }
-        job = job_new(s, 1, done, data);
+        waiter = waiter_new(done, data);
+        job = waiter ? job_new(s, 1) : NULL;
         if (!job) {
+                free(waiter);
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "put back the files of a sandbox");
                 done(data, &e);
-        } else if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0) {
-                job_over(job, &e);
+                return;
         }
+        TAILQ_INSERT_TAIL(&job->waiters, waiter, link);
+        if (files_ask(s, &s->control, argv, file_fd, -EBADF, on_spawned, job, &e) < 0)
+                job_over(job, 0, &e);
 }

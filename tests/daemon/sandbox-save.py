@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """A sandbox that cannot be saved: nothing of it is lost, and whoever asked for it is told."""
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import BUILD, CLI, SOURCE, need_root
@@ -195,3 +198,45 @@ def test_saved_means_on_the_disk():
                   "fsync S"]
         at = steps.index(wanted[0])
         assert steps[at:at + len(wanted)] == wanted, steps
+
+
+class Held:
+    """A daemon whose fsync(2) waits from hold() until go()."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="cloche-held-", dir="/tmp")
+        os.chmod(self.directory, 0o755)
+        self.path = os.path.join(self.directory, "held")
+        self.env = {"LD_PRELOAD": os.path.join(BUILD, "tests/log-fsync.so"), "HOLD_FSYNC": self.path}
+
+    def hold(self):
+        open(self.path, "w").close()
+
+    def go(self):
+        os.unlink(self.path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.directory)
+
+
+def test_what_changes_while_it_is_saved_is_saved_too():
+    """By a save that is asked for then, and by a stop: what was read before is not what there is."""
+    for method in ("sandbox.save", "sandbox.stop"):
+        with Held() as held:
+            state = ("--state-dir", os.path.join(held.directory, "state"))
+            with Daemon(*state, env=held.env) as daemon, daemon.frames() as frames:
+                frames.call("exec", sandbox="a", command="echo before > f")
+                held.hold()
+                frames.ask("sandbox.save", sandbox="a")
+                wait_for(lambda: "fsync waits" in daemon.log_text())
+                frames.call("exec", sandbox="a", command="echo precious > f")
+                second = frames.ask(method, sandbox="a")
+                assert not frames.is_answered(second)
+                held.go()
+                frames.wait(second)
+                daemon.stop(signal.SIGKILL)  # nothing more is saved
+            with Daemon(*state) as daemon, daemon.frames() as frames:
+                assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "precious\n", method

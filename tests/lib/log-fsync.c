@@ -1,7 +1,20 @@
-/* Preloaded into cloched: each fsync(2) and renameat(2) that succeeded is a line on standard error. */
+/* Preloaded into cloched: each fsync(2) and renameat(2) that succeeded is a line on standard error. While the file that HOLD_FSYNC names is there, fsync(2) waits, and
+ * says so in a line. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+static void wait_while_held(void)
+{
+        const char *held = getenv("HOLD_FSYNC");
+
+        if (!held || access(held, F_OK) < 0)
+                return;
+        dprintf(STDERR_FILENO, "fsync waits\n");
+        while (access(held, F_OK) == 0)
+                usleep(1000);
+}
 
 __attribute__((visibility("default"))) int fsync(int fd)
 {
@@ -11,6 +24,7 @@ __attribute__((visibility("default"))) int fsync(int fd)
 
         snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
         n = readlink(link, path, sizeof(path));
+        wait_while_held();
         if (real(fd) < 0)
                 return -1;
         dprintf(STDERR_FILENO, "fsync %.*s\n", n < 0 ? 0 : (int)n, path);
