@@ -64,7 +64,6 @@ static const struct argument_rule refused_arguments[] = {
         {SYS_prctl, 0, PR_SET_SECCOMP, EPERM},
         {SYS_prctl, 0, PR_SET_PTRACER, EPERM},
         {SYS_prctl, 0, PR_SET_IO_FLUSHER, EPERM},
-        {SYS_prctl, 0, PR_SCHED_CORE, EPERM},        /* keeps others from the second thread of its core */
         {SYS_prctl, 0, 67, EPERM},                   /* PR_SET_MEMORY_MERGE (Linux 6.4): what others have in memory shows in the time of a write */
         {SYS_madvise, 2, MADV_MERGEABLE, EPERM},     /* likewise */
         {SYS_fcntl, 1, F_SETPIPE_SZ, EPERM},         /* a pipe of the engine's counts for the engine's user, who then gets small ones only (pipe(7)) */
