@@ -21,8 +21,9 @@
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-/* A program for boxes, held in memory: nobody can change it, and all boxes have the same pages. */
-static int hold_program(const struct cloche_engine *engine, const char *name, struct cloche_err *e)
+/* A program for boxes, held in memory: nobody can change it, and all boxes have the same pages. mode: one that may not be read runs as a process that is not dumpable from its
+ * first instruction on (would_dump, fs/exec.c). */
+static int hold_program(const struct cloche_engine *engine, const char *name, mode_t mode, struct cloche_err *e)
 {
         _cleanup_fd_ int from_fd = -EBADF, fd = -EBADF;
         struct stat st;
@@ -38,7 +39,7 @@ static int hold_program(const struct cloche_engine *engine, const char *name, st
                         return err_os(e, CLOCHE_E_SPAWN, n < 0 ? errno : EIO, "read %s/%s", engine->libexec_dir, name);
                 left -= n;
         }
-        if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        if (fchmod(fd, mode) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_os(e, CLOCHE_E_SPAWN, errno, "hold %s/%s", engine->libexec_dir, name);
         return TAKE_FD(fd);
 }
@@ -132,9 +133,9 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && asks_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
-        if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, e)) < 0)
+        if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, 0555, e)) < 0)
                 r = all->shell_fd;
-        if (r == 0 && (all->files_fd = hold_program(all->engine, SANDBOX_FILES, e)) < 0)
+        if (r == 0 && (all->files_fd = hold_program(all->engine, SANDBOX_FILES, 0111, e)) < 0)
                 r = all->files_fd;
         if (r == 0)
                 r = open_state(all, e);

@@ -1,5 +1,6 @@
 """Trees, names, links and archives a guest made to lead astray whoever looks at them from outside: over operations, raw bodies and trees."""
 import io
+import json
 import os
 import stat
 import tarfile
@@ -37,6 +38,54 @@ def test_as_many_files_as_there_may_be():
         assert box.says("echo beside") == b"beside\n"
         assert frames.wait(number)["count"] >= count
         box.is_well()
+
+
+# In the sandbox: the file program goes on a little at a time from its first instruction on, and is looked at each time.
+STEP = """
+import json, os, signal
+def errno_of(pid, name, flags):
+    try: os.close(os.open(f'/proc/{pid}/{name}', flags))
+    except OSError as e: return e.errno
+def looked_at(pid):
+    if open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[1] != '1': return None  # what PID 1 has not started
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        if not open(f'/proc/{pid}/cmdline').read().startswith('cloche-files'): return None
+        return [errno_of(pid, *file) for file in (('mem', os.O_RDWR), ('environ', 0), ('maps', 0), ('fd/0', os.O_PATH), ('cwd', 0))]
+    finally: os.kill(pid, signal.SIGCONT)
+known, seen = {name for name in os.listdir('/proc') if name.isdigit()}, {}
+open('/tmp/seen', 'w').close()
+while True:
+    for name in os.listdir('/proc'):
+        if not name.isdigit() or name in known: continue
+        try: found = looked_at(int(name))
+        except OSError: continue
+        if not found: continue
+        seen.setdefault(name, []).append(found)
+        if len(seen[name]) == 3:
+            known.add(name)
+            with open('/tmp/seen', 'a') as file: file.write(json.dumps(seen[name]) + chr(10))
+            os.kill(int(name), signal.SIGKILL)
+"""
+
+
+def test_the_file_program_is_closed_from_its_start():
+    """The twin: its requests are answered by the next one."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        box = Box(frames)
+        box.call("process.start", command="exec /usr/bin/python3 -c \"$STEP\"", env={"STEP": STEP})
+        wait_for(lambda: box.says("ls /tmp/seen 2>/dev/null || true"))
+        seen, ended = [], 0
+        while len(seen) < 8:
+            try:
+                box.call("file.write", path="/tmp/new", content="x")
+            except Failed as failed:
+                assert "file program" in str(failed), failed
+                ended += 1
+            seen = [json.loads(line) for line in box.says("cat /tmp/seen").splitlines()]
+            assert ended < 100, "it was killed and not looked at; the attack must be written anew"
+        for one in seen:
+            assert all(code in (1, 13) for looks in one for code in looks), one  # EPERM, EACCES
 
 
 NAMES = [b"new\nline", b"\xff\xfe\x80", b"\xc3\x28", b"-rf", b"--help", b" ", b"\t\r", b"'\"`$(touch x)", b"\x1b[31m\x07", b"a" * 255, b"\xe2\x80\xaegnp.exe", b"{\"$\": \"bytes\"}", b"%00", b"\\", b"*", b"~", b"...", b".hidden", "é".encode(), "e\u0301".encode()]
