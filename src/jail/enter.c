@@ -214,7 +214,7 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
         if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
                 r = hands_rights_on(plan) ? caps_keep_admin(1, e) : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
-                r = hands_rights_on(plan) ? jail_seccomp_load_template(e) : jail_seccomp_load(e);
+                r = hands_rights_on(plan) ? jail_seccomp_load_template(plan->core_scheduling, e) : jail_seccomp_load(e);
         return r;
 }
 

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,7 +32,21 @@ int jail_seccomp_load(struct cloche_err *e)
         return load(box_filter, sizeof(box_filter) / sizeof(box_filter[0]), e);
 }
 
-int jail_seccomp_load_template(struct cloche_err *e)
+/* Each cookie that code makes for itself keeps others from the second thread of its core. */
+static const struct sock_filter cookie_filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])), /* the low half */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SCHED_CORE, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SCHED_CORE_GET, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+int jail_seccomp_load_template(int makes_cookies, struct cloche_err *e)
 {
-        return load(template_filter, sizeof(template_filter) / sizeof(template_filter[0]), e);
+        int r = load(template_filter, sizeof(template_filter) / sizeof(template_filter[0]), e);
+
+        return r < 0 || makes_cookies ? r : load(cookie_filter, sizeof(cookie_filter) / sizeof(cookie_filter[0]), e);
 }

@@ -11,7 +11,8 @@
 int jail_seccomp_load(struct cloche_err *e);
 
 /* A template's: setns(2) and further filters (seccomp(2)) are allowed, to what capabilities are left in its own user
- * namespace; no mount, no chroot, no new namespace. Its forked children take both back (src/guest). */
-int jail_seccomp_load_template(struct cloche_err *e);
+ * namespace; no mount, no chroot, no new namespace. Its forked children take both back (src/guest).
+ * makes_cookies: a child makes the cookie of core scheduling of its box. */
+int jail_seccomp_load_template(int makes_cookies, struct cloche_err *e);
 
 #endif
