@@ -257,7 +257,7 @@ static struct trial {
 static int is_refusal(enum refusal by, int error)
 {
         static const int errors[][6] = {
-                [BY_CALL] = {EPERM, ENOSYS},
+                [BY_CALL] = {EPERM, ENOSYS, EAFNOSUPPORT, EPROTONOSUPPORT}, /* or the kernel has no such thing */
                 [BY_FILE] = {EPERM, ENOSYS, EACCES, EROFS, ENOENT},
                 [BY_NAME] = {EPERM, ENOSYS, ESRCH},
                 [BY_NODE] = {EPERM, ENOSYS, EOVERFLOW}, /* where the file system does not know the user */
