@@ -183,8 +183,10 @@ static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
                 if (t->is_retired && t->users == 0)
                         template_free(t);
                 else if (!t->setup && !t->is_retired && t->state == TEMPLATE_READY && t->forks > 0 &&
-                         (t->forks >= engine->options.base_forks || now_ns - t->ready_ns > BASE_AGE_NS))
+                         (t->forks >= engine->options.base_forks || now_ns - t->ready_ns > BASE_AGE_NS)) {
                         template_replace(t);
+                        return; /* which may have freed any other; they have their turn the next time */
+                }
         }
 }
 
