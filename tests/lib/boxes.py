@@ -35,6 +35,9 @@ def ok(*words, stdin=b""):
     return finished.stdout
 
 
+END = b"<nothing follows>"
+
+
 class Terminal:
     """cloche on a terminal of its own, of 101 columns and 33 rows."""
 
@@ -77,7 +80,11 @@ class Terminal:
         while termios.tcgetattr(self.slave) != self.before:
             assert time.monotonic() < deadline, "the terminal's mode was not put back"
             time.sleep(0.05)
-        self.read(0)
+        os.write(self.slave, END)  # the kernel passes on later what was written before (flush_to_ldisc)
+        while END not in self.said:
+            assert time.monotonic() < deadline, self.said
+            self.read(0.1)
+        self.said = self.said.replace(END, b"")
         return self.process.returncode
 
     def __enter__(self):
