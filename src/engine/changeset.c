@@ -516,7 +516,8 @@ static int write_given(const struct changeset_row *row, const json_t *content, o
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "content must be text or bytes");
         *ret_at = lseek(row->contents_fd, 0, SEEK_CUR);
         *ret_size = bytes.size;
-        r = *ret_at < 0 ? -errno : fd_write_full(row->contents_fd, bytes.data ? bytes.data : "", bytes.size);
+        /* At least one byte: the position is the name. */
+        r = *ret_at < 0 ? -errno : fd_write_full(row->contents_fd, bytes.size ? bytes.data : "", bytes.size ? bytes.size : 1);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the contents") : 0;
 }
 

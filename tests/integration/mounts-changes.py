@@ -1,7 +1,9 @@
 """What a run did to a directory is told whole, and is written so: renames, odd names, deep trees, holes, modes, links, virtual files."""
+import json
 import os
 import stat
-from cloche import cli, equal, write_file
+import subprocess
+from cloche import BUILD, cli, equal, write_file
 from mounts import at, bash, call, make, rules, state, tree, value_of
 
 state()
@@ -21,6 +23,17 @@ def test_kinds_of_changes():
     assert change["timestamp"] > 1.6e12, change
     equal(sorted(result.raw["sync"]["synced"]), sorted(p for kind in ("created", "modified", "deleted") for p in result.paths(kind)))
     equal(tree(), {"kept": b"k", "a": b"new", "made": b"m", "deep/": None, "deep/er/": None, "link": ("a",)})
+
+
+def test_given_contents_are_kept_apart():
+    """Also those of an empty file, in front of others."""
+    contents = ["", "data", "", "more"]
+    changes = [{"type": "created", "path": f"/workspace/m/{i}", "kind": "file", "content": content} for i, content in enumerate(contents)]
+    os.mkdir("set")
+    subprocess.run([os.path.join(BUILD, "tests/given-changes"), make({}), "set", json.dumps(changes)], check=True, timeout=TIMEOUT,
+                   env={**os.environ, "CLOCHE_LIBEXEC": BUILD, "CLOCHE_RUNTIMES": os.path.join(BUILD, "runtimes")})
+    found = sorted(open(os.path.join(directory, name)).read() for directory, _, names in os.walk("set") for name in names if not name.endswith(".json"))
+    equal(found, sorted(contents))
 
 
 def test_renames_are_pairs_that_name_each_other():
