@@ -40,6 +40,14 @@ static enum method_needs needs_of(const struct method *method)
         return METHOD_RUNS;
 }
 
+static void use(struct sandbox *s, const struct method *method)
+{
+        if (needs_of(method) == METHOD_RUNS)
+                sandbox_change(s);
+        else
+                sandbox_touch(s);
+}
+
 static const struct method *find_method(const char *name)
 {
         for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
@@ -61,7 +69,7 @@ static void ask_free(struct sandbox_ask *ask)
         if (ask->sandbox) {
                 TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
                 ask->sandbox->ask_count--;
-                sandbox_touch(ask->sandbox);
+                use(ask->sandbox, ask->method);
                 if (ask->sandbox->is_deleted) /* which waits for the last of them */
                         sandbox_turn_soon(ask->sandbox);
         } else {
@@ -347,7 +355,7 @@ int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_n
         if (sandbox) {
                 TAILQ_INSERT_TAIL(&sandbox->asks, ask, link);
                 sandbox->ask_count++;
-                sandbox_touch(sandbox);
+                use(sandbox, method);
         } else {
                 TAILQ_INSERT_TAIL(&all->asks, ask, link);
         }

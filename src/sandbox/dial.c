@@ -30,7 +30,7 @@ static void leave(struct sandbox_dial *dial)
                 return;
         control_forget(&dial->sandbox->control, dial);
         TAILQ_REMOVE(&dial->sandbox->dials, dial, link);
-        sandbox_touch(dial->sandbox);
+        sandbox_change(dial->sandbox);
         dial->sandbox = NULL;
 }
 
@@ -122,7 +122,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
         }
         dial->sandbox = s;
         TAILQ_INSERT_TAIL(&s->dials, dial, link);
-        sandbox_touch(s);
+        sandbox_change(s);
         *ret = dial;
         return 0;
 }

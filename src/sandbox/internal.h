@@ -213,7 +213,8 @@ void sandbox_start(struct sandbox *s);
  * goes on running. */
 void sandbox_stop(struct sandbox *s, int save);
 void sandbox_free(struct sandbox *s); /* a stopped one */
-void sandbox_touch(struct sandbox *s); /* somebody asked something */
+void sandbox_touch(struct sandbox *s);  /* somebody asked something */
+void sandbox_change(struct sandbox *s); /* and its files may be others now */
 int sandbox_is_busy(const struct sandbox *s);
 /* The box is gone under us. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);

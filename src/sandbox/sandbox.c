@@ -153,6 +153,11 @@ void sandbox_touch(struct sandbox *s)
 {
         s->used_ns = clock_now_ns();
         s->used_ms = now_real_ms();
+}
+
+void sandbox_change(struct sandbox *s)
+{
+        sandbox_touch(s);
         s->is_dirty = 1;
 }
 

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "engine/handle.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ struct store_job {
         int32_t pid;
         int has_exited, wait_status;
         uint64_t bytes;
+        uint64_t begun_ms, begun_ns; /* real, monotonic: of what changed later it may have nothing */
         int code; /* of writing the file */
         struct cloche_err error; /* or of the definition */
         struct flush *flush; /* while something of it goes to the disk */
@@ -333,6 +335,7 @@ static void job_over(struct store_job *job, int is_gone, const struct cloche_err
         TAILQ_INIT(&waiters);
         TAILQ_INIT(&later);
         TAILQ_CONCAT(&waiters, &job->waiters, link);
+        assert(!job->is_restore || TAILQ_EMPTY(&job->later));
         TAILQ_CONCAT(is_gone ? &waiters : &later, &job->later, link);
         s->store_job = NULL;
         if (e && !job->is_restore)
@@ -404,7 +407,7 @@ static void conclude(struct store_job *job)
                 s->save_error[0] = '\0';
                 s->is_unsaved = 0;
                 s->save_again_ns = 0;
-                s->kept_ns = clock_now_ns();
+                s->kept_ns = job->begun_ns;
         }
         job_over(job, 0, e.code ? &e : NULL);
 }
@@ -476,7 +479,7 @@ static void keep(struct store_job *job)
         int r = renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 ? -errno : 0;
 
         if (r == 0) {
-                s->saved_ms = now_real_ms();
+                s->saved_ms = job->begun_ms;
                 r = store_define(s, &job->error);
         }
         if (r == 0) {
@@ -587,6 +590,8 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         int pair[2], r;
 
         s->is_dirty = 0; /* what changes from now on may be missing in it */
+        job->begun_ms = now_real_ms();
+        job->begun_ns = clock_now_ns();
         job->dir_fd = open_directory(s, 1);
         job->file_fd = job->dir_fd < 0 ? -EBADF : openat(job->dir_fd, FILES_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (job->file_fd < 0)
