@@ -276,7 +276,12 @@ static void put_core_limit(struct prelude *p)
         put_load_argument(p, 2);
         put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
         put_load(p, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + sizeof(uint32_t));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 7, 0));
+        for (size_t half = 0; half < 2; half++) { /* the limit before cannot be written by a filter */
+                put_load(p, offsetof(struct seccomp_data, args) + 3 * sizeof(uint64_t) + half * sizeof(uint32_t));
+                put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+                put_refuse(p);
+        }
         put_answer(p, 0);
         aim(p, others);
         aim(p, other_limits);
