@@ -208,7 +208,8 @@ void loop_signal(struct daemon *d, int number)
         daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
 }
 
-/* pkill(1) sends one to the supervisor too, who passes it on: it is not to count twice. Ignored signals would be so in what we start. */
+/* pkill(1) signals both processes, and the supervisor passes its own on: an engine that has one leaves direct signals alone. SIG_IGN would be inherited
+ * by the keeper. */
 static void on_signal(uv_signal_t *handle, int number)
 {
         struct daemon *d = handle->data;

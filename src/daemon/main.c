@@ -82,17 +82,19 @@ static int start(struct daemon *d, struct cloche_err *e)
 static int serve(struct daemon *d)
 {
         struct cloche_err e = {0};
-        int code, r;
+        int code, has_loop = 0, r;
 
         confine_refuse_rings();
         r = loop_new(d, &e);
-        if (r < 0)
-                return fail(&e);
-        r = prepare(d, &e);
+        if (r == 0) {
+                has_loop = 1;
+                r = prepare(d, &e);
+        }
         if (r == 0)
                 r = start(d, &e);
         code = r < 0 ? fail(&e) : loop_run(d);
-        loop_free(d);
+        if (has_loop)
+                loop_free(d);
         if (r < 0) /* last, when nothing is held any more */
                 supervised_tell(&d->options, WORD_FAILED, &e);
         return code;
@@ -112,7 +114,7 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         if (!is_supervised && d.options.connect_fd < 0)
                 return supervisor_run(&d.options, argv);
-        /* Of its caller's: a key pressed there is his affair, and his end ends us. */
+        /* A private daemon leaves the session of its caller: Ctrl-C there does not reach it. It ends with the connection. */
         if (!is_supervised)
                 (void)setsid();
         return serve(&d);

@@ -49,7 +49,7 @@ int own_user_draw(struct daemon *d, struct cloche_err *e)
                         return err_os(e, CLOCHE_E_PRIVILEGE, errno, "draw a user");
                 r = own_user_take(d, OWN_USERS_FIRST + lot % OWN_USERS_DRAWN, e);
         }
-        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "there are as many daemons of root as users for them") : r;
+        return r == -EBUSY ? err_set(e, CLOCHE_E_PRIVILEGE, "no free user for this daemon was found in %d draws of %u", DRAWS, OWN_USERS_DRAWN) : r;
 }
 
 int own_user_settle(struct daemon *d, struct cloche_err *e)

@@ -136,7 +136,7 @@ int stats_text(const struct daemon *d, struct buf *ret)
                 {"read_bytes_total", "counter", "Bytes read from callers.", (double)s->bytes_read},
                 {"written_bytes_total", "counter", "Bytes written to callers.", (double)s->bytes_written},
                 {"memory_bytes", "gauge", "Resident memory of the daemon itself.", (double)resident_bytes(s)},
-                {"engine_restarts_total", "counter", "Engines that crashed or hung, and were started again.", s->restarts},
+                {"engine_restarts_total", "counter", "Starts of an engine after the first.", s->restarts},
                 {"uptime_seconds", "gauge", "Since the start.", (double)(clock_now_ns() - s->started_ns) / 1e9},
         };
         int r = 0;

@@ -25,7 +25,7 @@
 
 #define TURN_MS 1000
 #define TURN_NS (UINT64_C(1000000) * TURN_MS)
-#define FAMILY_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
+#define CHILDREN_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
 #define START_NS (UINT64_C(120000000000)) /* for an engine to start, which says nothing before it serves */
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 10000
@@ -196,7 +196,7 @@ static void hear_engine(struct supervisor *s)
                 on_failed(s, &word);
 }
 
-/* Whom the engine left is ours too: PR_SET_CHILD_SUBREAPER. 1: nobody is left. */
+/* The engine's orphans are children of this process (PR_SET_CHILD_SUBREAPER). 1: no child is left. */
 static int reap(struct supervisor *s)
 {
         int status;
@@ -215,28 +215,28 @@ static void on_order(struct supervisor *s, int number)
         struct supervisor_word word = {.kind = WORD_SIGNAL, .number = (uint32_t)number};
 
         s->ordered = number;
+        if (s->engine && s->state == WORD_BEGIN)
+                kill(s->engine, number); /* it hears no word before its loop goes round, where it has no ear for signals any more */
         if (s->link_fd >= 0)
                 (void)send(s->link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Wait for a signal, a word or the time. 1: nobody is left to be reaped. */
-static int turn(struct supervisor *s, int timeout_ms)
+/* Wait for a signal, a word or the time. */
+static void turn(struct supervisor *s, int timeout_ms)
 {
         struct pollfd polled[] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->link_fd, .events = POLLIN}};
         struct signalfd_siginfo signal;
-        int is_alone = 0;
 
         if (poll(polled, 2, timeout_ms) <= 0)
-                return 0;
+                return;
         if (polled[1].revents)
                 hear_engine(s);
         if (polled[0].revents && read(s->signal_fd, &signal, sizeof(signal)) == sizeof(signal)) {
                 if (signal.ssi_signo == SIGCHLD)
-                        is_alone = reap(s);
+                        reap(s);
                 else
                         on_order(s, (int)signal.ssi_signo);
         }
-        return is_alone;
 }
 
 /* A turn counts for two seconds at most: a machine that slept, or a group that was frozen, did not hang. */
@@ -255,8 +255,7 @@ static void look_for_silence(struct supervisor *s)
         s->silence_ns = 0;
 }
 
-/* The keeper ends by itself when its engine is gone, and its boxes with it; one that hangs is killed, as are what it leaves. */
-static void kill_family(void)
+static void kill_children(void)
 {
         char path[64];
         FILE *list;
@@ -264,28 +263,37 @@ static void kill_family(void)
 
         snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
         list = fopen(path, "re");
+        if (!list) /* a kernel without CONFIG_PROC_CHILDREN */
+                log_event(LEVEL_ERROR, "keeper-not-killed", "{s:s, s:s}", "path", path, "why", strerror(errno));
         while (list && fscanf(list, "%d", &pid) == 1)
                 kill(pid, SIGKILL); /* a child of ours that was not reaped: the pid is its own */
         if (list)
                 fclose(list);
 }
 
-static void wait_for_family(struct supervisor *s)
+/* 1: no child is left. 0: the time is over. */
+static int wait_for_children(struct supervisor *s, int kills)
 {
         uint64_t since_ns = clock_now_ns();
-        int is_late = 0;
 
-        while (!reap(s) && !is_late) {
-                (void)turn(s, TURN_MS);
-                is_late = clock_now_ns() - since_ns > FAMILY_NS;
+        while (!reap(s)) {
+                if (clock_now_ns() - since_ns > CHILDREN_NS)
+                        return 0;
+                if (kills)
+                        kill_children();
+                turn(s, TURN_MS);
         }
-        if (!is_late)
+        return 1;
+}
+
+/* The keeper ends by itself when its engine is gone, and its boxes with it; one that hangs is killed, as is what it leaves. */
+static void end_children(struct supervisor *s)
+{
+        if (wait_for_children(s, 0))
                 return;
-        log_event(LEVEL_ERROR, "keeper-hangs", "{s:i}", "seconds", (int)(FAMILY_NS / 1000000000));
-        for (since_ns = clock_now_ns(); !reap(s) && clock_now_ns() - since_ns < FAMILY_NS;) {
-                kill_family();
-                (void)turn(s, TURN_MS);
-        }
+        log_event(LEVEL_ERROR, "keeper-hangs", "{s:i}", "seconds", (int)(CHILDREN_NS / 1000000000));
+        if (!wait_for_children(s, 1))
+                log_event(LEVEL_ERROR, "keeper-not-killed", "{s:i}", "seconds", (int)(CHILDREN_NS / 1000000000));
 }
 
 /* -- again ---------------------------------------------------------------------------------------------------- */
@@ -306,7 +314,7 @@ static void log_end(const struct supervisor *s)
                   WIFSIGNALED(s->status) ? WTERMSIG(s->status) : WEXITSTATUS(s->status), "restarts", (int)s->restarts);
 }
 
-/* Longer and longer: whoever can make an engine crash is not to have many tries a second. */
+/* The pause doubles with each failure: a caller who can make an engine crash gets few tries. */
 static void pause_before_start(struct supervisor *s)
 {
         uint64_t pause_ms = PAUSE_MS_MIN, until_ns, now_ns = clock_now_ns();
@@ -318,7 +326,19 @@ static void pause_before_start(struct supervisor *s)
         s->failures_in_row++;
         until_ns = now_ns + (pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX) * 1000000;
         while (!s->ordered && (now_ns = clock_now_ns()) < until_ns)
-                (void)turn(s, (int)((until_ns - now_ns) / 1000000) + 1);
+                turn(s, (int)((until_ns - now_ns) / 1000000) + 1);
+}
+
+/* ECONNRESET comes first, when a word of ours was not read. */
+static void hear_last_words(struct supervisor *s)
+{
+        ssize_t n = s->link_fd < 0 ? 0 : 1;
+
+        while (n > 0 || (n < 0 && errno == ECONNRESET)) {
+                n = recv(s->link_fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT);
+                if (n > 0)
+                        hear_engine(s);
+        }
 }
 
 static void watch(struct supervisor *s)
@@ -332,14 +352,13 @@ static void watch(struct supervisor *s)
                 s->status = 1 << 8; /* as of exit(1) */
         }
         while (s->engine) {
-                (void)turn(s, TURN_MS);
+                turn(s, TURN_MS);
                 if (s->engine)
                         look_for_silence(s);
         }
-        while (s->link_fd >= 0 && recv(s->link_fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-                hear_engine(s); /* its last words */
+        hear_last_words(s);
         fd_close(&s->link_fd);
-        wait_for_family(s);
+        end_children(s);
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
@@ -365,7 +384,7 @@ static int set_up(struct supervisor *s, struct cloche_err *e)
         return 0;
 }
 
-/* Whoever finds the port open finds the token. The engine reads it by itself. */
+/* The file of the token exists before the port is open. The engine reads it by itself. */
 static int make_token(struct daemon_options *o, struct cloche_err *e)
 {
         int r = o->listen || o->token_file ? auth_load_token(o, e) : 0;
@@ -374,7 +393,7 @@ static int make_token(struct daemon_options *o, struct cloche_err *e)
         return r;
 }
 
-/* Another daemon may have taken the name meanwhile: only the socket that was ours goes. We hold its inode, so that the other's has another number. */
+/* Another daemon may have taken the path since: it is unlinked only if its inode is the one that is held open. */
 static void remove_socket(const char *path, int ours_fd)
 {
         struct stat st, ours;

