@@ -143,10 +143,14 @@ static int read_output(int fd, struct buf *ret, struct cloche_err *e)
                 uint64_t now_ns = clock_now_ns();
                 char *to = buf_reserve(ret, 1024);
                 ssize_t n;
+                int ready;
 
                 if (!to)
                         return err_set(e, CLOCHE_E_TOO_LARGE, "the probe says more than %u bytes", PROBE_OUTPUT_MAX);
-                if (now_ns >= deadline_ns || poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) == 0)
+                ready = now_ns >= deadline_ns ? 0 : poll(&polled, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
+                if (ready < 0 && errno == EINTR)
+                        continue;
+                if (ready <= 0)
                         return err_set(e, CLOCHE_E_STATE, "the probe did not come to its end");
                 n = read(fd, to, 1024);
                 if (n < 0 && errno == EINTR)

@@ -182,7 +182,10 @@ static int receive_one(struct keeper_state *keeper, int *greeted)
                 return n == 0 ? -EPIPE : (int)n;
         r = serve_one(keeper, &request, (size_t)n, fds, fd_count, greeted);
         for (size_t i = 0; i < fd_count; i++)
-                request.op == KEEPER_SERVE ? peer_close_copy(&fds[i]) : fd_close(&fds[i]); /* one may be a caller's */
+                if (request.op == KEEPER_SERVE) /* one may be a caller's */
+                        peer_close_copy(&fds[i]);
+                else
+                        fd_close(&fds[i]);
         return r;
 }
 

@@ -288,7 +288,8 @@ static void try_one(const struct attempt *attempt, struct trial *trial)
         }
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return;
-        if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV))
+        /* A kernel without that architecture's calls ends them by SIGSEGV. */
+        if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGSEGV && attempt->right == CLOCHE_RIGHT_FOREIGN_CALLS)))
                 set_trial(trial, EPERM);
 }
 
