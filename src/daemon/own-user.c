@@ -5,9 +5,12 @@
 #include "base/privilege.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
-#define LOCKS "/run/cloche-daemons" /* one byte a user. Only root can open it, so no other user can hold a lock */
+#define LOCKS "/run/cloche-users" /* a file a user. Only root can open them, and an engine has no other's */
 #define DRAWS 64
 
 _Static_assert(OWN_USERS_FIRST == PRIVILEGE_UIDS_FIRST, "privilege_is_root() says that they can be had");
@@ -17,23 +20,29 @@ int own_user_is_any(uid_t uid)
         return (uid >= OWN_USERS_FIRST && uid < OWN_USERS_FIRST + OWN_USERS_COUNT) || uid == OWN_USER_OF_ALL;
 }
 
-static int open_locks(struct daemon *d, struct cloche_err *e)
+/* For reading: nothing can be written to it, and it takes no room. */
+static int open_lock(uid_t uid)
 {
-        if (d->users_fd >= 0)
-                return 0;
-        d->users_fd = open(LOCKS, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        return d->users_fd < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "open " LOCKS ", by which each daemon of root has a user of its own") : 0;
+        char path[64];
+        int fd;
+
+        if (mkdir(LOCKS, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        snprintf(path, sizeof(path), LOCKS "/%u", (unsigned)uid);
+        fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return fd < 0 ? -errno : fd;
 }
 
 int own_user_take(struct daemon *d, uid_t uid, struct cloche_err *e)
 {
-        struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(uid - OWN_USERS_FIRST), .l_len = 1};
-        int r = open_locks(d, e);
+        _cleanup_fd_ int fd = open_lock(uid);
 
-        if (r < 0)
-                return r;
-        if (fcntl(d->users_fd, F_OFD_SETLK, &byte) < 0)
-                return errno == EAGAIN || errno == EACCES ? -EBUSY : err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock " LOCKS);
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_PRIVILEGE, -fd, "open a file in " LOCKS ", by which each daemon of root has a user of its own");
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? -EBUSY : err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock a file in " LOCKS);
+        fd_close(&d->users_fd);
+        d->users_fd = TAKE_FD(fd);
         d->uid = uid;
         return 0;
 }
