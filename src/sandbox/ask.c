@@ -69,7 +69,10 @@ static void ask_free(struct sandbox_ask *ask)
         if (ask->sandbox) {
                 TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
                 ask->sandbox->ask_count--;
-                use(ask->sandbox, ask->method);
+                if (ask->is_over) /* it has been told, and changed nothing since its end */
+                        sandbox_touch(ask->sandbox);
+                else
+                        use(ask->sandbox, ask->method);
                 if (ask->sandbox->is_deleted) /* which waits for the last of them */
                         sandbox_turn_soon(ask->sandbox);
         } else {
@@ -166,6 +169,8 @@ static void end(struct sandbox_ask *ask)
         if (ask->is_to_release)
                 TAILQ_REMOVE(&ask->all->released, ask, turn_link);
         ask->is_to_release = 0;
+        if (ask->sandbox)
+                use(ask->sandbox, ask->method);
         ask->is_over = 1;
         TAILQ_INSERT_TAIL(&ask->all->ended, ask, turn_link);
         sandboxes_turn_soon(ask->all);

@@ -31,7 +31,8 @@ struct sandboxes_options {
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
         /* What changed in a sandbox between these times (real, milliseconds) is lost: it, or the daemon before, ended by accident. May be NULL. */
         void (*on_lost)(void *data, int64_t principal, const char *name, uint64_t from_ms, uint64_t to_ms);
-        void *events_data; /* of both */
+        void (*on_load)(void *data); /* while sandboxes_new reads what was saved: one more was read. May be NULL */
+        void *events_data;           /* of all three */
 };
 
 /* Values are in frame form (spec/values.md): bytes stand in attachments, which may be empty. All borrowed for the time of the call. */

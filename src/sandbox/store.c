@@ -24,7 +24,7 @@
 #define FILES_NEW "files.new"
 #define READ_BYTES (256u << 10)
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
-#define DEFINITION_BYTES_MAX (16u << 20)
+#define DEFINITION_BYTES_MAX (1u << 20) /* a daemon reads all of them at its start */
 #define ROOM_BYTES (64u << 10)             /* definition, and headers of a few files */
 #define SAVE_AGAIN_NS (UINT64_C(60000000000))
 
@@ -147,7 +147,11 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                            (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
                            "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
         text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
-        r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
+        if (text && strlen(text) > DEFINITION_BYTES_MAX)
+                r = err_set(e, CLOCHE_E_TOO_LARGE, "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu bytes as JSON, at most %u are possible",
+                            s->name, strlen(text), DEFINITION_BYTES_MAX);
+        else
+                r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
         free(text);
         json_decref(object);
         return r;
@@ -200,6 +204,20 @@ static void replace(json_t **member, json_t *value)
         *member = json_incref(value);
 }
 
+/* Whole: json_loadfd(3) reads byte by byte. */
+static json_t *read_definition(int fd, json_error_t *ret_why)
+{
+        struct stat st;
+        char *text = fstat(fd, &st) == 0 && st.st_size <= DEFINITION_BYTES_MAX ? malloc((size_t)st.st_size + 1) : NULL;
+        json_t *object = NULL;
+
+        strcpy(ret_why->text, "it is too large, or cannot be read");
+        if (text && fd_read_full(fd, text, (size_t)st.st_size) == 0)
+                object = json_loadb(text, (size_t)st.st_size, JSON_REJECT_DUPLICATES, ret_why);
+        free(text);
+        return object;
+}
+
 static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -210,7 +228,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
 
         if (fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory", name);
-        object = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
+        object = read_definition(fd, &why);
         s = sandbox_new(all, principal, name, e);
         if (!s) {
                 json_decref(object);
@@ -270,6 +288,8 @@ static int load_principal(struct sandboxes *all, int64_t principal, int dir_fd, 
 
                 if (fd >= 0 && sandbox_name_check(entry->d_name, NULL) == 0 && tidy_directory(dirfd(dir), entry->d_name, fd))
                         r = load_definition(all, principal, entry->d_name, fd, e);
+                if (all->options.on_load)
+                        all->options.on_load(all->options.events_data);
         }
         closedir(dir);
         return r;
