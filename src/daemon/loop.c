@@ -131,6 +131,13 @@ static void on_lost(void *data, int64_t principal, const char *name, uint64_t fr
                   (json_int_t)to_ms);
 }
 
+static void on_load(void *data)
+{
+        const struct daemon *d = data;
+
+        supervised_tell(&d->options, WORD_ALIVE, NULL);
+}
+
 static void abandon_sandboxes(struct daemon *d, const char *why)
 {
         struct cloche_err e;
@@ -269,6 +276,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
+                .on_load = on_load,
                 .events_data = d,
         };
 

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 
         if (options_read(argc, argv, &d.options, &code))
                 return code;
-        is_supervised = supervised_enter(&d.options, &d.stats.restarts);
+        is_supervised = supervised_enter(&d.options, &d.stats.restarts, &d.options.has_state);
         if (!is_supervised && d.options.is_on_demand && on_demand_enter(&d.options, &code))
                 return code;
         log_set_level(d.options.level);

@@ -15,6 +15,7 @@ struct daemon_options {
         struct cloche_engine_options engine;
         const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
         int connect_fd; /* of a private daemon; -1: none */
+        int has_state;  /* sandboxes are saved; of an engine that is started again at first: they were */
         int link_fd;    /* to the supervisor that started this process; -1: none */
         struct {
                 long ids[OPTIONS_LIST_MAX];

@@ -225,14 +225,17 @@ int state_open(struct daemon *d, struct cloche_err *e)
         r = *path ? take(d, path, e) : 1;
         if (r == 1 && *path && d->options.is_on_demand)
                 return err_set(e, CLOCHE_E_STATE, "another daemon of this user saves its sandboxes in %.100s: end it, or name it by --socket or CLOCHE_SOCKET", path);
+        if (r == 1 && d->options.has_state) /* taken between two engines: to go on without would be to lose all */
+                return err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.100s now, which were this one's", path);
         if (r == 1)
                 log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",
                           *path ? "another daemon saves its sandboxes there" : "there is no home directory");
         return r < 0 ? r : 0;
 }
 
-int state_check(const struct daemon *d, struct cloche_err *e)
+int state_check(struct daemon *d, struct cloche_err *e)
 {
+        d->options.has_state = d->state_dir != NULL;
         if (!d->state_dir || access(d->state_dir, R_OK | W_OK | X_OK) == 0)
                 return 0;
         return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "user %u of the daemon uses --state-dir %.200s", (unsigned)geteuid(), d->state_dir);

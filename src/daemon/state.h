@@ -7,7 +7,7 @@
 /* Find or make it, and take it; before privilege goes. A directory nobody named that another daemon has leaves this one without, which is logged. */
 int state_open(struct daemon *d, struct cloche_err *e);
 /* After that: whether it is to be had as whom we are now. */
-int state_check(const struct daemon *d, struct cloche_err *e);
+int state_check(struct daemon *d, struct cloche_err *e);
 void state_close(struct daemon *d);
 
 #endif

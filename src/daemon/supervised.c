@@ -20,7 +20,7 @@ static int is_named(const char *names, const char *name)
         return strncmp(names, name, strlen(name)) == 0;
 }
 
-int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts)
+int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_had_state)
 {
         const char *names = getenv("LISTEN_FDNAMES"), *pid = getenv("LISTEN_PID");
         struct supervisor_word word;
@@ -28,6 +28,7 @@ int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts)
         if (!names || !pid || atol(pid) != (long)getpid() || !is_named(names, HANDED_LINK) || recv(LINK_FD, &word, sizeof(word), 0) != sizeof(word))
                 return 0;
         *ret_restarts = word.number;
+        *ret_had_state = word.has_state != 0;
         o->link_fd = LINK_FD;
         fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
         if (is_named(names, HANDED_LINK ":" HANDED_LOCK)) {
@@ -52,7 +53,7 @@ int supervised_bind(const struct daemon_options *o, struct cloche_err *e)
 
 void supervised_tell(const struct daemon_options *o, enum supervisor_word_kind kind, const struct cloche_err *e)
 {
-        struct supervisor_word word = {.kind = kind};
+        struct supervisor_word word = {.kind = kind, .number = kind == WORD_READY && o->has_state};
 
         if (o->link_fd < 0)
                 return;

@@ -9,7 +9,7 @@ struct daemon;
 struct daemon_options;
 
 /* First in main: 1 when the supervisor started this process. Takes the descriptors that are no listeners, and the word of the beginning. */
-int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts);
+int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_had_state);
 /* This process is killed when its supervisor ends, from now on. After the change of users, which would undo it. */
 CLOCHE_MUST_CHECK int supervised_bind(const struct daemon_options *o, struct cloche_err *e);
 CLOCHE_MUST_CHECK int supervised_start(struct daemon *d, struct cloche_err *e);

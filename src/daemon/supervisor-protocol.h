@@ -8,7 +8,7 @@
 enum supervisor_word_kind {
         /* From the engine. */
         WORD_ALIVE = 1, /* its loop goes round: about every second */
-        WORD_READY,     /* it serves */
+        WORD_READY,     /* it serves; number: 1 when it saves sandboxes */
         WORD_STOPPING,  /* it was told to end, or is idle: its exit is the daemon's */
         WORD_FAILED,    /* it could not start; with the error */
         /* From the supervisor. */
@@ -18,6 +18,8 @@ enum supervisor_word_kind {
 
 struct supervisor_word {
         uint32_t kind, number;
+        uint32_t has_state; /* of WORD_BEGIN: the engine before saved sandboxes */
+        uint32_t reserved;
         struct cloche_err error;
 };
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -27,6 +28,7 @@
 #define TURN_NS (UINT64_C(1000000) * TURN_MS)
 #define CHILDREN_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
 #define START_NS (UINT64_C(120000000000)) /* for an engine to start, which says nothing before it serves */
+#define END_MS 90000 /* beyond the grace: SAVE_MS of loop.c, last words, boxes */
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 10000
 #define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served so long is not one of a row of failures */
@@ -37,6 +39,7 @@ struct supervisor {
         char program[4096];
         struct daemon sockets; /* its listeners, no more */
         int signal_fd, link_fd;
+        int socket_fd; /* O_PATH, of the unix socket; -EBADF: none */
         pid_t engine; /* 0: none */
         enum supervisor_word_kind state; /* WORD_BEGIN, WORD_READY or WORD_STOPPING: the last that counted */
         int status; /* of the last engine, for wait(2) */
@@ -44,13 +47,15 @@ struct supervisor {
         int has_served;
         unsigned restarts, failures_in_row;
         uint64_t started_ns, turned_ns, silence_ns;
+        uint64_t end_ns; /* it was told to end, or is idle: when it is killed; 0: not yet */
+        int has_state;   /* the engine before saved sandboxes */
         sigset_t outer_mask;
 };
 
 /* -- descriptors that are handed over ------------------------------------------------------------------------- */
 
 struct handed {
-        int fds[LISTEN_FDS_MAX];
+        int fds[LISTEN_FDS_MAX + 2]; /* and the link, the lock */
         int count;
         char *names;
         FILE *names_stream;
@@ -58,7 +63,7 @@ struct handed {
 
 static int add_handed(struct handed *h, int fd, const char *name, const char *suffix)
 {
-        if (h->count == LISTEN_FDS_MAX)
+        if (h->count == LISTEN_FDS_MAX + 2)
                 return -E2BIG;
         fprintf(h->names_stream, "%s%s%s", h->count ? ":" : "", name, suffix);
         h->fds[h->count++] = fd;
@@ -133,7 +138,7 @@ static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
 
 static int start_engine(struct supervisor *s, struct cloche_err *e)
 {
-        struct supervisor_word word = {.kind = WORD_BEGIN, .number = s->restarts};
+        struct supervisor_word word = {.kind = WORD_BEGIN, .number = s->restarts, .has_state = (uint32_t)s->has_state};
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -154,9 +159,10 @@ static int start_engine(struct supervisor *s, struct cloche_err *e)
         return err_os(e, CLOCHE_E_RESOURCE, errno, "fork the engine's process");
 }
 
-static void on_ready(struct supervisor *s)
+static void on_ready(struct supervisor *s, int has_state)
 {
         s->state = WORD_READY;
+        s->has_state = has_state;
         if (!s->has_served) {
                 notify("READY=1");
                 on_demand_ready(s->options);
@@ -164,8 +170,19 @@ static void on_ready(struct supervisor *s)
         s->has_served = 1;
 }
 
+/* For what runs to end, and sandboxes to be saved. */
+static void set_end(struct supervisor *s)
+{
+        if (!s->end_ns)
+                s->end_ns = clock_now_ns() + (s->options->grace_ms + END_MS) * UINT64_C(1000000);
+}
+
+/* Without an order only an idle one stops: else its exit is a crash, whatever it says. */
 static void on_stopping(struct supervisor *s)
 {
+        if (!s->ordered && !s->options->exit_when_idle_ms)
+                return;
+        set_end(s);
         s->state = WORD_STOPPING;
         notify("STOPPING=1");
         listen_stop(&s->sockets); /* whoever connects from now on is refused */
@@ -181,15 +198,19 @@ static void on_failed(struct supervisor *s, struct supervisor_word *word)
 static void hear_engine(struct supervisor *s)
 {
         struct supervisor_word word;
-        ssize_t n = recv(s->link_fd, &word, sizeof(word), MSG_DONTWAIT);
+        ssize_t n = peer_receive(s->link_fd, &word, sizeof(word));
 
-        if (n == 0)
-                fd_close(&s->link_fd); /* it ends */
+        if (n < 0 && errno == EBADMSG) { /* descriptors came along: it was taken over */
+                log_event(LEVEL_ERROR, "engine-sends-descriptors", "{s:i}", "pid", (int)s->engine);
+                kill(s->engine, SIGKILL);
+        }
+        if (n == 0 || (n < 0 && errno == EBADMSG))
+                peer_close(&s->link_fd); /* it ends */
         if (n != sizeof(word))
                 return;
         s->silence_ns = 0;
         if (word.kind == WORD_READY && s->state == WORD_BEGIN)
-                on_ready(s);
+                on_ready(s, word.number != 0);
         else if (word.kind == WORD_STOPPING && s->state != WORD_STOPPING)
                 on_stopping(s);
         else if (word.kind == WORD_FAILED)
@@ -215,6 +236,7 @@ static void on_order(struct supervisor *s, int number)
         struct supervisor_word word = {.kind = WORD_SIGNAL, .number = (uint32_t)number};
 
         s->ordered = number;
+        set_end(s);
         if (s->engine && s->state == WORD_BEGIN)
                 kill(s->engine, number); /* it hears no word before its loop goes round, where it has no ear for signals any more */
         if (s->link_fd >= 0)
@@ -245,6 +267,10 @@ static void look_for_silence(struct supervisor *s)
         uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
 
         s->turned_ns = now_ns;
+        if (s->end_ns && now_ns > s->end_ns) {
+                log_event(LEVEL_ERROR, "engine-does-not-end", "{s:i}", "pid", (int)s->engine);
+                kill(s->engine, SIGKILL);
+        }
         s->silence_ns += passed_ns < 2 * TURN_NS ? passed_ns : 2 * TURN_NS;
         if (s->state == WORD_BEGIN && hang_ns < START_NS)
                 hang_ns = START_NS;
@@ -297,6 +323,54 @@ static void end_children(struct supervisor *s)
 }
 
 /* -- again ---------------------------------------------------------------------------------------------------- */
+
+/* Another daemon may have taken the path since: it is unlinked only if its inode is the one that is held open. */
+static void remove_socket(const char *path, int ours_fd)
+{
+        struct stat st, ours;
+
+        if (ours_fd >= 0 && fstat(ours_fd, &ours) == 0 && lstat(path, &st) == 0 && st.st_dev == ours.st_dev && st.st_ino == ours.st_ino)
+                (void)unlink(path);
+}
+
+static int open_sockets(struct supervisor *s, struct cloche_err *e)
+{
+        int r = listen_open(&s->sockets, e);
+
+        fd_close(&s->socket_fd);
+        if (r == 0 && s->options->socket_path)
+                s->socket_fd = open(s->options->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        return r;
+}
+
+/* An engine that was taken over can shut down sockets that it shares with us. */
+static int is_broken(int fd)
+{
+        struct pollfd polled = {.fd = fd};
+        int listens = 0;
+        socklen_t size = sizeof(listens);
+
+        return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens || (poll(&polled, 1, 0) == 1 && polled.revents & (POLLHUP | POLLERR));
+}
+
+/* Those of the options are opened again. A service manager opens its own, and starts the daemon again with them. */
+static int mend_sockets(struct supervisor *s, struct cloche_err *e)
+{
+        const struct listener *l;
+        int broken = 0;
+
+        TAILQ_FOREACH(l, &s->sockets.listeners, link)
+                broken += is_broken(l->fd);
+        if (!broken)
+                return 0;
+        log_event(LEVEL_ERROR, "sockets-broken", "{s:i}", "count", broken);
+        if (s->sockets.listen_names)
+                return err_set(e, CLOCHE_E_STATE, "a socket that this daemon was started with listens no more");
+        listen_stop(&s->sockets);
+        if (s->options->socket_path)
+                remove_socket(s->options->socket_path, s->socket_fd);
+        return open_sockets(s, e);
+}
 
 static int is_final(const struct supervisor *s)
 {
@@ -393,15 +467,6 @@ static int make_token(struct daemon_options *o, struct cloche_err *e)
         return r;
 }
 
-/* Another daemon may have taken the path since: it is unlinked only if its inode is the one that is held open. */
-static void remove_socket(const char *path, int ours_fd)
-{
-        struct stat st, ours;
-
-        if (ours_fd >= 0 && fstat(ours_fd, &ours) == 0 && lstat(path, &st) == 0 && st.st_dev == ours.st_dev && st.st_ino == ours.st_ino)
-                (void)unlink(path);
-}
-
 static int fail(struct supervisor *s, const struct cloche_err *e)
 {
         log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e->code), "message", e->msg);
@@ -412,21 +477,18 @@ static int fail(struct supervisor *s, const struct cloche_err *e)
 int supervisor_run(struct daemon_options *o, char **argv)
 {
         static struct supervisor s;
-        _cleanup_fd_ int ours_fd = -EBADF;
         struct cloche_err e = {0};
         int r;
 
-        s = (struct supervisor){.options = o, .argv = argv, .signal_fd = -EBADF, .link_fd = -EBADF, .sockets = {.options = *o}};
+        s = (struct supervisor){.options = o, .argv = argv, .signal_fd = -EBADF, .link_fd = -EBADF, .socket_fd = -EBADF, .sockets = {.options = *o}};
         TAILQ_INIT(&s.sockets.listeners);
         r = set_up(&s, &e);
         if (r == 0)
                 r = make_token(o, &e);
         if (r == 0)
-                r = listen_open(&s.sockets, &e);
+                r = open_sockets(&s, &e);
         if (r < 0)
                 return fail(&s, &e);
-        if (o->socket_path)
-                ours_fd = open(o->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         for (;;) {
                 watch(&s);
                 if (is_final(&s))
@@ -435,10 +497,12 @@ int supervisor_run(struct daemon_options *o, char **argv)
                 pause_before_start(&s);
                 if (s.ordered)
                         break;
+                if (mend_sockets(&s, &e) < 0)
+                        return fail(&s, &e);
                 s.restarts++;
         }
         listen_stop(&s.sockets);
         if (o->socket_path)
-                remove_socket(o->socket_path, ours_fd);
+                remove_socket(o->socket_path, s.socket_fd);
         return exit_code(&s);
 }

@@ -1,4 +1,5 @@
 """The supervisor starts the engine and the keeper again after a crash or a hang of either, and says what was lost."""
+import ctypes
 import fcntl
 import os
 import signal
@@ -12,6 +13,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from life import below, gone, groups, keeper_of
 from rpc import DAEMON, HANG, Daemon, Failed, Frames, Gone
+
+
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def lines_of(daemon, event):
@@ -191,14 +195,61 @@ def test_the_box_of_a_sandbox_that_dies():
         assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
 
 
-def test_what_did_not_change_is_not_lost():
+def test_sockets_that_the_engine_shut_down():
+    """It shares them with the supervisor."""
+    with Daemon(tcp=True, level="info") as daemon:
+        daemon.frames().close()
+        directory = f"/proc/{daemon.engine_pid()}/fd"
+        pidfd = os.pidfd_open(daemon.engine_pid())
+        for name in os.listdir(directory):
+            try:
+                is_socket = os.readlink(f"{directory}/{name}").startswith("socket:")
+            except OSError:
+                continue  # it was closed meanwhile
+            if not is_socket:
+                continue
+            fd = libc.syscall(438, pidfd, int(name), 0)  # pidfd_getfd(2)
+            if fd < 0:
+                continue
+            with socket.socket(fileno=fd) as one:
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    one.shutdown(socket.SHUT_RDWR)
+        os.close(pidfd)
+        os.kill(daemon.engine_pid(), signal.SIGKILL)
+        wait_until(lambda: len(lines_of(daemon, "ready")) == 2, "it does not start again")
+        daemon.port = lines_of(daemon, "listening")[-1]["port"]  # any other one: none was asked for
+        with daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as other:
+            assert frames.call("stats")["restarts"] == other.call("stats")["restarts"] == 1
+        assert len(lines_of(daemon, "sockets-broken")) == 1
+
+
+def test_a_definition_has_a_bound():
+    """A daemon reads all of them before it serves."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        assert frames.refused("sandbox.create", sandbox="a", env={f"V{i}": "x" * 4000 for i in range(300)}).name == "too_large"
+        assert frames.call("sandbox.list")["sandboxes"] == []
+        frames.call("sandbox.create", sandbox="a", env={f"V{i}": "x" * 4000 for i in range(200)})
+
+
+def test_another_daemon_takes_the_directory_between_two_engines():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        state = os.path.join(directory, "sandboxes")
+        with Daemon("--state-dir", state, level="info") as daemon:
+            with daemon.frames() as frames:
+                fill(frames)
+            os.kill(daemon.process.pid, signal.SIGSTOP)  # which does not start the next one yet
+            os.kill(daemon.engine_pid(), signal.SIGKILL)
+            with Daemon("--state-dir", state) as other, other.frames() as frames:
+                assert frames.call("exec", sandbox="a", command="cat file")["stdout"] == "one\n"
+                os.kill(daemon.process.pid, signal.SIGCONT)
+                wait_until(lambda: lines_of(daemon, "cannot-start"), "it serves without its sandboxes")
+            with daemon.frames() as frames:
+                assert frames.call("exec", sandbox="a", command="cat file")["stdout"] == "one\n"
+
+
+def test_what_is_looked_at_while_it_stops_is_not_lost():
     with Daemon(level="info") as daemon, daemon.frames() as frames, daemon.frames() as other:
-        frames.call("exec", sandbox="a", command="echo one > file")
-        frames.call("sandbox.save", sandbox="a")
-        frames.call("sandbox.get", sandbox="a")
-        init = next(pid for pid, name in below(daemon.process.pid).items() if name == "memfd:box-init")
-        os.kill(init, signal.SIGKILL)
-        wait_until(lambda: frames.call("sandbox.get", sandbox="a")["state"] == "stopped", "it runs on")
         for i in range(5):
             frames.call("exec", sandbox="a", command=f"echo {i} > file")
             number = frames.ask("sandbox.stop", sandbox="a")
