@@ -127,7 +127,7 @@ static int has_tags(const char *text)
 static int send_text(struct client *client, const json_t *id, const char *text, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf message = BUF_INIT(FRAME_JSON_BYTES_MAX);
-        char *id_text = json_dumps(id, JSON_COMPACT | JSON_ENCODE_ANY);
+        char *id_text = json_dump_text(id, JSON_COMPACT | JSON_ENCODE_ANY);
         int r = id_text ? buf_append(&message, "{\"jsonrpc\":\"2.0\",\"id\":", 22) : -ENOMEM;
 
         if (r == 0)
@@ -263,7 +263,7 @@ static void frames_output(struct client *client, const json_t *id, int stream, c
         json_t *params = json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr", "data", "$",
                                    "bytes", "at", 0, "n", (json_int_t)size);
 
-        sent(client, rpc_request(NULL, "output", params, bytes, size, &client->out, &e), &e);
+        sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
 }
 
 static void frames_tell(struct client *client, const json_t *id, const char *event, const char *about)
@@ -276,7 +276,7 @@ static void frames_tell(struct client *client, const json_t *id, const char *eve
         if (r == 0)
                 json_object_set(params, "run", (json_t *)id);
         if (r == 0)
-                r = rpc_request(NULL, event, params, attachments.data, attachments.size, &client->out, &e);
+                r = rpc_notify(event, params, attachments.data, attachments.size, &client->out, &e);
         sent(client, r, &e);
 }
 
@@ -285,7 +285,7 @@ static void frames_event(struct client *client, const json_t *id, const char *ev
         struct cloche_err e = {0};
         json_t *params = json_pack("{s:O, s:s, s:O}", "id", id, "event", event, "about", about);
 
-        sent(client, rpc_request(NULL, "event", params, attachments->data, attachments->size, &client->out, &e), &e);
+        sent(client, rpc_notify("event", params, attachments->data, attachments->size, &client->out, &e), &e);
 }
 
 static void frames_answer(struct client *client, const struct operation *operation, const json_t *id, const json_t *result,
@@ -396,7 +396,7 @@ static void answer(struct client *client, const struct rpc_message *m, const str
         }
         r = perform(&ask, m, f, &result, &e);
         if (r == 0) {
-                text = json_dumps(result, JSON_COMPACT);
+                text = json_dump_text(result, JSON_COMPACT);
                 json_decref(result);
                 if (text)
                         client->face->result(client, ask.operation, m->id, text, NULL);
@@ -426,10 +426,14 @@ void client_receive(struct client *client, const struct frame *f)
         struct cloche_err e = {0};
         struct rpc_message m;
 
-        if (rpc_parse(f, &m, &e) < 0) {
+        int r = rpc_parse(f, &m, &e);
+
+        if (r == -CLOCHE_E_RESOURCE)
+                client->carrier->close(client, e.msg); /* it could not even be said which request failed */
+        else if (r < 0)
                 answer_nonsense(client, f, &e);
+        if (r < 0)
                 return;
-        }
         if (m.kind == RPC_REQUEST)
                 answer(client, &m, f);
         else if (m.kind == RPC_RESULT || m.kind == RPC_ERROR)

@@ -353,7 +353,7 @@ void container_answer_status(struct container_ask *a, unsigned status, json_t *b
         char *text;
 
         json_object_set_new(body, "timestamp", container_now());
-        text = json_dumps(body, JSON_COMPACT);
+        text = json_dump_text(body, JSON_COMPACT);
         json_decref(body);
         a->carrier->answer(a, text ? status : 500, "application/json", text ? text : "{}", text ? strlen(text) : 2);
         free(text);
@@ -381,7 +381,7 @@ void container_line(struct container_ask *a, json_t *event)
 
         if (!json_object_get(event, "timestamp"))
                 json_object_set_new(event, "timestamp", container_now());
-        text = json_dumps(event, a->is_ascii ? JSON_COMPACT | JSON_ENSURE_ASCII : JSON_COMPACT);
+        text = json_dump_text(event, a->is_ascii ? JSON_COMPACT | JSON_ENSURE_ASCII : JSON_COMPACT);
         json_decref(event);
         if (text)
                 a->carrier->line(a, text, strlen(text));

@@ -37,7 +37,7 @@ static void say(struct container_socket *s, const char *text, size_t size)
 /* message is stolen. */
 static void say_json(struct container_socket *s, json_t *message)
 {
-        char *text = json_dumps(message, JSON_COMPACT);
+        char *text = json_dump_text(message, JSON_COMPACT);
 
         json_decref(message);
         if (text)
@@ -130,7 +130,7 @@ static void begin(struct container_socket *s, const json_t *id, const json_t *me
         const json_t *body = json_object_get(message, "body");
         size_t path_size = strcspn(target, "?");
         struct container_ask *a = container_ask_new(s->daemon, &carrier, s->principal, s->sandbox, target + path_size + (target[path_size] == '?'));
-        char *path = strndup(target, path_size), *text = body && !json_is_null(body) ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        char *path = strndup(target, path_size), *text = body && !json_is_null(body) ? json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
         if (a && path) {
                 a->socket = s;

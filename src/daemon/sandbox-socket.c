@@ -31,7 +31,7 @@ void sandbox_socket_done(struct sandbox_socket *s)
 
 void sandbox_socket_say(struct sandbox_socket *s, json_t *object)
 {
-        char *text = json_dumps(object, JSON_COMPACT);
+        char *text = json_dump_text(object, JSON_COMPACT);
 
         json_decref(object);
         if (!text)

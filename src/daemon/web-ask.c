@@ -35,7 +35,7 @@ static const unsigned short statuses[CLOCHE_CODE_COUNT] = {
 char *web_error_text(const struct cloche_err *e, json_t *data)
 {
         json_t *root = json_pack("{s:o}", "error", client_error(e, data));
-        char *text = json_dumps(root, JSON_COMPACT);
+        char *text = json_dump_text(root, JSON_COMPACT);
 
         json_decref(root);
         return text;
@@ -63,7 +63,7 @@ void web_refuse(struct http_request *request, const struct cloche_err *e)
 
 void web_answer(struct http_request *request, unsigned status, json_t *object)
 {
-        char *text = json_dumps(object, JSON_COMPACT);
+        char *text = json_dump_text(object, JSON_COMPACT);
 
         http_answer(request, text ? status : 500, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
         free(text);
@@ -144,7 +144,7 @@ static void web_event(struct client *client, const json_t *id, const char *event
 {
         struct web_ask *ask = client->data;
         json_t *said = ask->is_stream ? sandbox_to_text(about, attachments) : NULL;
-        char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+        char *text = said ? json_dump_text(said, JSON_COMPACT) : NULL;
 
         (void)id;
         if (ask->is_stream && (!text || http_stream_event(ask->request, event, text) < 0))
@@ -160,7 +160,7 @@ static void web_sandbox_answer(struct client *client, const struct operation *op
 {
         struct cloche_err e = {0};
         json_t *said = sandbox_to_text(result, attachments);
-        char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+        char *text = said ? json_dump_text(said, JSON_COMPACT) : NULL;
 
         if (!text)
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
@@ -269,7 +269,7 @@ static void perform(struct web_ask *ask, const json_t *from_path)
         if (r == 1 && ask->is_stream)
                 http_stream(ask->request);
         if (r == 0) {
-                text = json_dumps(result, JSON_COMPACT);
+                text = json_dump_text(result, JSON_COMPACT);
                 web_result(&ask->client, ask->operation, NULL, text ? text : "{}", NULL);
                 free(text);
         }

@@ -53,17 +53,17 @@ int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void 
         int code;
 
         if (!a)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "speak with the box");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a thread");
         *a = (struct aside){.control_fd = control_fd, .work = work, .after = after, .data = data};
         code = -uv_async_init(loop, &a->done, on_done);
         if (code) {
                 free(a);
-                return err_os(e, CLOCHE_E_RESOURCE, code, "speak with the box");
+                return err_os(e, CLOCHE_E_RESOURCE, code, "start a thread");
         }
         code = create(a);
         if (code) {
                 handle_close(a);
-                return err_os(e, CLOCHE_E_RESOURCE, code, "start a thread that speaks with the box");
+                return err_os(e, CLOCHE_E_RESOURCE, code, "start a thread");
         }
         *ret = a;
         return 0;

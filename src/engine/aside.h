@@ -1,5 +1,5 @@
-/* A conversation with a box's init that waits for its answers, in a thread beside the loop: an init that is stopped, or starved by what runs beside it, then
- * holds up its own run only. */
+/* Work that waits, in a thread beside the loop: a conversation with a box's init, which may be stopped, or starved by what runs beside it, and then holds up its own
+ * run only; or what has to reach the disk. */
 #ifndef CLOCHE_ENGINE_ASIDE_H
 #define CLOCHE_ENGINE_ASIDE_H
 
@@ -8,7 +8,7 @@
 
 struct aside; /* opaque */
 
-/* work: in the thread; of what data leads to it touches only what nobody else does meanwhile. control_fd: the socket it waits at, borrowed.
+/* work: in the thread; of what data leads to it touches only what nobody else does meanwhile. control_fd: the socket it waits at, borrowed, or -EBADF.
  * after: on the loop, when work is done; *ret is gone by then. */
 CLOCHE_MUST_CHECK int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data, struct aside **ret,
                                   struct cloche_err *e);

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "limits.h"
 #include "wire/base64.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -358,8 +359,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
                 json_object_set(result->root, "sync", run->synced);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
         if (value)
-                result->value = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        result->json = json_dumps(result->root, JSON_COMPACT);
+                result->value = json_dump_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        result->json = json_dump_text(result->root, JSON_COMPACT);
         if (!result->json || (value && !result->value)) {
                 cloche_result_free(result);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result");

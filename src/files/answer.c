@@ -115,5 +115,5 @@ int answer_event(struct buf *out, const struct request *q, const char *event, js
 
         if (!params)
                 return request_no_memory(e);
-        return rpc_request(NULL, "event", params, attached ? attached->data : NULL, attached ? attached->size : 0, out, e);
+        return rpc_notify("event", params, attached ? attached->data : NULL, attached ? attached->size : 0, out, e);
 }

@@ -111,7 +111,7 @@ void control_tell(struct control *control, const char *method, json_t *params)
 {
         struct buf bytes = BUF_INIT(1u << 20);
 
-        if (control->waiting >= TOLD_WAITING_MAX || rpc_request(NULL, method, params, NULL, 0, &bytes, NULL) < 0) {
+        if (control->waiting >= TOLD_WAITING_MAX || rpc_notify(method, params, NULL, 0, &bytes, NULL) < 0) {
                 if (control->waiting >= TOLD_WAITING_MAX)
                         json_decref(params);
                 buf_done(&bytes);

@@ -40,7 +40,7 @@ int control_tell(struct control *control, const char *method, json_t *params)
                 json_decref(params);
                 return -CLOCHE_E_RESOURCE;
         }
-        r = rpc_request(NULL, method, params, NULL, 0, &control->out, NULL);
+        r = rpc_notify(method, params, NULL, 0, &control->out, NULL);
         flush(control);
         return r;
 }

@@ -52,6 +52,8 @@ int userns_refused(int os_errno, struct cloche_err *e)
                         return err_set(e, CLOCHE_E_NAMESPACE, "this host forbids user namespaces, which every box needs: %s is 0; sysctl -w %s=%d permits them",
                                        rows[i].name, rows[i].name, rows[i].permits);
         }
+        if (os_errno == EAGAIN || os_errno == ENOMEM)
+                return err_os(e, CLOCHE_E_RESOURCE, os_errno, "make the box's first process");
         return err_os(e, CLOCHE_E_NAMESPACE, os_errno, "make the box's namespaces%s",
                       os_errno == ENOSPC || os_errno == EUSERS ? ", of which this user has as many as permitted, or which are nested 32 deep" : "");
 }

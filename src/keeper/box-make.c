@@ -201,6 +201,7 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         }
         if (row->init_pid < 0) {
                 row->init_pid = 0;
+                row->init_pidfd = -EBADF; /* of a call that failed it is none */
                 return userns_refused(errno, e);
         }
         m->is_cloned = 1;

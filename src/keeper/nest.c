@@ -110,7 +110,10 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
                 close(user_fd);
                 enter_box(order->plan, order->go_fd, order->report_fd);
         }
-        return pid < 0 ? userns_refused(errno, e) : 0;
+        if (pid > 0)
+                return 0;
+        *ret_pidfd = -EBADF; /* a number is written before the call fails (kernel/fork.c, copy_process) */
+        return userns_refused(errno, e);
 }
 
 static _Noreturn void run_cloner(const struct clone_order *order, int is_inside, int mapper_fd)

@@ -17,6 +17,7 @@
 #include "helper.h"
 #include "jail/enter.h"
 #include "jail/root.h"
+#include "jail/userns.h"
 
 #include <linux/sched.h>
 #include <poll.h>
@@ -42,8 +43,10 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
                 close(tell_fd);
                 enter_shared_box(order->plan, order->go_fd, order->report_fd);
         }
-        if (pid < 0)
-                return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "make a pid namespace beside the sandbox's");
+        if (pid < 0) {
+                *ret_pidfd = -EBADF;
+                return userns_refused(errno, &told->err);
+        }
         told->pid = (pid_t)pid;
         return 0;
 }

@@ -337,8 +337,11 @@ static void opened(struct context_task *task, const struct rpc_message *m, const
 
 static void not_opened(struct context_task *task, const struct cloche_err *e)
 {
-        (void)e;
+        struct context *c = task->context;
+
         free(task);
+        if (c->state == CONTEXT_STARTING) /* it could not even be asked */
+                context_end(c, e);
 }
 
 static const struct context_task_kind opening_kinds[] = {

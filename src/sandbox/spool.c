@@ -22,14 +22,20 @@ void spool_done(struct spool *s)
         fd_close(&s->fd);
 }
 
+/* What a disk without room, or no memory, made of the total. */
+static uint64_t stored(const struct spool *s)
+{
+        return s->has_lost ? s->lost_from : s->total;
+}
+
 uint64_t spool_begin(const struct spool *s)
 {
-        return s->keep == SPOOL_LAST && s->total > s->room_bytes ? s->total - s->room_bytes : 0;
+        return s->keep == SPOOL_LAST && stored(s) > s->room_bytes ? stored(s) - s->room_bytes : 0;
 }
 
 uint64_t spool_end(const struct spool *s)
 {
-        return s->keep == SPOOL_FIRST && s->total > s->room_bytes ? s->room_bytes : s->total;
+        return s->keep == SPOOL_FIRST && stored(s) > s->room_bytes ? s->room_bytes : stored(s);
 }
 
 uint64_t spool_bytes(const struct spool *s)
@@ -130,9 +136,13 @@ int spool_append(struct spool *s, const void *data, size_t size)
                 from += size - kept;
                 offset += size - kept;
         }
-        r = kept > 0 ? make_room(s, offset + kept) : 0;
+        r = s->has_lost ? -ENOSPC : kept > 0 ? make_room(s, offset + kept) : 0;
         if (r == 0 && kept > 0)
                 r = store(s, offset, from, kept);
+        if (r < 0 && !s->has_lost) {
+                s->has_lost = 1;
+                s->lost_from = s->total;
+        }
         s->total += size;
         return r;
 }

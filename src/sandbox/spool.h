@@ -11,6 +11,8 @@ struct spool {
         enum spool_keep keep;
         uint64_t room_bytes;
         uint64_t total;   /* bytes that came */
+        uint64_t lost_from; /* of these, once one could not be stored: from here on none is there */
+        int has_lost;
         char *memory;
         size_t memory_room;
         int fd;           /* -EBADF: all is in memory */
@@ -19,7 +21,7 @@ struct spool {
 
 void spool_init(struct spool *s, enum spool_keep keep, uint64_t room_bytes, int directory_fd);
 void spool_done(struct spool *s);
-/* 0 or -errno: then the bytes are counted and lost. */
+/* 0 or -errno: then these bytes, and all that follow, are counted and lost. */
 int spool_append(struct spool *s, const void *data, size_t size);
 /* Which bytes are kept: from begin to end. */
 uint64_t spool_begin(const struct spool *s);

@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "engine/aside.h"
 #include "engine/handle.h"
+#include "wire/json.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -39,7 +41,7 @@ struct store_waiter {
 /* fsync(2) of what is open at these descriptors, in their order: of all that was packed it takes seconds, and is done beside the loop. */
 struct store_job;
 struct flush {
-        uv_work_t work;
+        struct aside *aside;
         struct store_job *job; /* NULL: it is over */
         void (*then)(struct store_job *job);
         int fds[FLUSHED_MAX];
@@ -146,7 +148,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                            s->state == SANDBOX_RUNNING || s->state == SANDBOX_STOPPING, "createdMs", (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
                            (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs", (json_int_t)s->lost_to_ms, "limits", limits_named(&s->asked_limits), "env", s->env, "network", s->network_policy,
                            "labels", s->labels, "idleMs", (json_int_t)s->idle_ms, "sessions", sessions_json(s), "ports", ports_json(s));
-        text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+        text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE, "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu bytes as JSON, at most %u are possible",
                             s->name, strlen(text), DEFINITION_BYTES_MAX);
@@ -439,9 +441,9 @@ static void flush_free(struct flush *flush)
         free(flush);
 }
 
-static void on_flush(uv_work_t *work)
+static void on_flush(void *data)
 {
-        struct flush *flush = work->data;
+        struct flush *flush = data;
 
         /* EINVAL: a file system whose directories need no such thing. */
         for (size_t i = 0; i < FLUSHED_MAX && flush->code == 0; i++)
@@ -449,14 +451,14 @@ static void on_flush(uv_work_t *work)
                         flush->code = -errno;
 }
 
-static void on_flushed(uv_work_t *work, int status)
+static void on_flushed(void *data)
 {
-        struct flush *flush = work->data;
+        struct flush *flush = data;
         struct store_job *job = flush->job;
 
         if (job) {
                 job->flush = NULL;
-                job->code = status < 0 ? status : flush->code;
+                job->code = flush->code;
                 if (job->code < 0)
                         conclude(job);
                 else
@@ -480,9 +482,9 @@ static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)
         }
         flush->job = job;
         flush->then = then;
-        flush->work.data = flush;
-        if (r == 0)
-                r = uv_queue_work(&job->sandbox->all->engine->loop, &flush->work, on_flush, on_flushed);
+        /* libuv's own threads end the process when they cannot be made (uv_queue_work). */
+        if (r == 0 && aside_start(&job->sandbox->all->engine->loop, -EBADF, on_flush, on_flushed, flush, &flush->aside, &job->error) < 0)
+                r = -job->error.os_errno;
         if (r < 0)
                 flush_free(flush);
         else

@@ -294,7 +294,7 @@ void tool_cancel(struct tool_job *job)
         struct tool *tool = job->tool;
 
         TAILQ_REMOVE(&tool->jobs, job, link);
-        (void)rpc_request(NULL, "cancel", json_pack("{s:I}", "id", job->id), NULL, 0, &tool->channel.out, NULL);
+        (void)rpc_notify("cancel", json_pack("{s:I}", "id", job->id), NULL, 0, &tool->channel.out, NULL);
         channel_flush(&tool->channel);
         if (TAILQ_EMPTY(&tool->jobs))
                 rest(tool);

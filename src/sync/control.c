@@ -50,7 +50,7 @@ static void flush(struct control *control)
 
 void control_tell(struct control *control, const char *method, json_t *params)
 {
-        if (control->gone || rpc_request(NULL, method, params, NULL, 0, &control->out, NULL) < 0)
+        if (control->gone || rpc_notify(method, params, NULL, 0, &control->out, NULL) < 0)
                 return;
         if (control->out.size >= control->flush_at)
                 flush(control);

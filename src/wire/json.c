@@ -45,6 +45,8 @@ static int check_depth(const char *text, size_t size, struct cloche_err *e)
         return 0;
 }
 
+#define LOAD_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL)
+
 int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_err *e)
 {
         json_error_t error;
@@ -59,7 +61,11 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
         nul = memchr(text, '\0', size);
         if (nul) /* jansson takes one at the end for the end */
                 return err_set(e, CLOCHE_E_INVALID_JSON, "a NUL byte at byte %zu", (size_t)(nul - text));
-        value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        value = json_loadb(text, size, LOAD_FLAGS, &error);
+        if (!value) /* for want of memory perhaps, which jansson does not always tell from an error of the text */
+                value = json_loadb(text, size, LOAD_FLAGS, &error);
+        if (!value && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
         if (!value)
                 return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line, error.column);
         *ret = value;
@@ -128,4 +134,27 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");
         return json_load_text(out.data, out.size, ret, e);
+}
+
+struct text {
+        struct buf out;
+        int failed;
+};
+
+static int append_piece(const char *data, size_t size, void *to)
+{
+        struct text *text = to;
+
+        if (buf_append(&text->out, data, size) < 0)
+                text->failed = 1;
+        return text->failed ? -1 : 0;
+}
+
+char *json_dump_text(const json_t *value, size_t flags)
+{
+        struct text text = {.out = BUF_INIT(SIZE_MAX / 2)};
+
+        if (json_dump_callback(value, append_piece, &text, flags) < 0 || append_piece("", 1, &text) < 0 || text.failed)
+                buf_done(&text.out);
+        return text.out.data;
 }

@@ -11,7 +11,7 @@
 /* message is stolen; NULL: it could not be made. */
 static int send_message(json_t *message, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
 {
-        char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+        char *text = message ? json_dump_text(message, JSON_COMPACT) : NULL;
         int r = text ? frame_build(out, text, strlen(text), attachments, attachments_size, e)
                      : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write a message");
 
@@ -23,8 +23,13 @@ static int send_message(json_t *message, const void *attachments, size_t attachm
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e)
 {
-        return send_message(json_pack("{s:s, s:s, s:o*, s:o*}", "jsonrpc", "2.0", "method", method, "params", params, "id", id),
+        return send_message(json_pack("{s:s, s:s, s:o*, s:o}", "jsonrpc", "2.0", "method", method, "params", params, "id", id),
                             attachments, attachments_size, out, e);
+}
+
+int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
+{
+        return send_message(json_pack("{s:s, s:s, s:o*}", "jsonrpc", "2.0", "method", method, "params", params), attachments, attachments_size, out, e);
 }
 
 int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
@@ -106,6 +111,8 @@ int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err 
         struct rpc_message m = {0};
         int r = json_load_text(f->json, f->json_size, &m.root, e);
 
+        if (r == -CLOCHE_E_RESOURCE)
+                return err_wrap(e, "a message");
         if (r < 0) {
                 if (e)
                         e->code = CLOCHE_E_PROTOCOL;

@@ -17,9 +17,11 @@ struct rpc_message {
         const char *error_message;
 };
 
-/* Append a request, or with id NULL a notification, to out. id and params are stolen, also on failure. */
+/* Append a request to out. id (NULL: it could not be made, an error) and params are stolen, also on failure. */
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e);
+/* Likewise a notification, which is not answered. */
+int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e);
 
 /* Append an answer. id (of an error NULL: unknown), result and data (NULL: none) are stolen, also on failure. */
 int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,

@@ -3,8 +3,10 @@
 #include "tap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB (1u << 20)
 
@@ -56,8 +58,29 @@ static void check(enum spool_keep keep, uint64_t room, uint64_t size, size_t pie
         spool_done(&s);
 }
 
+/* A directory in which nothing can be made stands for a full disk: what is in memory stays, and no byte beside it is given out. */
+static void check_full(enum spool_keep keep)
+{
+        int directory_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        char data[4000];
+        struct spool s;
+
+        spool_init(&s, keep, MIB, directory_fd);
+        fill(&s, 200000, 20000);
+        for (int i = 0; i < 100; i++)
+                if (spool_append(&s, data, sizeof(data)) == 0)
+                        CHECK(i < 16, "what is over %d KiB is lost", 256);
+        CHECK(s.total == 600000 && spool_end(&s) >= 200000 && spool_end(&s) <= 256 << 10, "the total counts all, of which %llu are kept", (unsigned long long)spool_end(&s));
+        CHECK(holds(&s, 0, 200000), "byte for byte");
+        CHECK(spool_read(&s, spool_end(&s), data, sizeof(data)) == 0 && spool_read(&s, 500000, data, sizeof(data)) == 0, "and no others");
+        spool_done(&s);
+        close(directory_fd);
+}
+
 int main(void)
 {
+        check_full(SPOOL_FIRST);
+        check_full(SPOOL_LAST);
         struct spool s;
         char byte;
 

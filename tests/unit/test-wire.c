@@ -655,7 +655,7 @@ static void test_rpc_build(void)
                       m.kind == RPC_REQUEST && json_string_length(json_object_get(m.params, "s")) == 4,
               "a request there and back");
         rpc_message_done(&m);
-        CHECK(rpc_request(NULL, "log", NULL, NULL, 0, &out, &err) == 0 && reads(&out, "", &m) && m.kind == RPC_NOTIFICATION && !m.params,
+        CHECK(rpc_notify("log", NULL, NULL, 0, &out, &err) == 0 && reads(&out, "", &m) && m.kind == RPC_NOTIFICATION && !m.params,
               "a notification there and back");
         rpc_message_done(&m);
         CHECK(failed(rpc_request(json_integer(1), "call", json_object(), NULL, 0, &small, &err), CLOCHE_E_TOO_LARGE, "room") && small.size == 0,
