@@ -21,7 +21,6 @@
 #include <sys/wait.h>
 
 #define ENGINE_FD 3
-#define INIT_OOM_SCORE "400" /* of programs it is 500 (init-programs.c) */
 
 void init_send(const struct init_answer *answer, int fd)
 {
@@ -156,15 +155,6 @@ static int enter_groups(int count)
         return r;
 }
 
-/* When the host's memory runs out, or that of the daemon's group: programs go first, then boxes, whose files are in memory, before the processes that all boxes need.
- * A process that is not dumpable cannot write this file. */
-static int set_score(void)
-{
-        _cleanup_fd_ int score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-        return score_fd < 0 ? -errno : fd_write_full(score_fd, INIT_OOM_SCORE, sizeof(INIT_OOM_SCORE) - 1);
-}
-
 /* Arguments: limits of programs (processor seconds, open files), and how many groups there are to enter. */
 int main(int argc, char **argv)
 {
@@ -175,7 +165,7 @@ int main(int argc, char **argv)
                 fprintf(stderr, "cloche-box-init: started by cloche-keeper as PID 1 of a box only\n");
                 return 2;
         }
-        if (set_score() < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return 1;
         if (argc > 3 && enter_groups(atoi(argv[3])) < 0)
                 return 1;
