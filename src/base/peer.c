@@ -21,7 +21,8 @@ struct holder {
         int holds;
 };
 
-/* With a table of its own it is the last to close what is closed meanwhile, and it does so while it ends. */
+/* This thread has a descriptor table of its own. It holds the last reference to descriptors that are closed meanwhile, and drops them in its exit, where the kernel does not
+ * linger. */
 static void *hold(void *data)
 {
         struct holder *h = data;
@@ -48,7 +49,7 @@ static int start_holder(struct holder *h, pthread_t *ret)
         return code;
 }
 
-/* Without a thread to spare they stay open: better than to wait. */
+/* Without a thread they stay open: to close them here could block. */
 void peer_discard(const int *fds, size_t count)
 {
         struct holder h;
@@ -113,7 +114,7 @@ int peer_copy_unread(int socket_fd)
 
 /* -- taking --------------------------------------------------------------------------------------------------- */
 
-/* A look with no room for descriptors takes none, and tells that there are some. */
+/* A peek without room for descriptors takes none, and reports them by MSG_CTRUNC. */
 ssize_t peer_receive(int socket_fd, void *data, size_t size)
 {
         struct iovec iov = {data, size};

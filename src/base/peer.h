@@ -1,6 +1,6 @@
-/* Unix sockets whose other end somebody else holds: a guest, or a caller. Descriptors may be sent over them (unix(7), SCM_RIGHTS), and whoever takes the message
- * or closes the socket with the message in it closes those descriptors too. The last close of a TCP socket waits as long as its owner wishes (socket(7), SO_LINGER),
- * unless the process or thread ends (net/ipv4/af_inet.c, inet_release). So a thread that must not wait takes no such message, and closes no such socket. */
+/* Unix sockets whose other end belongs to a guest or a caller. The peer can send descriptors (unix(7), SCM_RIGHTS); to receive such a message, or to close a socket with one
+ * in it, closes them, and the last close of a TCP socket blocks as long as its owner wishes (socket(7), SO_LINGER), unless the process or thread ends (net/ipv4/af_inet.c,
+ * inet_release). These functions never block there. */
 #ifndef CLOCHE_BASE_PEER_H
 #define CLOCHE_BASE_PEER_H
 

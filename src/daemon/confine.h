@@ -1,4 +1,4 @@
-/* Rights that the engine's process gives up before it reads a byte that somebody else wrote. Runs in: cloched-engine. */
+/* Drop the engine's rights before it reads untrusted input. Runs in: cloched-engine. */
 #ifndef CLOCHE_DAEMON_CONFINE_H
 #define CLOCHE_DAEMON_CONFINE_H
 

@@ -40,7 +40,7 @@ static int add(struct daemon *d, int fd, int is_tcp, const char *container, stru
 
 /* -- unix ----------------------------------------------------------------------------------------------------- */
 
-/* Whoever called listen(2) there has ended: the supervisor of a daemon that is being killed. */
+/* 1: the process that called listen(2) there has ended, a supervisor that was killed. */
 static int is_orphaned(int fd)
 {
         struct ucred peer;
@@ -194,7 +194,7 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
         return add(d, fd, domain != AF_UNIX, container, e);
 }
 
-/* Those of the supervisor's descriptors that are no sockets: supervised_enter took them. */
+/* 0: supervised_enter took this descriptor. */
 static int is_socket(const struct daemon *d, const char *name)
 {
         return d->options.link_fd < 0 || (strcmp(name, HANDED_LINK) != 0 && strcmp(name, HANDED_LOCK) != 0);

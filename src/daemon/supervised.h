@@ -1,5 +1,4 @@
-/* The engine's process as its supervisor sees it: who started it, what it tells him, what it is told. A daemon without a supervisor (--connect-fd)
- * calls the same functions, which then do nothing. */
+/* The engine's side of the link to its supervisor. A daemon without one (--connect-fd) calls the same functions, which then do nothing. */
 #ifndef CLOCHE_DAEMON_SUPERVISED_H
 #define CLOCHE_DAEMON_SUPERVISED_H
 
@@ -13,7 +12,7 @@ int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_
 /* This process is killed when its supervisor ends, from now on. After the change of users, which would undo it. */
 CLOCHE_MUST_CHECK int supervised_bind(const struct daemon_options *o, struct cloche_err *e);
 CLOCHE_MUST_CHECK int supervised_start(struct daemon *d, struct cloche_err *e);
-/* e: with WORD_FAILED. The supervisor that does not read misses a word, and then kills us: nobody waits for it. */
+/* e: with WORD_FAILED. A word is dropped when the supervisor does not read. */
 void supervised_tell(const struct daemon_options *o, enum supervisor_word_kind kind, const struct cloche_err *e);
 
 #endif

@@ -238,7 +238,7 @@ static void on_order(struct supervisor *s, int number)
         s->ordered = number;
         set_end(s);
         if (s->engine && s->state == WORD_BEGIN)
-                kill(s->engine, number); /* it hears no word before its loop goes round, where it has no ear for signals any more */
+                kill(s->engine, number); /* it receives no word before its loop runs, and leaves signals alone from then on */
         if (s->link_fd >= 0)
                 (void)send(s->link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -498,11 +498,11 @@ void probes_gone(struct sandbox *s);
 int store_define(struct sandbox *s, struct cloche_err *e);
 int store_load(struct sandboxes *all, struct cloche_err *e);
 void store_remove(struct sandbox *s);
-/* What changed since it was saved last is gone: told, and kept in its definition. */
+/* Report the changes since the last save as lost, and record that in the definition. */
 void store_lost(struct sandbox *s);
 /* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
-/* Those that wait with this data hear nothing any more. */
+/* Drop the callbacks of waiters with this data. */
 void store_forget(struct sandbox *s, const void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. Programs in the box are not disturbed. */

@@ -194,8 +194,7 @@ static void set_state(struct sandbox *s, enum sandbox_state state)
                 sandbox_tell(s, "state", json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
 }
 
-/* A definition says whether the sandbox runs: a daemon that finds one that does knows that it was not stopped. A loss that could not be told
- * later is a failure now. */
+/* The definition records whether the sandbox runs, by which the next daemon detects that it was not stopped. If it cannot be written, that is reported now. */
 static void define_state(struct sandbox *s)
 {
         struct cloche_err e = {0};

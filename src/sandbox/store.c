@@ -629,7 +629,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         return files_ask(s, &s->control, argv, -EBADF, their_fd, on_spawned, job, e);
 }
 
-/* The waiters are those of the job from now on. */
+/* Start a save for these waiters, and take them over. */
 static void begin_later(struct sandbox *s, struct store_waiters *waiters)
 {
         struct cloche_err e = {0};
