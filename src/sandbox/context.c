@@ -72,7 +72,8 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
         c->created_ms = c->used_ms = now_real_ms();
-        c->control.fd = c->channel.fd = c->files_fd = -EBADF;
+        control_init(&c->control, &control_of_sandbox);
+        c->channel.fd = c->files_fd = -EBADF;
         for (int i = 0; i < STREAMS; i++)
                 c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
         TAILQ_INIT(&c->tasks);

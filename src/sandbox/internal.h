@@ -2,13 +2,13 @@
 #ifndef CLOCHE_SANDBOX_INTERNAL_H
 #define CLOCHE_SANDBOX_INTERNAL_H
 
-#include "control.h"
 #include "network.h"
 #include "sandbox.h"
 #include "shell-protocol.h"
 #include "spool.h"
 
 #include "engine/channel.h"
+#include "engine/control.h"
 #include "engine/engine.h"
 
 #include <sys/queue.h>

@@ -91,7 +91,8 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->created_ms = s->used_ms = now_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
-        s->control.fd = s->pidfd = -EBADF;
+        control_init(&s->control, &control_of_sandbox);
+        s->pidfd = -EBADF;
         (void)sandbox_set_limits(s, &none, NULL);
         TAILQ_INIT(&s->sessions);
         TAILQ_INIT(&s->processes);
