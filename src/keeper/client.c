@@ -450,6 +450,11 @@ int keeper_fd(const struct keeper *k)
         return k->socket_fd;
 }
 
+int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
+{
+        return ask_later(k, KEEPER_PING, 0, NULL, NULL, NULL, 0, done, data, e);
+}
+
 int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
 {
         return ask_later(k, KEEPER_BOX_MAKE, 0, spec, NULL, NULL, 0, done, data, e);

@@ -54,6 +54,8 @@ int keeper_fd(const struct keeper *k);
  * everybody who waited was told. */
 CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, int flags, struct cloche_err *e);
 
+/* Only answered. */
+CLOCHE_MUST_CHECK int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                                             struct cloche_err *e);
