@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
@@ -173,14 +172,13 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
-int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret)
 {
-        struct keeper_usage usage = usage_read(keeper_groups(engine->keeper), box);
+        const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
-        if (!usage.cpu_known || !usage.memory_known || !usage.pids_known)
-                return keeper_box_usage(engine->keeper, box, ret, e);
-        *ret = usage;
-        return 0;
+        *ret = usage_read(groups, box);
+        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) && (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
+               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
 }
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
@@ -195,6 +193,13 @@ static void retry_seats(cloche_engine *engine)
         engine_refill_later(engine);
 }
 
+/* Everybody who waited was told; what is asked from now on fails by itself. */
+static void lose_keeper(cloche_engine *engine)
+{
+        uv_poll_stop(&engine->keeper_poll);
+        engine->is_over = 1;
+}
+
 static void on_keeper(uv_poll_t *poll, int status, int events)
 {
         cloche_engine *engine = poll->data;
@@ -203,14 +208,12 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         do
-                r = keeper_hear(engine->keeper, MSG_DONTWAIT, NULL);
+                r = keeper_hear(engine->keeper, NULL);
         while (r > 0);
         if (r == 0)
                 retry_seats(engine);
-        if (r < 0) {
-                uv_poll_stop(poll); /* everybody who waited was told; what is asked from now on fails by itself */
-                engine->is_over = 1;
-        }
+        else
+                lose_keeper(engine);
 }
 
 static void on_check(uv_check_t *check)
@@ -270,8 +273,6 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the keeper");
         engine->keeper_poll.data = engine;
-        /* libuv made it nonblocking; the plain calls wait on it. */
-        fcntl(keeper_fd(engine->keeper), F_SETFL, fcntl(keeper_fd(engine->keeper), F_GETFL) & ~O_NONBLOCK);
         uv_poll_start(&engine->keeper_poll, UV_READABLE, on_keeper);
         uv_check_init(&engine->loop, &engine->ended_check);
         engine->ended_check.data = engine;
@@ -411,7 +412,7 @@ void cloche_engine_free(cloche_engine *engine)
                 uv_close((uv_handle_t *)&engine->tidy_timer, NULL);
         }
         keeper_stop(engine->keeper);
-        while (uv_run(&engine->loop, UV_RUN_NOWAIT))
+        while (uv_run(&engine->loop, UV_RUN_ONCE)) /* handles that are closed, threads of runs that were freed */
                 ;
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);

@@ -209,7 +209,7 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 
         if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
             t->seat_count >= t->engine->options.spares + t->waiting_count) {
-                box_drop_later(box);
+                (void)box_drop(box, NULL, NULL);
                 trunk_unref(trunk);
         } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
                 TAILQ_INSERT_TAIL(&t->seats, seat, link);

@@ -374,8 +374,10 @@ static int ask_to_open(struct context *c, const char *method, struct cloche_err 
 
 int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e)
 {
-        int fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat goes on using its own */
+        int fd;
 
+        box_take_control(&seat->box);
+        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat sends on its own */
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
         c->control.on_exit = on_program_exit;

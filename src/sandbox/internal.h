@@ -8,7 +8,6 @@
 #include "spool.h"
 
 #include "engine/channel.h"
-#include "engine/control.h"
 #include "engine/engine.h"
 
 #include <sys/queue.h>
@@ -148,6 +147,9 @@ struct sandbox {
         int has_box;
         int pidfd;
         struct control control;
+        STAILQ_HEAD(update_list, update) updates;
+        struct keeper_usage usage; /* where we may not read its groups: as the keeper told last */
+        int has_usage, is_measuring; /* it has told; it was asked */
         struct network *network;
         int network_is_over;
         json_t *decisions;
