@@ -310,7 +310,7 @@ CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, co
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
-/* 1: the keeper is gone; runs end, nothing can be started, and the engine can only be freed. */
+/* 1: the keeper is gone, or has not answered for half a minute; nothing can be started, and the engine can only be freed. */
 CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
 /* Runs that wait for their turn. */
 CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);

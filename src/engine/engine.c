@@ -18,6 +18,7 @@
 #define QUEUE_MAX 10000
 #define SPARES 2
 #define TIDY_EVERY_MS 10000
+#define SILENT_TURNS_MAX 3 /* of the tidy timer */
 #define BASE_FORKS 10000
 #define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
 
@@ -255,9 +256,35 @@ void engine_lacks_seats(struct cloche_engine *engine)
         on_held(engine);
 }
 
+static void on_pong(void *data, struct keeper_reply *reply)
+{
+        cloche_engine *engine = data;
+
+        (void)reply; /* an error is told to everybody else too */
+        engine->is_pinging = 0;
+        engine->silent_turns = 0;
+}
+
+/* Turns are counted, no time: a machine that was asleep, and an engine that was stopped, have not waited. */
+static void ping(cloche_engine *engine)
+{
+        char why[100];
+
+        if (engine->is_over)
+                return;
+        if (!engine->is_pinging) {
+                engine->is_pinging = keeper_ping_later(engine->keeper, on_pong, engine, NULL) == 0;
+        } else if (++engine->silent_turns == SILENT_TURNS_MAX) {
+                snprintf(why, sizeof(why), "the keeper has not answered for %d s", SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
+                keeper_give_up(engine->keeper, why);
+                lose_keeper(engine);
+        }
+}
+
 static void on_tidy(uv_timer_t *timer)
 {
         templates_tidy(timer->data);
+        ping(timer->data);
 }
 
 void engine_refill_later(struct cloche_engine *engine)

@@ -45,7 +45,9 @@ struct cloche_engine {
         uv_timer_t refill_timer, held_timer, tidy_timer;
         int lacks_seats; /* some were not asked for, because too many boxes were being made */
         int dispatching, dispatch_again, is_watching;
-        int is_over; /* the keeper is gone */
+        int is_over;           /* the keeper is gone, or does not answer */
+        int is_pinging;        /* it owes an answer */
+        unsigned silent_turns; /* of the tidy timer, since it was asked */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 

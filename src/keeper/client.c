@@ -33,7 +33,8 @@ struct unsent {
 struct keeper {
         pid_t pid;
         int socket_fd;
-        int is_full; /* the socket took no more: what is asked waits its turn */
+        int is_full;   /* the socket took no more: what is asked waits its turn */
+        int is_silent; /* given up, though its socket is open */
         struct cloche_err end; /* why there are no answers any more; code 0: there are */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups;
@@ -120,6 +121,13 @@ static int lose_for(struct keeper *k, int code, struct cloche_err *e)
 {
         err_os(&k->end, CLOCHE_E_KEEPER, code, "hear from the keeper");
         return lose(k, e);
+}
+
+void keeper_give_up(struct keeper *k, const char *why)
+{
+        k->is_silent = 1;
+        err_set(&k->end, CLOCHE_E_KEEPER, "%s", why);
+        (void)lose(k, NULL);
 }
 
 /* Boxes that are asked for or waited for, but for those that are stuck. */
@@ -485,7 +493,7 @@ static void await_end(const struct keeper *k)
 {
         struct pollfd polled = {.fd = (int)syscall(SYS_pidfd_open, k->pid, 0), .events = POLLIN};
 
-        if (polled.fd >= 0)
+        if (polled.fd >= 0 && !k->is_silent)
                 while (poll(&polled, 1, END_MS) < 0 && errno == EINTR)
                         ;
         fd_close(&polled.fd);

@@ -34,8 +34,11 @@ struct keeper_box {
  * roots: directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
 CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const char *const *roots, size_t root_count, struct keeper **ret, struct cloche_err *e);
-/* Waits until all boxes are gone, but not for ever; those who still wait for answers are told. Accepts NULL. */
+/* Waits until all boxes are gone, but not for one that was given up, nor for ever; those who still wait for answers are told. Accepts NULL. */
 void keeper_stop(struct keeper *k);
+
+/* It does not answer: those who wait are told why, and every request from now on fails. Its boxes live until keeper_stop. */
+void keeper_give_up(struct keeper *k, const char *why);
 
 /* This receiver (`data`) gets no reply any more: it is about to be freed. A box that is being made for it lasts as long as the keeper.
  * Returns the number of replies that will not come. */

@@ -115,6 +115,24 @@ static void test_more_than_the_socket_holds(void)
         keeper_stop(k);
 }
 
+static void test_one_that_is_given_up(void)
+{
+        struct keeper *k = start_stopped();
+        pid_t pid = keeper_pid(k);
+        int r = 0;
+
+        told = (struct told){0};
+        for (uint32_t i = 0; i < REQUESTS && r == 0; i++)
+                r = keeper_box_usage_later(k, i, on_answer, NULL, &e);
+        keeper_give_up(k, "it is silent");
+        CHECK(told.errors == REQUESTS && strcmp(told.why, "it is silent") == 0, "%u open requests failed: %s", told.errors, told.why);
+        CHECK(keeper_ping_later(k, on_answer, NULL, &e) == -CLOCHE_E_KEEPER && strcmp(e.msg, "it is silent") == 0, "nothing can be asked any more: %s", e.msg);
+        keeper_stop(k);
+        CHECK(kill(pid, 0) == 0, "it is not waited for");
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+}
+
 static void test_a_ping(void)
 {
         struct keeper *k = start_stopped();
@@ -136,6 +154,7 @@ int main(int argc, char **argv)
                 return fake_keeper();
         alarm(HANG_S);
         test_more_than_the_socket_holds();
+        test_one_that_is_given_up();
         test_a_ping();
         return tap_done();
 }
