@@ -237,6 +237,7 @@ static void on_held_timer(uv_timer_t *timer)
         int again_ms = keeper_send_held(engine->keeper);
 
         retry_seats(engine);
+        runs_start_cold(engine);
         if (again_ms >= 0)
                 uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
 }
@@ -253,6 +254,11 @@ static void on_held(void *data)
 void engine_lacks_seats(struct cloche_engine *engine)
 {
         engine->lacks_seats = 1;
+        on_held(engine);
+}
+
+void engine_awaits_boxes(struct cloche_engine *engine)
+{
         on_held(engine);
 }
 
@@ -333,7 +339,7 @@ int cloche_engine_is_over(const cloche_engine *engine)
 
 unsigned cloche_engine_waiting(const cloche_engine *engine)
 {
-        return engine->waiting;
+        return engine->waiting + engine->cold_waiting_count;
 }
 
 void cloche_engine_turn(cloche_engine *engine)
@@ -387,6 +393,8 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         }
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
+        TAILQ_INIT(&engine->cold_waiting);
+        TAILQ_INIT(&engine->cold_asked);
         set_options(engine, opt);
         engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);

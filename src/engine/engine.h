@@ -21,6 +21,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+TAILQ_HEAD(cold_runs, cloche_run);
+
 struct cloche_engine {
         struct keeper *keeper;
         struct runtimes runtimes;
@@ -42,6 +44,8 @@ struct cloche_engine {
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
         unsigned running, waiting; /* of the runs that come from templates */
+        struct cold_runs cold_waiting, cold_asked; /* for their turn; for a box of their own, that the keeper was asked for */
+        unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
         int lacks_seats; /* some were not asked for, because too many boxes were being made */
         int dispatching, dispatch_again, is_watching;
@@ -62,6 +66,8 @@ struct cloche_engine {
 void engine_refill_later(struct cloche_engine *engine);
 /* A seat was wanted while too many boxes were being made: runs take their turns again when there is room. */
 void engine_lacks_seats(struct cloche_engine *engine);
+/* Boxes that are being made may turn out to be stuck: runs_start_cold is called again then. */
+void engine_awaits_boxes(struct cloche_engine *engine);
 
 /* Read from its groups what a box has used. 0: we may not read all of them, and the keeper has to be asked. */
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
@@ -79,7 +85,7 @@ enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_MEASURING, BOOKS_SYNCING, BOOKS_READY };
 
 struct cloche_run {
-        TAILQ_ENTRY(cloche_run) link, ended_link;
+        TAILQ_ENTRY(cloche_run) link, ended_link; /* link: of its template's lists, or of cold runs */
         struct cloche_engine *engine;
         const struct runtime *runtime;
         enum cloche_run_kind kind;
@@ -102,6 +108,9 @@ struct cloche_run {
         json_t *collected;
 
         /* Its beginning (run-start.c). */
+        enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* in which list of the engine it is */
+        int64_t tenant;
+        uint64_t asked_ns; /* for its box */
         struct placing placing;
         struct buf strings; /* its program's, of a run with a box of its own */
         uint32_t argc, envc;
@@ -239,6 +248,8 @@ uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
 void run_measure(struct cloche_run *run);
 /* run-start.c */
 int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Ask for boxes for the cold runs whose turn it is. */
+void runs_start_cold(struct cloche_engine *engine);
 /* Forget all requests that were made for its start. */
 void run_stop_start(struct cloche_run *run);
 int run_is_root_mounted(const struct cloche_run *run);

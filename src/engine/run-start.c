@@ -9,8 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COLD_AT_ONCE 4 /* boxes that are being made for cold runs: half of what the keeper takes, so that others get theirs beside any number of them */
+#define COLD_STUCK_NS UINT64_C(1000000000) /* a box that takes longer holds up nobody (keeper/client.c) */
+
+static void leave_cold(struct cloche_run *run)
+{
+        struct cloche_engine *engine = run->engine;
+
+        if (run->cold == COLD_WAITING) {
+                TAILQ_REMOVE(&engine->cold_waiting, run, link);
+                engine->cold_waiting_count--;
+        } else if (run->cold == COLD_ASKED) {
+                TAILQ_REMOVE(&engine->cold_asked, run, link);
+                if (engine->cold_waiting_count > 0)
+                        engine_awaits_boxes(engine);
+        }
+        run->cold = COLD_NOT;
+}
+
 void run_stop_start(struct cloche_run *run)
 {
+        leave_cold(run);
         (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped when it comes */
         placing_stop(&run->placing);
         if (run->box.control)
@@ -130,8 +149,10 @@ static void on_box(void *data, struct keeper_reply *reply)
         struct cloche_err e = {0};
         int r;
 
+        leave_cold(run);
         if (reply->error) {
                 run_failed(run, reply->error);
+                runs_start_cold(engine);
                 return;
         }
         r = box_adopt(&run->box, engine->keeper, reply, &engine->loop, &e);
@@ -141,6 +162,7 @@ static void on_box(void *data, struct keeper_reply *reply)
                 run_failed(run, &e);
         else
                 placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+        runs_start_cold(engine);
 }
 
 static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
@@ -160,6 +182,71 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
+/* of: whose tenant's; NULL: all. */
+static unsigned count_asked(const struct cloche_engine *engine, const struct cloche_run *of, uint64_t now_ns)
+{
+        const struct cloche_run *run;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(run, &engine->cold_asked, link)
+                count += now_ns - run->asked_ns < COLD_STUCK_NS && (!of || run->tenant == of->tenant);
+        return count;
+}
+
+/* The oldest run of the tenant for whom the fewest boxes are being made. */
+static struct cloche_run *next_cold(const struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct cloche_run *run, *next = NULL;
+        unsigned least = COLD_AT_ONCE;
+
+        TAILQ_FOREACH(run, &engine->cold_waiting, link) {
+                unsigned count = count_asked(engine, run, now_ns);
+
+                if (count < least) {
+                        least = count;
+                        next = run;
+                }
+                if (count == 0)
+                        break;
+        }
+        return next;
+}
+
+void runs_start_cold(struct cloche_engine *engine)
+{
+        uint64_t now_ns = clock_now_ns();
+        struct cloche_run *run;
+
+        while (count_asked(engine, NULL, now_ns) < COLD_AT_ONCE && (run = next_cold(engine, now_ns))) {
+                struct cloche_err e = {0};
+
+                leave_cold(run);
+                if (ask_for_box(run, &e) < 0) {
+                        run_failed(run, &e);
+                        continue;
+                }
+                run->asked_ns = now_ns;
+                run->cold = COLD_ASKED;
+                TAILQ_INSERT_TAIL(&engine->cold_asked, run, link);
+        }
+        if (engine->cold_waiting_count > 0)
+                engine_awaits_boxes(engine);
+}
+
+static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
+{
+        struct cloche_engine *engine = run->engine;
+
+        if (engine->cold_waiting_count >= engine->options.queue_max)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->cold_waiting_count, engine->options.queue_max);
+        run->started_ns = clock_now_ns(); /* until its program is started */
+        run->cold = COLD_WAITING;
+        TAILQ_INSERT_TAIL(&engine->cold_waiting, run, link);
+        engine->cold_waiting_count++;
+        runs_start_cold(engine);
+        return 0;
+}
+
 static int keep_script(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];
@@ -176,8 +263,7 @@ int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt,
                 r = keep_script(run, opt, e);
         if (r == 0)
                 r = request_strings(opt, run->runtime, &run->strings, &run->argc, &run->envc, e);
-        run->started_ns = clock_now_ns(); /* until its program is started */
-        return r < 0 ? r : ask_for_box(run, e);
+        return r < 0 ? r : wait_for_turn(run, e);
 }
 
 /* -- from a template ------------------------------------------------------------------------------------------ */

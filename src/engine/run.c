@@ -463,6 +463,7 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_changes = opt->omit_changes;
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
+        run->tenant = opt->tenant;
         run->on_end = opt->on_end;
         run->on_file_event = opt->on_file_event;
         run->file_event_data = opt->file_event_data;

@@ -9,7 +9,7 @@ import time
 from cloche import SOURCE, equal, need_root, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
-from rpc import Daemon, Failed  # noqa: E402
+from rpc import Daemon, Failed, Frames  # noqa: E402
 
 FILES = {f"/workspace/f{i}": "x" for i in range(400)}  # so that a start takes a while
 COLD = {"language": "python", "code": "print('begun', flush=True)\nreturn 6 * 7", "warm": False, "files": FILES, "stream": True,
@@ -246,3 +246,14 @@ def test_a_daemon_that_ends_meanwhile():
         it.hold_up(is_any, **WARM)
         equal(it.daemon.stop(), 0)
         wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in it.stopped), "the boxes of a daemon that has ended")
+
+
+def test_many_starts_leave_room_for_others():
+    """Here no process is stopped: a caller asks for more cold runs than boxes are made at once."""
+    need_root()
+    with Daemon(tcp=True) as daemon, daemon.frames() as evil, Frames(daemon.connect_tcp(), token=daemon.token) as victim:
+        call = {**COLD, "files": {}}
+        numbers = [evil.ask("call", **call) for _ in range(200)]
+        equal(victim.call("call", **call)["result"], 42)
+        assert not evil.is_answered(numbers[-1]), "all runs of one caller began before those of another"
+        equal({evil.wait(number)["result"] for number in numbers}, {42})
