@@ -301,6 +301,8 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         t->waiting_count++;
         t->engine->waiting++;
         run->place = RUN_WAITING;
+        if (!t->setup)
+                template_forget_failure(t); /* it was the host that failed, for want of memory or time */
         if (t->state == TEMPLATE_BROKEN)
                 template_tell_waiting(t, &t->error);
         template_start(t);

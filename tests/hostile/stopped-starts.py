@@ -228,6 +228,7 @@ def test_a_start_that_does_not():
             except Failed as error:
                 equal(error.name, "timeout", error)
         it.others_are_served()
+        equal(it.evil.call("call", **WARM)["result"], 42)  # with another template
 
 
 def test_a_client_that_leaves_meanwhile():
