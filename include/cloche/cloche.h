@@ -251,7 +251,7 @@ struct cloche_guard_report {
 /* Let a guest of ours climb every wall that can be climbed from inside, in a box started cold and in one forked from a
  * template, and say which held in both.
  * ret     CLOCHE_GUARD_COUNT rows.
- * Errors  those of cloche_run_start, but missing guards: they are what is reported. */
+ * Errors  those of a run, but missing guards: they are what is reported. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
                                                         struct cloche_err *e);
 
@@ -301,14 +301,15 @@ struct cloche_host_report {
  * ret     CLOCHE_HOST_COUNT rows. */
 CLOCHE_API void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret);
 
-/* Make a box and start the run in it.
+/* Check everything the caller said, and begin: a box is asked for, and the run starts in it when there is one.
  * opt     borrowed during the call only.
- * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING, _NAMESPACE,
- *         _MOUNT, _CGROUP, _MISSING_RUNTIME (host). A failure of the guest's code is not an error but a result. */
+ * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING, _KEEPER (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt,
                                                   cloche_run **ret, struct cloche_err *e);
 
-/* Wait for the end and drop the box. Once per run. ret is owned by the caller, cloche_result_free(). */
+/* Wait for the end and drop the box. Once per run. ret is owned by the caller, cloche_result_free().
+ * Errors  of a run that could not begin: CLOCHE_E_NAMESPACE, _MOUNT, _CGROUP, _MISSING_RUNTIME, _TIMEOUT and others (host). A failure of the
+ *         guest's code is not an error but a result. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e);
 
 /* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at any moment before
@@ -354,7 +355,7 @@ CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, co
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
-/* 1: the keeper is gone; runs end, nothing can be started, and the engine can only be freed. */
+/* 1: the keeper is gone, or has not answered for half a minute; nothing can be started, and the engine can only be freed. */
 CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
 /* Runs that wait for their turn. */
 CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);

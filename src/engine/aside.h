@@ -9,10 +9,10 @@
 struct aside; /* opaque */
 
 /* work: in the thread; of what data leads to it touches only what nobody else does meanwhile. control_fd: the socket it waits at, borrowed, or -EBADF.
- * after: on the loop, when work is done; *ret is gone by then. */
+ * after: on the loop, once, when work is done; *ret is gone by then. */
 CLOCHE_MUST_CHECK int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data, struct aside **ret,
                                   struct cloche_err *e);
-/* Cut it short, and wait for its end: after is not called, and nothing more can be said on that socket. Accepts NULL. */
-void aside_stop(struct aside *aside);
+/* Nothing more can be said on that socket: work comes to its end. */
+void aside_cut_short(struct aside *aside);
 
 #endif

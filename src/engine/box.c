@@ -10,16 +10,35 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-int box_make(struct box *box, struct keeper *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+#define QUIESCE_PATIENCE_S 10 /* killing takes a second at most, unless a mount's server does not answer */
+
+int box_adopt(struct box *box, struct keeper *keeper, struct keeper_reply *reply, uv_loop_t *loop, struct cloche_err *e)
 {
         struct keeper_box made;
-        int r;
+        int r = keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, e);
 
-        *box = (struct box){.keeper = keeper, .control_fd = -EBADF, .pidfd = -EBADF, .fork_fd = -EBADF};
-        r = keeper_box_make(keeper, spec, &made, e);
-        if (r == 0)
-                box_adopt(box, keeper, &made);
-        return r;
+        if (r < 0)
+                return r;
+        *box = BOX_NONE;
+        box->keeper = keeper;
+        box->made = 1;
+        box->id = made.id;
+        box->pidfd = made.pidfd;
+        box->fork_fd = made.fork_fd;
+        box->control = control_new(&control_of_box, made.control_fd, loop, e);
+        if (box->control)
+                return 0;
+        (void)box_drop(box, NULL, NULL);
+        return -CLOCHE_E_RESOURCE;
+}
+
+struct box box_move(struct box *from)
+{
+        struct box to = *from;
+
+        from->made = 0;
+        from->control = NULL;
+        return to;
 }
 
 static void set_patience(const struct box *box, int seconds)
@@ -30,44 +49,84 @@ static void set_patience(const struct box *box, int seconds)
         setsockopt(box->control_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 }
 
-void box_adopt(struct box *box, struct keeper *keeper, const struct keeper_box *made)
+void box_take_control(struct box *box)
 {
-        *box = (struct box){.keeper = keeper, .made = 1, .id = made->id, .control_fd = made->control_fd,
-                            .pidfd = made->pidfd, .fork_fd = made->fork_fd};
-        set_patience(box, BOX_PATIENCE_S);
+        if (!box->control)
+                return;
+        box->control_fd = control_free_but_fd(box->control);
+        box->control = NULL;
+        set_patience(box, (int)(control_of_box.patience_ms / 1000));
 }
 
+int box_return_control(struct box *box, uv_loop_t *loop, struct cloche_err *e)
+{
+        if (!box->control)
+                box->control = control_new(&control_of_box, TAKE_FD(box->control_fd), loop, e);
+        if (!box->control)
+                return -CLOCHE_E_RESOURCE;
+        box->control->on_exit = NULL;
+        box->control->on_end = NULL;
+        return 0;
+}
+
+void box_keep_exit(struct box *box, const struct init_answer *exit)
+{
+        if (exit->pid != box->pid)
+                return;
+        box->exited = 1;
+        box->exit = *exit;
+}
+
+void box_kill(struct box *box)
+{
+        if (!box->made || box->is_killed)
+                return;
+        box->is_killed = 1;
+        if (keeper_box_drop_later(box->keeper, box->id, NULL, NULL, NULL) < 0)
+                return; /* the keeper is gone: so is the box */
+}
+
+int box_drop(struct box *box, keeper_done done, void *data)
+{
+        if (!box->made)
+                return 0;
+        box->made = 0;
+        control_free(box->control);
+        box->control = NULL;
+        peer_close(&box->control_fd);
+        fd_close(&box->pidfd);
+        fd_close(&box->fork_fd);
+        return box->is_killed ? 0 : keeper_box_drop_later(box->keeper, box->id, done, data, NULL);
+}
+
+/* -- beside the loop ------------------------------------------------------------------------------------------ */
+
 /* One packet of init. It lives beside hostile code, so nothing of it is believed unseen. */
-static int receive(struct box *box, struct init_answer *ret, int *ret_fd, int flags, struct cloche_err *e)
+static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
-        ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, flags);
+        ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, 0);
 
-        if (n == -EAGAIN && flags)
-                return -EAGAIN;
         if (n <= 0)
                 return err_os(e, CLOCHE_E_STATE, n == 0 ? EPIPE : (int)-n, "the box's init is gone");
         if (n != sizeof(*ret) || err_check(&ret->err) < 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the box's init sent %zd bytes that are no answer", n);
-        if (ret->op == INIT_EXITED && ret->pid == box->pid) {
-                box->exited = 1;
-                box->exit = *ret;
-        }
+        if (ret->op == INIT_EXITED)
+                box_keep_exit(box, ret);
         if (ret_fd)
                 *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-static int ask(struct box *box, struct init_request *request, const int *fds, size_t fd_count, struct init_answer *ret,
-               int *ret_fd, struct cloche_err *e)
+static int ask(struct box *box, struct init_request *request, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
 {
-        int fd = -EBADF, r = fd_send(box->control_fd, request, sizeof(*request), fds, fd_count);
+        int fd = -EBADF, r = fd_send(box->control_fd, request, sizeof(*request), NULL, 0);
 
         if (r < 0)
                 return err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone");
         do {
                 fd_close(&fd);
-                r = receive(box, ret, ret_fd ? &fd : NULL, 0, e);
+                r = receive(box, ret, ret_fd ? &fd : NULL, e);
         } while (r == 0 && ret->op == INIT_EXITED);
         if (r == 0 && ret->op != request->op)
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
@@ -84,83 +143,26 @@ static int ask(struct box *box, struct init_request *request, const int *fds, si
         return r;
 }
 
-static int set_path(struct init_request *request, const char *path, struct cloche_err *e)
-{
-        if (strlen(path) >= sizeof(request->path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path),
-                               sizeof(request->path) - 1);
-        strcpy(request->path, path);
-        return 0;
-}
-
-int box_put(struct box *box, const char *path, int fd, uint32_t mode, struct cloche_err *e)
-{
-        struct init_request request = {.op = INIT_PUT, .mode = mode};
-        struct init_answer answer;
-        int r = set_path(&request, path, e);
-
-        return r < 0 ? r : ask(box, &request, &fd, 1, &answer, NULL, e);
-}
-
-int box_spawn(struct box *box, const char *strings, size_t size, uint32_t argc, uint32_t envc, const int *fds,
-              size_t fd_count, struct cloche_err *e)
-{
-        struct init_request request = {.op = INIT_SPAWN, .argc = argc, .envc = envc};
-        struct init_answer answer;
-        int all[6], r;
-        _cleanup_fd_ int strings_fd = -EBADF;
-
-        if (size > INIT_STRINGS_MAX)
-                return err_set(e, CLOCHE_E_TOO_LARGE, "arguments and environment have %zu bytes, at most %u are taken", size, INIT_STRINGS_MAX);
-        strings_fd = fd_from_bytes("strings", strings, size);
-        if (strings_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold the arguments");
-        all[0] = strings_fd;
-        memcpy(all + 1, fds, fd_count * sizeof(int));
-        r = ask(box, &request, all, fd_count + 1, &answer, NULL, e);
-        if (r == 0)
-                box->pid = answer.pid;
-        return r;
-}
-
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_QUIESCE};
         int r;
 
-        set_patience(box, BOX_QUIESCE_PATIENCE_S);
-        r = ask(box, &request, NULL, 0, ret, NULL, e);
-        set_patience(box, BOX_PATIENCE_S);
+        set_patience(box, QUIESCE_PATIENCE_S);
+        r = ask(box, &request, ret, NULL, e);
+        set_patience(box, (int)(control_of_box.patience_ms / 1000));
         return r;
-}
-
-int box_tell(struct box *box, enum init_op op, struct cloche_err *e)
-{
-        struct init_request request = {.op = op};
-        int r = fd_send(box->control_fd, &request, sizeof(request), NULL, 0);
-
-        return r < 0 ? err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone") : 0;
-}
-
-int box_hear_answer(struct box *box, enum init_op op, int *ret_clean, struct cloche_err *e)
-{
-        struct init_answer answer;
-        int r = receive(box, &answer, NULL, MSG_DONTWAIT, e);
-
-        if (r < 0)
-                return r == -EAGAIN ? 0 : r;
-        if (ret_clean)
-                *ret_clean = answer.is_clean == 1;
-        return answer.op == op;
 }
 
 static int ask_for_file(struct box *box, enum init_op op, const char *path, int *ret_fd, struct cloche_err *e)
 {
         struct init_request request = {.op = op};
         struct init_answer answer;
-        int r = set_path(&request, path, e);
 
-        return r < 0 ? r : ask(box, &request, NULL, 0, &answer, ret_fd, e);
+        if (strlen(path) >= sizeof(request.path))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path), sizeof(request.path) - 1);
+        strcpy(request.path, path);
+        return ask(box, &request, &answer, ret_fd, e);
 }
 
 int box_list(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
@@ -176,42 +178,4 @@ int box_get(struct box *box, const char *path, int *ret_fd, struct cloche_err *e
 int box_read_link(struct box *box, const char *path, int *ret_fd, struct cloche_err *e)
 {
         return ask_for_file(box, INIT_READLINK, path, ret_fd, e);
-}
-
-int box_hear(struct box *box, struct cloche_err *e)
-{
-        struct init_answer answer;
-        int r = receive(box, &answer, NULL, MSG_DONTWAIT, e);
-
-        return r == -EAGAIN ? 0 : r;
-}
-
-static void on_dropped(void *data, struct keeper_reply *reply)
-{
-        (void)data;
-        (void)reply;
-}
-
-void box_drop_later(struct box *box)
-{
-        if (!box->made)
-                return;
-        box->made = 0;
-        peer_close(&box->control_fd);
-        fd_close(&box->pidfd);
-        fd_close(&box->fork_fd);
-        /* The keeper gone: so is the box. */
-        if (keeper_box_drop_later(box->keeper, box->id, on_dropped, NULL, NULL) < 0)
-                return;
-}
-
-int box_drop(struct box *box, struct keeper_usage *ret, struct cloche_err *e)
-{
-        if (!box->made)
-                return 0;
-        box->made = 0;
-        peer_close(&box->control_fd);
-        fd_close(&box->pidfd);
-        fd_close(&box->fork_fd);
-        return keeper_box_drop(box->keeper, box->id, ret, e);
 }

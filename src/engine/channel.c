@@ -15,7 +15,7 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
-        *c = (struct channel){.fd = pair[0], .received_fd = -EBADF, .out = BUF_INIT(FRAME_BYTES_MAX)};
+        *c = (struct channel){.fd = pair[0], .received_fd = -EBADF, .out_fd = -EBADF, .out = BUF_INIT(FRAME_BYTES_MAX)};
         frame_reader_init(&c->reader, frame_bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)frame_bytes_max);
         *ret_agent_fd = pair[1];
         return 0;
@@ -129,17 +129,51 @@ void channel_pause(struct channel *c, int is_paused)
                 watch_poll(c);
 }
 
+int channel_attach(struct channel *c, int fd)
+{
+        if (c->out_fd >= 0) {
+                fd_close(&fd);
+                return -EBUSY;
+        }
+        c->out_fd = fd;
+        c->out_fd_at = c->out.size;
+        return 0;
+}
+
+/* As much as goes at once. A descriptor goes with the first byte of its message. */
+static ssize_t send_some(struct channel *c)
+{
+        size_t size = c->out_fd >= 0 && c->out_fd_at < c->out.size ? c->out_fd_at : c->out.size;
+        int r;
+
+        if (size > 0)
+                return send(c->fd, c->out.data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        r = fd_send(c->fd, c->out.data, 1, &c->out_fd, 1);
+        if (r < 0) {
+                errno = -r;
+                return -1;
+        }
+        fd_close(&c->out_fd);
+        return 1;
+}
+
+static void consume(struct channel *c, size_t size)
+{
+        buf_consume(&c->out, size);
+        c->out_fd_at -= size < c->out_fd_at ? size : c->out_fd_at;
+}
+
 void channel_flush(struct channel *c)
 {
         while (c->out.size > 0) {
-                ssize_t n = send(c->fd, c->out.data, c->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+                ssize_t n = send_some(c);
 
                 if (n > 0)
-                        buf_consume(&c->out, (size_t)n);
+                        consume(c, (size_t)n);
                 else if (n < 0 && errno == EAGAIN)
                         break;
                 else if (n < 0 && errno != EINTR)
-                        buf_consume(&c->out, c->out.size); /* the agent is gone; the end of the stream will tell */
+                        consume(c, c->out.size); /* the agent is gone; the end of the stream will tell */
         }
         if (c->poll && !c->is_ended)
                 watch_poll(c);
@@ -155,6 +189,8 @@ void channel_close(struct channel *c)
 {
         handle_close(c->poll);
         c->poll = NULL;
+        if (c->fd >= 0)
+                fd_close(&c->out_fd);
         peer_close(&c->fd);
         if (c->takes_fds)
                 fd_close(&c->received_fd);

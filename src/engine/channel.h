@@ -14,6 +14,8 @@ struct channel {
         uv_poll_t *poll;
         struct frame_reader reader;
         struct buf out;
+        int out_fd;        /* goes along with the byte of out at out_fd_at; or -EBADF */
+        size_t out_fd_at;
         /* A message came. Negative with *e: it was none that may come; on_end follows. The channel may be closed in it. */
         int (*on_message)(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
         /* Nothing more will come. e: what was wrong, or NULL for the end of the stream. */
@@ -25,6 +27,8 @@ struct channel {
  * may send. Callbacks are the caller's to set, before channel_watch. */
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e);
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
+/* fd goes along with what is appended to c->out next; one at a time. Owned from here on, also when it cannot be had. */
+CLOCHE_MUST_CHECK int channel_attach(struct channel *c, int fd);
 /* What was appended to c->out goes as far as it goes at once; the rest follows. */
 void channel_flush(struct channel *c);
 /* Read nothing until it is let go: whoever speaks waits. */

@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
 #define SPARES 2
 #define TIDY_EVERY_MS 10000
+#define SILENT_TURNS_MAX 3 /* of the tidy timer */
 #define BASE_FORKS 10000
 #define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
 
@@ -176,14 +176,13 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         return r;
 }
 
-int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret)
 {
-        struct keeper_usage usage = usage_read(keeper_groups(engine->keeper), box);
+        const struct cgroup_host *groups = keeper_groups(engine->keeper);
 
-        if (!usage.cpu_known || !usage.memory_known || !usage.pids_known)
-                return keeper_box_usage(engine->keeper, box, ret, e);
-        *ret = usage;
-        return 0;
+        *ret = usage_read(groups, box);
+        return (ret->cpu_known || !groups->places[CGROUP_CPUACCT].version) && (ret->memory_known || !groups->places[CGROUP_MEMORY].version) &&
+               (ret->pids_known || !groups->places[CGROUP_PIDS].version);
 }
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
@@ -198,6 +197,13 @@ static void retry_seats(cloche_engine *engine)
         engine_refill_later(engine);
 }
 
+/* Everybody who waited was told; what is asked from now on fails by itself. */
+static void lose_keeper(cloche_engine *engine)
+{
+        uv_poll_stop(&engine->keeper_poll);
+        engine->is_over = 1;
+}
+
 static void on_keeper(uv_poll_t *poll, int status, int events)
 {
         cloche_engine *engine = poll->data;
@@ -206,14 +212,12 @@ static void on_keeper(uv_poll_t *poll, int status, int events)
         (void)status;
         (void)events;
         do
-                r = keeper_hear(engine->keeper, MSG_DONTWAIT, NULL);
+                r = keeper_hear(engine->keeper, NULL);
         while (r > 0);
         if (r == 0)
                 retry_seats(engine);
-        if (r < 0) {
-                uv_poll_stop(poll); /* everybody who waited was told; what is asked from now on fails by itself */
-                engine->is_over = 1;
-        }
+        else
+                lose_keeper(engine);
 }
 
 static void on_check(uv_check_t *check)
@@ -236,6 +240,7 @@ static void on_held_timer(uv_timer_t *timer)
         int again_ms = keeper_send_held(engine->keeper);
 
         retry_seats(engine);
+        runs_start_cold(engine);
         if (again_ms >= 0)
                 uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
 }
@@ -255,9 +260,40 @@ void engine_lacks_seats(struct cloche_engine *engine)
         on_held(engine);
 }
 
+void engine_awaits_boxes(struct cloche_engine *engine)
+{
+        on_held(engine);
+}
+
+static void on_pong(void *data, struct keeper_reply *reply)
+{
+        cloche_engine *engine = data;
+
+        (void)reply; /* an error is told to everybody else too */
+        engine->is_pinging = 0;
+        engine->silent_turns = 0;
+}
+
+/* Turns are counted, no time: a machine that was asleep, and an engine that was stopped, have not waited. */
+static void ping(cloche_engine *engine)
+{
+        char why[100];
+
+        if (engine->is_over)
+                return;
+        if (!engine->is_pinging) {
+                engine->is_pinging = keeper_ping_later(engine->keeper, on_pong, engine, NULL) == 0;
+        } else if (++engine->silent_turns == SILENT_TURNS_MAX) {
+                snprintf(why, sizeof(why), "the keeper has not answered for %d s", SILENT_TURNS_MAX * TIDY_EVERY_MS / 1000);
+                keeper_give_up(engine->keeper, why);
+                lose_keeper(engine);
+        }
+}
+
 static void on_tidy(uv_timer_t *timer)
 {
         templates_tidy(timer->data);
+        ping(timer->data);
 }
 
 void engine_refill_later(struct cloche_engine *engine)
@@ -273,8 +309,6 @@ static int watch(cloche_engine *engine, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the keeper");
         engine->keeper_poll.data = engine;
-        /* libuv made it nonblocking; the plain calls wait on it. */
-        fcntl(keeper_fd(engine->keeper), F_SETFL, fcntl(keeper_fd(engine->keeper), F_GETFL) & ~O_NONBLOCK);
         uv_poll_start(&engine->keeper_poll, UV_READABLE, on_keeper);
         uv_check_init(&engine->loop, &engine->ended_check);
         engine->ended_check.data = engine;
@@ -308,7 +342,7 @@ int cloche_engine_is_over(const cloche_engine *engine)
 
 unsigned cloche_engine_waiting(const cloche_engine *engine)
 {
-        return engine->waiting;
+        return engine->waiting + engine->cold_waiting_count;
 }
 
 void cloche_engine_turn(cloche_engine *engine)
@@ -362,6 +396,8 @@ int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **r
         }
         TAILQ_INIT(&engine->templates);
         TAILQ_INIT(&engine->ended);
+        TAILQ_INIT(&engine->cold_waiting);
+        TAILQ_INIT(&engine->cold_asked);
         set_options(engine, opt);
         engine->probe_fd = engine->libexec_fd = engine->artifacts_fd = -EBADF;
         r = start(engine, opt, e);
@@ -414,7 +450,7 @@ void cloche_engine_free(cloche_engine *engine)
                 uv_close((uv_handle_t *)&engine->tidy_timer, NULL);
         }
         keeper_stop(engine->keeper);
-        while (uv_run(&engine->loop, UV_RUN_NOWAIT))
+        while (uv_run(&engine->loop, UV_RUN_ONCE)) /* handles that are closed, threads of runs that were freed */
                 ;
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);

@@ -10,6 +10,7 @@
 #include "limits.h"
 #include "mount.h"
 #include "output.h"
+#include "place.h"
 #include "runtime.h"
 #include "signature.h"
 #include "template.h"
@@ -19,6 +20,8 @@
 #include <jansson.h>
 #include <stdatomic.h>
 #include <uv.h>
+
+TAILQ_HEAD(cold_runs, cloche_run);
 
 struct cloche_engine {
         struct keeper *keeper;
@@ -41,10 +44,14 @@ struct cloche_engine {
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;
         unsigned running, waiting; /* of the runs that come from templates */
+        struct cold_runs cold_waiting, cold_asked; /* for their turn; for a box of their own, that the keeper was asked for */
+        unsigned cold_waiting_count;
         uv_timer_t refill_timer, held_timer, tidy_timer;
         int lacks_seats; /* some were not asked for, because too many boxes were being made */
         int dispatching, dispatch_again, is_watching;
-        int is_over; /* the keeper is gone */
+        int is_over;           /* the keeper is gone, or does not answer */
+        int is_pinging;        /* it owes an answer */
+        unsigned silent_turns; /* of the tidy timer, since it was asked */
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 
@@ -59,9 +66,11 @@ struct cloche_engine {
 void engine_refill_later(struct cloche_engine *engine);
 /* A seat was wanted while too many boxes were being made: runs take their turns again when there is room. */
 void engine_lacks_seats(struct cloche_engine *engine);
+/* Boxes that are being made may turn out to be stuck: runs_start_cold is called again then. */
+void engine_awaits_boxes(struct cloche_engine *engine);
 
-/* What a box has used, from its groups, or where we may not read them, from the keeper. */
-int engine_box_usage(struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+/* Read from its groups what a box has used. 0: we may not read all of them, and the keeper has to be asked. */
+int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
 
 /* Image, runtime and guards of this engine's boxes. */
 int engine_box_spec(const struct cloche_engine *engine, const struct runtime *runtime, struct keeper_box_spec *ret,
@@ -72,23 +81,23 @@ enum run_end { RUN_END_NONE, RUN_END_WALL, RUN_END_CPU, RUN_END_CANCELLED, RUN_E
 
 enum run_place { RUN_NOWHERE, RUN_WAITING, RUN_ACTIVE };
 
-/* Between a run's end and its result: its files are looked at, then of a run with mounts theirs collected and written. */
-enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_SYNCING, BOOKS_READY };
+/* Between a run's end and its result: its files are looked at, of a run with mounts theirs collected, then it is measured, and the mounts are written. */
+enum run_books { BOOKS_OPEN, BOOKS_LOOKING, BOOKS_COLLECTING, BOOKS_MEASURING, BOOKS_SYNCING, BOOKS_READY };
 
 struct cloche_run {
-        TAILQ_ENTRY(cloche_run) link, ended_link;
+        TAILQ_ENTRY(cloche_run) link, ended_link; /* link: of its template's lists, or of cold runs */
         struct cloche_engine *engine;
         const struct runtime *runtime;
         enum cloche_run_kind kind;
         struct cloche_limits limits;
         int omit_changes, omit_contents, omit_denied;
         struct box box;
-        struct files files;
         uint64_t started_ns, ended_ns;
         void (*on_end)(void *data, cloche_run *run);
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
         int output_held;
+        int is_live; /* its program was started, and is watched; before, it has nothing to be looked at */
         int is_queued, is_concluded, waited, is_freed;
         int code; /* these three once it is concluded */
         cloche_result *result;
@@ -98,12 +107,23 @@ struct cloche_run {
         size_t collect_count;
         json_t *collected;
 
-        /* Speaking with its box's init. */
-        struct aside *aside; /* NULL: nobody does */
+        /* Its beginning (run-start.c). */
+        enum { COLD_NOT, COLD_WAITING, COLD_ASKED } cold; /* in which list of the engine it is */
+        int64_t tenant;
+        uint64_t asked_ns; /* for its box */
+        struct placing placing;
+        struct buf strings; /* its program's, of a run with a box of its own */
+        uint32_t argc, envc;
+        int before_fd; /* a list of the box's files as they were, or -EBADF: there were none */
+
+        /* Its end. */
+        struct aside *aside; /* or NULL */
         struct cloche_err aside_error;
         enum run_books books;
         json_t *own_changes; /* of the box's own files */
         struct init_answer quiet;
+        struct keeper_usage usage;
+        struct cloche_err usage_error;
 
         /* Of a run with mounts. */
         struct mounts *mounts; /* NULL: none */
@@ -112,6 +132,7 @@ struct cloche_run {
         unsigned file_events;
         cloche_changeset *changeset;
         cloche_sync *sync;
+        int may_sync;
         json_t *synced;           /* what the sync came to */
 
         /* Of a run that is forked from a template. */
@@ -149,7 +170,6 @@ struct cloche_run {
                 uv_poll_t source_poll, guest_poll;
         } input;
 
-        uv_poll_t control_poll;
         uv_timer_t wall_timer, cpu_timer, exit_timer;
         uv_async_t cancel_async;
         atomic_int cancelled;
@@ -185,7 +205,7 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
 /* The `prepare` request as a frame; function: which one the runs will call, or NULL. */
 int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
                     struct cloche_err *e);
-/* Strings for box_spawn. */
+/* Strings for control_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
                     uint32_t *ret_envc, struct cloche_err *e);
 /* What code is called in stacks: its own name, or main.<extension> written to ret. */
@@ -221,10 +241,24 @@ void run_tell(struct cloche_run *run);
 void run_warn(struct cloche_run *run, const char *text);
 /* What was put off is done: to be concluded now. */
 void run_end_again(struct cloche_run *run);
+/* Its program runs, or its child waits for the call: events count from now on. */
+int run_watch(struct cloche_run *run, struct cloche_err *e);
+uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
+/* Nothing moves in its box any more: run_start_sync follows for a run with mounts, then run_end_again. */
+void run_measure(struct cloche_run *run);
+/* run-start.c */
+int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
+/* Ask for boxes for the cold runs whose turn it is. */
+void runs_start_cold(struct cloche_engine *engine);
+/* Forget all requests that were made for its start. */
+void run_stop_start(struct cloche_run *run);
+int run_is_root_mounted(const struct cloche_run *run);
 /* run-mounts.c */
 int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
-/* Collect and write the changes in the mounts of a run whose own files were looked at. run_end_again follows, perhaps from here. */
+/* Collect the changes in the mounts of a run whose own files were looked at. run_measure follows, perhaps from here. */
 void run_collect_mounts(struct cloche_run *run);
+/* Write them, when the run went well and nobody wants to decide. 1: it goes on later, with run_end_again. */
+int run_start_sync(struct cloche_run *run);
 void run_cancel_sync(struct cloche_run *run);
 /* What a template has to say to its runs. */
 void run_seated(struct cloche_run *run, struct seat *seat); /* the seat is taken over */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* -- placing -------------------------------------------------------------------------------------------------- */
+/* -- keeping -------------------------------------------------------------------------------------------------- */
 
 static int is_normal(const char *path)
 {
@@ -92,58 +92,16 @@ int files_keep(const struct cloche_file *files, size_t count, const char *workdi
         return 0;
 }
 
-static int place_in_mount(struct mount *mount, const char *below, int fd, uint32_t mode, struct cloche_err *e)
+int files_keep_more(struct kept_files *files, const char *path, const void *data, size_t size, struct cloche_err *e)
 {
-        char target[INIT_PATH_MAX] = "";
+        struct kept_file *rows = reallocarray(files->rows, files->count + 1, sizeof(*rows)), *row;
 
-        if (S_ISREG(mode))
-                return mount_place(mount, below, "file", fd, mode & 07777, NULL, e);
-        if (S_ISDIR(mode))
-                return mount_place(mount, below, "directory", -1, mode & 07777, NULL, e);
-        if (pread(fd, target, sizeof(target) - 1, 0) <= 0)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
-        return mount_place(mount, below, "symlink", -1, 0777, target, e);
-}
-
-int files_place_one(struct box *box, struct mounts *mounts, const char *path, int fd, uint32_t mode, struct cloche_err *e)
-{
-        const char *below;
-        struct mount *mount = mounts_find(mounts, path, &below);
-
-        return mount ? place_in_mount(mount, below, fd, mode, e) : box_put(box, path, fd, mode, e);
-}
-
-int files_place_in_mounts(struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
-{
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < files->count; i++) {
-                const struct kept_file *file = &files->rows[i];
-                const char *below;
-                struct mount *mount = mounts_find(mounts, file->path, &below);
-
-                if (mount)
-                        r = place_in_mount(mount, below, file->fd, file->mode, e);
-        }
-        return r;
-}
-
-int files_place_in_box(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
-{
-        const char *below;
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < files->count; i++)
-                if (!mounts_find(mounts, files->rows[i].path, &below))
-                        r = box_put(box, files->rows[i].path, files->rows[i].fd, files->rows[i].mode, e);
-        return r;
-}
-
-int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e)
-{
-        int r = files_place_in_mounts(mounts, files, e);
-
-        return r < 0 ? r : files_place_in_box(box, mounts, files, e);
+        if (!rows)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "hold the file %s", path);
+        files->rows = rows;
+        row = &rows[files->count++];
+        *row = (struct kept_file){.path = strdup(path), .fd = fd_from_bytes("file", data, size), .mode = S_IFREG | 0644};
+        return row->path && row->fd >= 0 ? 0 : err_os(e, CLOCHE_E_RESOURCE, row->fd < 0 ? -row->fd : ENOMEM, "hold the file %s", path);
 }
 
 void kept_files_done(struct kept_files *files)
@@ -238,17 +196,20 @@ char *files_read(int fd, size_t max, size_t *ret_size)
         return files_read_at(fd, 0, (size_t)st.st_size, ret_size);
 }
 
+int files_parse_fd(int fd, struct files *ret, struct cloche_err *e)
+{
+        size_t size = 0;
+        char *bytes = files_read(fd, INIT_LIST_MAX, &size);
+
+        return bytes ? files_parse(bytes, size, ret, e) : err_set(e, CLOCHE_E_PROTOCOL, "the list of files cannot be read");
+}
+
 int files_list(struct box *box, struct files *ret, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
-        size_t size = 0;
-        char *bytes;
         int r = box_list(box, FILES_ROOT, &fd, e);
 
-        if (r < 0)
-                return r;
-        bytes = files_read(fd, INIT_LIST_MAX, &size);
-        return bytes ? files_parse(bytes, size, ret, e) : err_set(e, CLOCHE_E_PROTOCOL, "the list of files cannot be read");
+        return r < 0 ? r : files_parse_fd(fd, ret, e);
 }
 
 void files_done(struct files *files)

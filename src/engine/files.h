@@ -40,15 +40,13 @@ struct kept_files {
 
 /* mounts: NULL, or those of the run. ret is done with kept_files_done(), also on failure. */
 int files_keep(const struct cloche_file *files, size_t count, const char *workdir, struct mounts *mounts, struct kept_files *ret, struct cloche_err *e);
-/* mounts: NULL, or those of the box; what lies in one is put there as a virtual file. */
-int files_place(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
-/* The two halves of it: those that lie in a mount, which only the loop may ask, and the others, for which the box's init is waited for. */
-int files_place_in_mounts(struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
-int files_place_in_box(struct box *box, struct mounts *mounts, const struct kept_files *files, struct cloche_err *e);
-int files_place_one(struct box *box, struct mounts *mounts, const char *path, int fd, uint32_t mode, struct cloche_err *e);
+/* One more, a plain file of ours, at a path that is not checked. */
+int files_keep_more(struct kept_files *files, const char *path, const void *data, size_t size, struct cloche_err *e);
 void kept_files_done(struct kept_files *files);
 
 int files_list(struct box *box, struct files *ret, struct cloche_err *e);
+/* The same from the memory file that init sent; borrowed. */
+int files_parse_fd(int fd, struct files *ret, struct cloche_err *e);
 /* Records as init writes them; pure. bytes is taken, also on failure. */
 int files_parse(char *bytes, size_t size, struct files *ret, struct cloche_err *e);
 void files_done(struct files *files);

@@ -1,16 +1,14 @@
 #include "mount.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
 #include "engine.h"
 #include "handle.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define CHANGES_PAGE 20000 /* changes in one answer: some MB */
@@ -62,8 +60,10 @@ void mounts_close(struct mounts *mounts)
         mounts->on_failed = NULL;
         mounts->on_collected = NULL;
         stop_timer(mounts);
-        for (size_t i = 0; i < mounts->options.count; i++)
+        for (size_t i = 0; i < mounts->options.count; i++) {
+                mounts->rows[i].on_placed = NULL;
                 channel_close(&mounts->rows[i].channel);
+        }
 }
 
 void mounts_unref(struct mounts *mounts)
@@ -123,18 +123,34 @@ static void look_whether_collected(struct mounts *mounts)
                 mounts->on_collected(mounts->data);
 }
 
+static void tell_placed(struct mount *mount, const struct cloche_err *e)
+{
+        void (*on_placed)(void *data, const struct cloche_err *e) = mount->on_placed;
+
+        if (!on_placed)
+                return;
+        mount->on_placed = NULL;
+        stop_timer(mount->all);
+        on_placed(mount->place_data, e);
+}
+
 static void fail(struct mount *mount, const struct cloche_err *e)
 {
         struct mounts *mounts = mount->all;
         int was_collecting = is_collecting(mounts);
+        struct cloche_err first;
 
         if (!mounts->error.code)
                 mounts->error = *e;
+        first = mounts->error;
         mount->waiting = 0;
+        mounts_ref(mounts); /* whoever is told may let go of it */
+        tell_placed(mount, &first);
         if (mounts->on_failed)
                 mounts->on_failed(mounts->data, e);
         if (was_collecting)
                 look_whether_collected(mounts);
+        mounts_unref(mounts);
 }
 
 static int ask(struct mount *mount, int id, const char *method, json_t *params, struct cloche_err *e)
@@ -234,7 +250,7 @@ static int keep_result(struct mount *mount, int64_t id, const json_t *result, co
         else if (id != ASK_PLACE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s answered what nobody asked", mount->option->target);
         else
-                mount->waiting = 0;
+                tell_placed(mount, NULL);
         return 0;
 }
 
@@ -325,106 +341,105 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
 
 /* -- placing files -------------------------------------------------------------------------------------------- */
 
-/* The whole message, the descriptor with its first byte. */
-static int send_with_fd(int socket_fd, const struct buf *message, int fd)
-{
-        for (size_t at = 0; at < message->size;) {
-                union {
-                        struct cmsghdr header;
-                        char room[CMSG_SPACE(sizeof(int))];
-                } control = {0};
-                struct iovec piece = {message->data + at, message->size - at};
-                struct msghdr msg = {.msg_iov = &piece, .msg_iovlen = 1};
-                struct pollfd writable = {socket_fd, POLLOUT, 0};
-                ssize_t n;
+/* -- impatience ----------------------------------------------------------------------------------------------- */
 
-                if (at == 0 && fd >= 0) {
-                        msg.msg_control = control.room;
-                        msg.msg_controllen = sizeof(control.room);
-                        control.header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-                        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-                }
-                n = sendmsg(socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-                if (n > 0)
-                        at += (size_t)n;
-                else if (errno == EAGAIN && poll(&writable, 1, PLACE_PATIENCE_MS) <= 0)
-                        return -ETIMEDOUT;
-                else if (errno != EAGAIN && errno != EINTR)
-                        return -errno;
+static void on_impatient(uv_timer_t *timer)
+{
+        struct mounts *mounts = mounts_ref(timer->data);
+        struct cloche_err e;
+
+        for (size_t i = 0; i < mounts->options.count && mounts->timer; i++) {
+                struct mount *mount = &mounts->rows[i];
+
+                if (!mount->on_placed && !mount->waiting)
+                        continue;
+                if (mount->on_placed)
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
+                else
+                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mount->option->target);
+                fail(mount, &e);
         }
-        return 0;
+        mounts_unref(mounts);
 }
 
-/* The answers to what was asked before come first. */
-static int wait_for_answer(struct mount *mount, struct cloche_err *e)
+static int start_timer(struct mounts *mounts, uint64_t patience_ms)
 {
-        uint64_t until_ns = clock_now_ns() + UINT64_C(1000000) * PLACE_PATIENCE_MS;
-
-        while (mount->waiting) {
-                struct pollfd readable = {mount->channel.fd, POLLIN, 0};
-                uint64_t now_ns = clock_now_ns();
-
-                if (now_ns >= until_ns)
-                        return err_os(e, CLOCHE_E_MOUNT, ETIMEDOUT, "place a file in the mount %.60s", mount->option->target);
-                if (poll(&readable, 1, (int)((until_ns - now_ns) / 1000000) + 1) < 0 && errno != EINTR)
-                        return err_os(e, CLOCHE_E_MOUNT, errno, "place a file in the mount %.60s", mount->option->target);
-                channel_drain(&mount->channel);
-                if (mount->all->error.code) {
-                        if (e)
-                                *e = mount->all->error;
-                        return -(int)mount->all->error.code;
-                }
-        }
-        return 0;
+        if (!mounts->timer)
+                mounts->timer = handle_timer(&mounts->engine->loop, mounts);
+        if (mounts->timer)
+                uv_timer_start(mounts->timer, on_impatient, patience_ms, patience_ms);
+        return mounts->timer ? 0 : -ENOMEM;
 }
 
-int mount_place(struct mount *mount, const char *below, const char *kind, int fd, uint32_t mode, const char *target, struct cloche_err *e)
-{
-        _cleanup_buf_ struct buf message = BUF_INIT(FRAME_BYTES_MAX);
-        json_t *params = json_pack("{s:o, s:s, s:i}", "path", files_bytes_to_json(below, strlen(below)), "kind", kind, "mode", (int)mode);
-        int r;
+/* -- placing files -------------------------------------------------------------------------------------------- */
 
-        if (target)
-                json_object_set_new(params, "target", files_bytes_to_json(target, strlen(target)));
-        r = rpc_request(json_integer(ASK_PLACE), "place", params, NULL, 0, &message, e);
+static const char *kind_of(uint32_t mode)
+{
+        return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : "symlink";
+}
+
+static int describe_place(const char *below, int file_fd, uint32_t mode, json_t **ret, struct cloche_err *e)
+{
+        json_t *params = json_pack("{s:o, s:s, s:i}", "path", files_bytes_to_json(below, strlen(below)), "kind", kind_of(mode), "mode",
+                                   S_ISLNK(mode) ? 0777 : (int)(mode & 07777));
+        char target[INIT_PATH_MAX] = "";
+        ssize_t size;
+
+        if (!params)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in a mount");
+        *ret = params;
+        if (!S_ISLNK(mode))
+                return 0;
+        size = pread(file_fd, target, sizeof(target) - 1, 0);
+        if (size > 0)
+                json_object_set_new(params, "target", files_bytes_to_json(target, (size_t)size));
+        else
+                json_decref(params);
+        return size > 0 ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the symbolic link %.100s has no target", below);
+}
+
+int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e), void *data,
+                struct cloche_err *e)
+{
+        int own_fd = S_ISREG(mode) ? fcntl(file_fd, F_DUPFD_CLOEXEC, 3) : -EBADF, r = 0;
+        json_t *params = NULL;
+
+        if (mount->all->error.code || mount->channel.fd < 0)
+                r = err_set(e, CLOCHE_E_MOUNT, "the mount %.60s: %.150s", mount->option->target, mount->all->error.msg);
+        else if (S_ISREG(mode) && own_fd < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "place a file in the mount %.60s", mount->option->target);
+        if (r == 0)
+                r = describe_place(below, file_fd, mode, &params, e);
+        if (r < 0) {
+                fd_close(&own_fd);
+                return r;
+        }
+        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, own_fd) < 0)) {
+                json_decref(params);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
+        }
+        r = ask(mount, ASK_PLACE, "place", params, e);
         if (r < 0)
                 return r;
-        /* What was asked before goes first. */
-        r = send_with_fd(mount->channel.fd, &mount->channel.out, -1);
-        buf_consume(&mount->channel.out, mount->channel.out.size);
-        if (r == 0)
-                r = send_with_fd(mount->channel.fd, &message, fd);
-        if (r < 0)
-                return err_os(e, CLOCHE_E_MOUNT, -r, "place a file in the mount %.60s", mount->option->target);
-        mount->waiting = 1;
-        return wait_for_answer(mount, e);
+        mount->on_placed = done;
+        mount->place_data = data;
+        return 0;
+}
+
+void mounts_forget_place(struct mounts *mounts, const void *data)
+{
+        for (size_t i = 0; mounts && i < mounts->options.count; i++)
+                if (mounts->rows[i].on_placed && mounts->rows[i].place_data == data) {
+                        mounts->rows[i].on_placed = NULL;
+                        stop_timer(mounts);
+                }
 }
 
 /* -- collecting ----------------------------------------------------------------------------------------------- */
 
-static void on_impatient(uv_timer_t *timer)
-{
-        struct mounts *mounts = timer->data;
-        struct cloche_err e;
-
-        for (size_t i = 0; i < mounts->options.count && mounts->timer; i++)
-                if (mounts->rows[i].waiting) {
-                        err_os(&e, CLOCHE_E_MOUNT, ETIMEDOUT, "hear what changed in %.80s", mounts->rows[i].option->target);
-                        fail(&mounts->rows[i], &e);
-                }
-}
-
-static void start_timer(struct mounts *mounts)
-{
-        mounts->timer = handle_timer(&mounts->engine->loop, mounts);
-        if (!mounts->timer)
-                return;
-        uv_timer_start(mounts->timer, on_impatient, COLLECT_PATIENCE_MS, COLLECT_PATIENCE_MS);
-}
-
 void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 {
-        start_timer(mounts);
+        (void)start_timer(mounts, COLLECT_PATIENCE_MS); /* without memory it waits as long as the box lives */
         mounts->contents_left = contents_max;
         for (size_t i = 0; i < mounts->options.count; i++) {
                 mounts->rows[i].changes = json_array();

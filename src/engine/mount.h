@@ -23,6 +23,9 @@ struct mount {
         json_t *denials, *warnings;
         int contents_fd;  /* the directory with what the guest wrote, once collected */
         int is_asking;    /* the keeper was asked for the server */
+        /* While a file is placed in it. */
+        void (*on_placed)(void *data, const struct cloche_err *e);
+        void *place_data;
         int is_configured;
         unsigned waiting; /* collecting: answers to come */
 };
@@ -35,8 +38,8 @@ struct mounts {
         struct mount rows[KEEPER_MOUNTS_MAX];
         int caller_fd; /* whose rights count, as of struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first thing that went wrong, code 0: none */
-        uv_timer_t *timer;       /* while collecting */
         uint64_t contents_left;  /* bytes that may come with the changes still */
+        uv_timer_t *timer;       /* while a file is placed, and while collecting */
         /* Once there is a run. */
         void *data;
         void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);
@@ -55,8 +58,11 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
 
 /* The mount that path lies in, with *ret_below what is beneath it; NULL: none. */
 struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below);
-/* Put a virtual file there, before the guest runs; waits until that is done. fd is borrowed. */
-int mount_place(struct mount *mount, const char *below, const char *kind, int fd, uint32_t mode, const char *target, struct cloche_err *e);
+/* Put a virtual file there, before the guest runs, one at a time. file: its contents, or a link's target; borrowed. done is called later, once. */
+CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e),
+                                  void *data, struct cloche_err *e);
+/* done with this data is not called any more. */
+void mounts_forget_place(struct mounts *mounts, const void *data);
 
 /* Fetch changes, denials and contents; on_collected follows, perhaps from here. With an error set what could be had is there.
  * contents_max: bytes of contents that come with the changes, and can be told without opening a file of the box. */

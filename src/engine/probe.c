@@ -36,8 +36,60 @@ void probe_streams_close(struct probe_streams *streams)
         fd_close(&streams->write_fd);
 }
 
+/* -- waiting: nobody else is served meanwhile ----------------------------------------------------------------- */
+
+struct outcome {
+        cloche_engine *engine;
+        struct box *box; /* of one that is made, or NULL */
+        int is_there, r;
+        struct cloche_err *e;
+};
+
+static void settle(struct outcome *outcome, const struct cloche_err *e)
+{
+        outcome->is_there = 1;
+        if (e && outcome->e)
+                *outcome->e = *e;
+        outcome->r = e ? -(int)e->code : 0;
+}
+
+static void on_reply(void *data, struct keeper_reply *reply)
+{
+        struct outcome *outcome = data;
+
+        settle(outcome, reply->error);
+        if (outcome->r == 0 && outcome->box)
+                outcome->r = box_adopt(outcome->box, outcome->engine->keeper, reply, &outcome->engine->loop, outcome->e);
+}
+
+static void on_init(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        (void)answer;
+        fd_close(&fd);
+        settle(data, e);
+}
+
+/* r: whether it was asked at all. */
+static int await(struct outcome *outcome, int r)
+{
+        while (r >= 0 && !outcome->is_there)
+                uv_run(&outcome->engine->loop, UV_RUN_ONCE);
+        return r < 0 ? r : outcome->r;
+}
+
+int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
+{
+        struct outcome outcome = {.engine = engine, .e = e};
+        int r = box_drop(box, on_reply, &outcome);
+
+        return r < 0 ? err_set(e, CLOCHE_E_KEEPER, "the keeper is gone") : await(&outcome, r);
+}
+
+/* -- boxes ---------------------------------------------------------------------------------------------------- */
+
 int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *ret, struct cloche_err *e)
 {
+        struct outcome outcome = {.engine = engine, .box = ret, .e = e};
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int r;
 
@@ -51,7 +103,7 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         spec->shared_with = KEEPER_NO_BOX;
         spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* they are what this is about */
-        r = box_make(ret, engine->keeper, spec, e);
+        r = await(&outcome, keeper_box_make_later(engine->keeper, spec, on_reply, &outcome, e));
         free(spec);
         return r;
 }
@@ -95,43 +147,34 @@ static uint32_t command(cloche_engine *engine, struct buf *strings, int is_templ
         return argc;
 }
 
+static int put_probe(cloche_engine *engine, struct box *box, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_PUT, .mode = 0755};
+        struct outcome outcome = {.engine = engine, .e = e};
+
+        if (engine->probe_fd < 0)
+                return err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir);
+        return await(&outcome, control_ask_path(box->control, &request, PROBE_PATH, &engine->probe_fd, 1, on_init, &outcome, e));
+}
+
 int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf strings = BUF_INIT(4096);
-        uint32_t argc = command(engine, &strings, fd_count > 3);
-        int r = engine->probe_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, ENOENT, "open %s/cloche-probe", engine->libexec_dir)
-                                     : box_put(box, PROBE_PATH, engine->probe_fd, 0755, e);
+        struct init_request request = {.op = INIT_SPAWN, .argc = command(engine, &strings, fd_count > 3)};
+        struct outcome outcome = {.engine = engine, .e = e};
+        int r = put_probe(engine, box, e);
 
-        return r < 0 ? r : box_spawn(box, strings.data, strings.size, argc, 0, fds, fd_count, e);
-}
-
-struct fork_answer {
-        int is_there;
-        struct cloche_err err;
-};
-
-static void on_forked(void *data, struct keeper_reply *reply)
-{
-        struct fork_answer *answer = data;
-
-        answer->is_there = 1;
-        if (reply->error)
-                answer->err = *reply->error;
+        if (r == 0)
+                r = await(&outcome, control_spawn(box->control, &request, strings.data, strings.size, fds, fd_count, on_init, &outcome, e));
+        return r;
 }
 
 int probe_fork(cloche_engine *engine, const struct box *box, const int *fds, size_t fd_count, struct cloche_err *e)
 {
-        struct fork_answer answer = {0};
+        struct outcome outcome = {.engine = engine, .e = e};
         uint32_t fork;
-        int r = keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_forked, &answer, &fork, e);
 
-        while (r >= 0 && !answer.is_there)
-                r = keeper_hear(engine->keeper, 0, e);
-        if (r >= 0 && answer.err.code) {
-                *e = answer.err;
-                return -(int)answer.err.code;
-        }
-        return r < 0 ? r : 0;
+        return await(&outcome, keeper_box_fork_later(engine->keeper, box->id, fds, fd_count, on_reply, &outcome, &fork, e));
 }
 
 static int read_output(int fd, struct buf *ret, struct cloche_err *e)

@@ -16,6 +16,8 @@ void probe_streams_close(struct probe_streams *streams);
 
 /* A box in which any guard may be missing. parent: a template's box, or KEEPER_NO_BOX. */
 int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *ret, struct cloche_err *e);
+/* Also when e is NULL; the first error counts. */
+int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e);
 /* Start it there. fds: 0, 1, 2, and for a template its channel and its fork socket; borrowed. */
 int probe_spawn(cloche_engine *engine, struct box *box, const int *fds, size_t fd_count, struct cloche_err *e);
 /* Have the template above fork into it. fds: 0, 1, 2, the channel, and for a template its fork socket; borrowed. */

@@ -62,23 +62,33 @@ static int start_sync(struct cloche_run *run, struct cloche_err *e)
 }
 
 /* Batch: what a run without success did is not written. */
+int run_start_sync(struct cloche_run *run)
+{
+        struct cloche_err e = {0};
+        int r;
+
+        if (!run->may_sync || result_status(run, &run->usage) != CLOCHE_STATUS_SUCCESS)
+                return 0;
+        r = start_sync(run, &e);
+        if (r < 0)
+                run_warn(run, e.msg);
+        return r == 0;
+}
+
 static void on_collected(void *data)
 {
         struct cloche_run *run = data;
-        struct keeper_usage usage = {0};
         struct cloche_err e = {0};
 
-        (void)engine_box_usage(run->engine, run->box.id, &usage, NULL);
         for (size_t i = 0; i < run->mounts->options.count; i++)
                 warn_of_mount(run, &run->mounts->rows[i]);
         if (run->mounts->error.code)
                 run_warn(run, run->mounts->error.msg);
-        if (changeset_take(run->mounts, &run->changeset, &e) == 0 && !run->mounts->error.code && !run->mounts->options.is_manual &&
-            has_changes(run->changeset) && result_status(run, &usage) == CLOCHE_STATUS_SUCCESS && start_sync(run, &e) == 0)
-                return;
-        if (e.code)
+        if (changeset_take(run->mounts, &run->changeset, &e) < 0)
                 run_warn(run, e.msg);
-        close_books(run);
+        else
+                run->may_sync = !run->mounts->error.code && !run->mounts->options.is_manual && has_changes(run->changeset);
+        run_measure(run);
 }
 
 static void on_denied(void *data, const struct mount *mount, const json_t *denial)
@@ -99,17 +109,33 @@ static void on_denied(void *data, const struct mount *mount, const json_t *denia
 }
 
 /* Without its server a mount answers ENOTCONN: what the guest does then is not its doing. */
+static void judge_failure(struct cloche_run *run, const struct keeper_usage *usage)
+{
+        if (usage->oom_kills > run->before.oom_kills)
+                run_out_of_memory(run); /* the server shares the box's memory */
+        else
+                run_failed(run, &run->mounts->error);
+}
+
+static void on_failure_usage(void *data, struct keeper_reply *reply)
+{
+        static const struct keeper_usage unknown;
+
+        judge_failure(data, reply->error ? &unknown : &reply->answer->usage);
+}
+
 static void on_mount_failed(void *data, const struct cloche_err *e)
 {
         struct cloche_run *run = data;
-        struct keeper_usage usage = {0};
+        struct keeper_usage usage;
 
         if (run->ended)
                 return;
-        (void)engine_box_usage(run->engine, run->box.id, &usage, NULL);
-        if (usage.oom_kills > run->before.oom_kills)
-                run_out_of_memory(run); /* the server shares the box's memory */
-        else
+        if (!run->is_live)
+                run_failed(run, e);
+        else if (engine_read_usage(run->engine, run->box.id, &usage))
+                judge_failure(run, &usage);
+        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_failure_usage, run, NULL) < 0)
                 run_failed(run, e);
 }
 
@@ -137,7 +163,7 @@ void run_collect_mounts(struct cloche_run *run)
         if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
                 mounts_collect(run->mounts, run->omit_changes || run->omit_contents ? 0 : FILES_CONTENTS_TOTAL_MAX);
         else
-                close_books(run); /* what still moves is no change to be kept */
+                run_measure(run); /* changes are kept only when nothing moves any more */
 }
 
 /* -- at the start --------------------------------------------------------------------------------------------- */

@@ -61,8 +61,8 @@ static void close_handles(struct cloche_run *run)
                 (uv_handle_t *)&run->streams[0].poll, (uv_handle_t *)&run->streams[0].sink_poll,
                 (uv_handle_t *)&run->streams[1].poll, (uv_handle_t *)&run->streams[1].sink_poll,
                 (uv_handle_t *)&run->input.guest_poll, (uv_handle_t *)&run->input.source_poll,
-                (uv_handle_t *)&run->control_poll, (uv_handle_t *)&run->wall_timer,
-                (uv_handle_t *)&run->cpu_timer, (uv_handle_t *)&run->exit_timer,
+                (uv_handle_t *)&run->wall_timer, (uv_handle_t *)&run->cpu_timer,
+                (uv_handle_t *)&run->exit_timer,
         };
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -80,6 +80,8 @@ static void end(struct cloche_run *run, enum run_end why)
         run->ended_ns = clock_now_ns();
         if (!run->started_ns)
                 run->started_ns = run->ended_ns;
+        if (!run->is_live)
+                run_stop_start(run);
         run->is_queued = 1;
         TAILQ_INSERT_TAIL(&run->engine->ended, run, ended_link);
         uv_stop(&run->engine->loop);
@@ -101,24 +103,42 @@ static void on_cancel(uv_async_t *async)
         end(run, RUN_END_CANCELLED);
 }
 
+static void on_cpu(uv_timer_t *timer);
+
+static void judge_cpu(struct cloche_run *run, const struct keeper_usage *usage)
+{
+        uint64_t used_ms = (usage->cpu_ns - run->before.cpu_ns) / 1000000, left_ms;
+
+        if (!usage->cpu_known)
+                return;
+        if (used_ms >= run->limits.cpu_ms) {
+                end(run, RUN_END_CPU);
+                return;
+        }
+        left_ms = run->limits.cpu_ms - used_ms;
+        left_ms = left_ms < CPU_LOOK_MIN_MS ? CPU_LOOK_MIN_MS : left_ms > CPU_LOOK_MAX_MS ? CPU_LOOK_MAX_MS : left_ms;
+        uv_timer_start(&run->cpu_timer, on_cpu, left_ms, 0);
+}
+
+static void on_cpu_usage(void *data, struct keeper_reply *reply)
+{
+        struct cloche_run *run = data;
+
+        if (!reply->error && !run->ended)
+                judge_cpu(run, &reply->answer->usage);
+}
+
 /* The box's own clock is asked, ever sooner as the limit comes near: all processors at full speed cannot cross it by
  * more than one look. */
 static void on_cpu(uv_timer_t *timer)
 {
         struct cloche_run *run = timer->data;
         struct keeper_usage usage;
-        uint64_t left_ms;
 
-        if (engine_box_usage(run->engine, run->box.id, &usage, NULL) < 0 || !usage.cpu_known)
-                return;
-        usage.cpu_ns -= run->before.cpu_ns;
-        if (usage.cpu_ns / 1000000 >= run->limits.cpu_ms) {
-                end(run, RUN_END_CPU);
-                return;
-        }
-        left_ms = run->limits.cpu_ms - usage.cpu_ns / 1000000;
-        left_ms = left_ms < CPU_LOOK_MIN_MS ? CPU_LOOK_MIN_MS : left_ms > CPU_LOOK_MAX_MS ? CPU_LOOK_MAX_MS : left_ms;
-        uv_timer_start(timer, on_cpu, left_ms, 0);
+        if (engine_read_usage(run->engine, run->box.id, &usage))
+                judge_cpu(run, &usage);
+        else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
+                return; /* the keeper is gone, and the box is or will be */
 }
 
 /* -- the agent's channel -------------------------------------------------------------------------------------- */
@@ -239,21 +259,25 @@ static void on_channel_end(void *data, const struct cloche_err *e)
                 start_timer(run, &run->exit_timer, on_exit_unknown, EXIT_PATIENCE_MS);
 }
 
-static void on_control(uv_poll_t *poll, int status, int events)
+static void on_program_exit(void *data, const struct init_answer *exit)
 {
-        struct cloche_run *run = poll->data;
-        int r;
+        struct cloche_run *run = data;
 
-        (void)status;
-        (void)events;
-        if (run->ended)
-                return;
-        r = box_hear(&run->box, NULL);
-        if (r < 0)
-                uv_poll_stop(poll);
-        if (r == 0 && !run->box.exited)
+        box_keep_exit(&run->box, exit);
+        if (run->ended || !run->box.exited)
                 return;
         /* The result may have come with the last breath. */
+        channel_drain(&run->channel);
+        end(run, RUN_END_NONE);
+}
+
+static void on_init_end(void *data, const struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+
+        (void)e;
+        if (run->ended || !run->is_live)
+                return; /* open questions of its start fail, and end the run */
         channel_drain(&run->channel);
         end(run, RUN_END_NONE);
 }
@@ -291,94 +315,9 @@ int engine_box_spec(const struct cloche_engine *engine, const struct runtime *ru
         return 0;
 }
 
-static int make_box(struct cloche_run *run, struct cloche_err *e)
-{
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        int r;
-
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
-        spec->limits = limits_of_box(&run->limits);
-        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
-        if (r == 0 && run->mounts)
-                mounts_describe(run->mounts, spec);
-        if (r == 0)
-                r = box_make(&run->box, run->engine->keeper, spec, e);
-        free(spec);
-        return r == 0 && run->mounts ? mounts_serve(run->mounts, &run->box, e) : r;
-}
-
-/* The box's own; what is mounted tells its changes itself. */
-static int list_files(struct cloche_run *run, struct files *ret, struct cloche_err *e)
-{
-        const char *below;
-
-        if (mounts_find(run->mounts, FILES_ROOT "/", &below)) {
-                *ret = (struct files){0};
-                return 0;
-        }
-        return files_list(&run->box, ret, e);
-}
-
-static int place_script(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
-{
-        char path[INIT_PATH_MAX];
-        _cleanup_fd_ int fd = -EBADF;
-
-        request_script_path(opt, run->runtime, path, sizeof(path));
-        fd = fd_from_bytes("script", opt->code, opt->code_size ? opt->code_size : strlen(opt->code));
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -fd, "hold the script");
-        return files_place_one(&run->box, run->mounts, path, fd, S_IFREG | 0644, e);
-}
-
-static int place_files(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
-{
-        int r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
-
-        if (r == 0)
-                r = files_place(&run->box, run->mounts, &run->own_files, e);
-        if (r == 0 && run->kind == CLOCHE_SCRIPT)
-                r = place_script(run, opt, e);
-        if (r == 0 && !run->omit_changes && (opt->file_count > 0 || run->kind == CLOCHE_SCRIPT || run->mounts))
-                r = list_files(run, &run->files, e);
-        return r;
-}
-
-static uint64_t answer_bytes_max(const struct cloche_limits *limits)
+uint64_t run_answer_bytes_max(const struct cloche_limits *limits)
 {
         return limits->result_bytes > FRAME_BYTES_MAX - FRAME_OVERHEAD ? FRAME_BYTES_MAX : limits->result_bytes + FRAME_OVERHEAD;
-}
-
-/* The agent's or the script's process, in the run's own box. */
-static int spawn(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
-{
-        _cleanup_buf_ struct buf strings = {0};
-        struct stdio stdio = STDIO_NONE;
-        int agent_fd = -EBADF, r;
-        uint32_t argc, envc;
-
-        r = request_strings(opt, run->runtime, &strings, &argc, &envc, e);
-        if (r == 0)
-                r = stdio_open(&stdio, e);
-        if (r == 0 && run->kind == CLOCHE_CALL)
-                r = channel_open(&run->channel, answer_bytes_max(&run->limits), &agent_fd, e);
-        run->started_ns = clock_now_ns();
-        if (r == 0) {
-                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd};
-
-                r = box_spawn(&run->box, strings.data, strings.size, argc, envc, fds, agent_fd >= 0 ? 4 : 3, e);
-        }
-        fd_close(&agent_fd);
-        stdio_close_guest(&stdio);
-        streams_take(run, &stdio);
-        stdio_close(&stdio);
-        if (r == -CLOCHE_E_SPAWN && e && e->os_errno == ENOENT) {
-                struct cloche_err cause = *e;
-
-                return err_set(e, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", run->runtime->name, cause.msg);
-        }
-        return r;
 }
 
 static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb callback, uint64_t after_ms)
@@ -396,7 +335,7 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         run->channel.on_message = on_message;
         run->channel.on_end = on_channel_end;
         run->channel.data = run;
-        run->channel.reader.max_bytes = (size_t)answer_bytes_max(&run->limits);
+        run->channel.reader.max_bytes = (size_t)run_answer_bytes_max(&run->limits);
         if (buf_append(&run->channel.out, run->request.data, run->request.size) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "send the call");
         buf_done(&run->request);
@@ -406,94 +345,30 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-static int watch(struct cloche_run *run, struct cloche_err *e)
+int run_watch(struct cloche_run *run, struct cloche_err *e)
 {
+        struct control *control = run->box.control;
         int r = streams_start(run, e);
 
-        if (r == 0)
-                r = loop_poll_init(run, &run->control_poll, run->box.control_fd, e);
         if (r == 0 && run->channel.fd >= 0)
                 r = watch_channel(run, e);
         if (r < 0)
                 return r;
+        run->is_live = 1;
+        control->on_exit = on_program_exit;
+        control->on_end = on_init_end;
+        control->data = run;
         uv_update_time(&run->engine->loop);
-        uv_poll_start(&run->control_poll, UV_READABLE, on_control);
         if (run->limits.wall_ms != CLOCHE_UNLIMITED)
                 start_timer(run, &run->wall_timer, on_wall, run->limits.wall_ms);
         if (run->limits.cpu_ms != CLOCHE_UNLIMITED)
                 start_timer(run, &run->cpu_timer, on_cpu, CPU_LOOK_MIN_MS);
+        if (control->fd < 0) /* it ended while nobody heard it */
+                on_init_end(run, NULL);
         return 0;
 }
 
 /* -- from a template ------------------------------------------------------------------------------------------ */
-
-static int place_own_files(struct cloche_run *run, struct cloche_err *e)
-{
-        int r = files_place_in_box(&run->box, run->mounts, &run->own_files, e);
-
-        if (r == 0 && !run->omit_changes)
-                r = list_files(run, &run->files, e);
-        return r;
-}
-
-static void place_aside(void *data)
-{
-        struct cloche_run *run = data;
-
-        (void)place_own_files(run, &run->aside_error);
-}
-
-static void on_placed(void *data)
-{
-        struct cloche_run *run = data;
-        struct cloche_err e = run->aside_error;
-        int r = -(int)e.code;
-
-        run->aside = NULL;
-        if (r == 0)
-                r = watch(run, &e);
-        if (r < 0)
-                run_failed(run, &e);
-}
-
-/* A caller's set-up code may have stopped the box's init. Beneath a base no code can do that, and there a thread would cost more than the answer. */
-static int place_and_watch(struct cloche_run *run, struct cloche_err *e)
-{
-        int r = files_place_in_mounts(run->mounts, &run->own_files, e);
-
-        if (r < 0)
-                return r;
-        if (run->template->setup && (run->own_files.count > 0 || !run->omit_changes))
-                return aside_start(&run->engine->loop, run->box.control_fd, place_aside, on_placed, run, &run->aside, e);
-        r = place_own_files(run, e);
-        return r < 0 ? r : watch(run, e);
-}
-
-void run_seated(struct cloche_run *run, struct seat *seat)
-{
-        struct cloche_err e = {0};
-        int r;
-
-        run->box = seat->box;
-        run->trunk = seat->trunk;
-        run->fork = seat->fork;
-        run->before = seat->before;
-        run->in_used_box = seat->is_used;
-        run->channel = seat->channel;
-        seat->box.made = 0;
-        seat->trunk = NULL;
-        seat->channel = (struct channel){.fd = -EBADF};
-        streams_take(run, &seat->stdio);
-        seat_free(seat);
-        run->started_ns = clock_now_ns();
-        if (run->mounts && run->mounts->error.code) {
-                run_failed(run, &run->mounts->error);
-                return;
-        }
-        r = place_and_watch(run, &e);
-        if (r < 0)
-                run_failed(run, &e);
-}
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
@@ -588,6 +463,7 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_changes = opt->omit_changes;
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
+        run->tenant = opt->tenant;
         run->on_end = opt->on_end;
         run->on_file_event = opt->on_file_event;
         run->file_event_data = opt->file_event_data;
@@ -595,7 +471,8 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->on_output = opt->on_output;
         run->data = opt->data;
         run->channel.fd = run->input.source_fd = run->input.guest_fd = -EBADF;
-        run->box.control_fd = run->box.pidfd = run->box.fork_fd = -EBADF;
+        run->box = BOX_NONE;
+        run->before_fd = -EBADF;
         for (int i = 0; i < 2; i++) {
                 run->streams[i].run = run;
                 run->streams[i].fd = run->streams[i].sink_fd = -EBADF;
@@ -611,17 +488,6 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->cancel_async.data = run;
         engine->runs++;
         return run;
-}
-
-static int start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
-{
-        int r = make_box(run, e);
-
-        if (r == 0)
-                r = place_files(run, opt, e);
-        if (r == 0)
-                r = spawn(run, opt, e);
-        return r < 0 ? r : watch(run, e);
 }
 
 static int check_origin(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
@@ -661,7 +527,7 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
                 r = request_build(opt, run->runtime, &run->limits, arguments, &run->request, e);
         if (r < 0)
                 return r;
-        return run->is_forked ? queue_run(run, opt, e) : start_cold(run, opt, e);
+        return run->is_forked ? queue_run(run, opt, e) : run_start_cold(run, opt, e);
 }
 
 /* Arguments that do not fit need no box to say so: the run has ended. */
@@ -741,53 +607,114 @@ void run_warn(struct cloche_run *run, const char *text)
         json_array_append_new(run->warnings, json_string(text));
 }
 
-/* Read the run's changes of the box's own files, once nothing moves them any more. This runs in a thread: leftovers of the run may hold up the box's init. */
+static int compare_files(struct cloche_run *run, struct cloche_err *e)
+{
+        struct files before = {0}, after = {0};
+        int r = run->before_fd < 0 ? 0 : files_parse_fd(run->before_fd, &before, e);
+
+        if (r == 0 && !run_is_root_mounted(run))
+                r = files_list(&run->box, &after, e);
+        if (r == 0)
+                r = files_compare(&run->box, &before, &after, run->omit_contents, &run->own_changes, e);
+        files_done(&before);
+        files_done(&after);
+        return r;
+}
+
+/* Read the run's changes of the box's own files, once nothing moves them any more. This runs in a thread: leftovers of the run may hold up the box's init, and it
+ * may have left a million files. */
 static void look(void *data)
 {
         struct cloche_run *run = data;
-        struct files after = {0};
 
         if (box_quiesce(&run->box, &run->quiet, &run->aside_error) < 0)
                 return;
         if (run->collect_count > 0)
                 run->collected = files_collect(&run->box, run->collect, run->collect_count);
-        if (run->omit_changes)
-                return;
-        if (list_files(run, &after, &run->aside_error) == 0)
-                (void)files_compare(&run->box, &run->files, &after, run->omit_contents, &run->own_changes, &run->aside_error);
-        files_done(&after);
+        if (!run->omit_changes)
+                (void)compare_files(run, &run->aside_error);
 }
+
+static void finish_free(struct cloche_run *run);
 
 static void on_looked(void *data)
 {
         struct cloche_run *run = data;
 
         run->aside = NULL;
+        if (run->is_freed) {
+                finish_free(run);
+                return;
+        }
         if (run->aside_error.code)
                 run_warn(run, run->quiet.op == INIT_QUIESCE && !run->quiet.err.code ? "the files could not be compared"
                                                                                    : "the box did not survive the run: changes of files are not known");
-        if (run->mounts) {
+        if (run->mounts)
                 run_collect_mounts(run);
-                return;
+        else
+                run_measure(run);
+}
+
+/* The run used what its box has used since it began. */
+static void take_before(struct cloche_run *run)
+{
+        struct keeper_usage *usage = &run->usage;
+
+        usage->cpu_ns -= run->before.cpu_ns < usage->cpu_ns ? run->before.cpu_ns : usage->cpu_ns;
+        usage->oom_kills -= run->before.oom_kills;
+        usage->pids_refused -= run->before.pids_refused;
+        if (run->in_used_box) /* the kernel cannot start this count anew */
+                usage->pids_peak = usage->pids_known = 0;
+        /* Nor this one in version 2: a peak that the box had before may be that of an earlier run. (Since Linux 6.12 a write resets it for one descriptor.) */
+        if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 && usage->memory_peak_bytes <= run->before.memory_peak_bytes)
+                usage->memory_peak_bytes = usage->memory_known = 0;
+}
+
+static void measured(struct cloche_run *run)
+{
+        if (!run->usage_error.code) {
+                take_before(run);
+                if (run->mounts && run_start_sync(run))
+                        return;
         }
         run->books = BOOKS_READY;
         run_end_again(run);
 }
 
+static void on_measured(void *data, struct keeper_reply *reply)
+{
+        struct cloche_run *run = data;
+
+        if (reply->error)
+                run->usage_error = *reply->error;
+        else
+                run->usage = reply->answer->usage;
+        measured(run);
+}
+
+void run_measure(struct cloche_run *run)
+{
+        run->books = BOOKS_MEASURING;
+        if (engine_read_usage(run->engine, run->box.id, &run->usage) ||
+            keeper_box_usage_later(run->engine->keeper, run->box.id, on_measured, run, &run->usage_error) < 0)
+                measured(run);
+}
+
 /* 0: it goes on later, with run_end_again. */
 static int open_books(struct cloche_run *run)
 {
-        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->box.made)
+        if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->is_live)
                 return 1;
         if (run->books != BOOKS_OPEN)
                 return 0;
         streams_stop(run);
-        if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0)
-                return 1;
+        if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0) {
+                run_measure(run);
+                return 0;
+        }
         close_handles(run);
         run->books = BOOKS_LOOKING;
-        aside_stop(run->aside); /* it was ended before it began: its box speaks no more */
-        run->aside_error = (struct cloche_err){0};
+        box_take_control(&run->box);
         if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0)
                 on_looked(run);
         return 0;
@@ -811,26 +738,14 @@ static int give_up(struct cloche_run *run, struct cloche_err *e)
         return -(int)run->problem.code;
 }
 
-/* What the run used is what its box has used since. */
-static void take_before(const struct cloche_run *run, struct keeper_usage *usage)
-{
-        usage->cpu_ns -= run->before.cpu_ns < usage->cpu_ns ? run->before.cpu_ns : usage->cpu_ns;
-        usage->oom_kills -= run->before.oom_kills;
-        usage->pids_refused -= run->before.pids_refused;
-        if (run->in_used_box) /* the kernel cannot start this count anew */
-                usage->pids_peak = usage->pids_known = 0;
-        /* Nor this one in version 2: a peak that the box had before may be that of an earlier run. (Since Linux 6.12 a write resets it for one descriptor.) */
-        if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 && usage->memory_peak_bytes <= run->before.memory_peak_bytes)
-                usage->memory_peak_bytes = usage->memory_known = 0;
-}
-
 /* Only what ended well is worth asking whether it left anything behind. */
-static void give_box_back(struct cloche_run *run, const struct keeper_usage *usage)
+static void give_box_back(struct cloche_run *run)
 {
         struct keeper_box_limits limits = limits_of_box(&run->limits);
+        const struct keeper_usage *usage = &run->usage;
 
         if (run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
-                box_drop_later(&run->box);
+                (void)box_drop(&run->box, NULL, NULL);
                 return;
         }
         template_reuse(run->template, &limits, &run->box, run->trunk);
@@ -839,33 +754,30 @@ static void give_box_back(struct cloche_run *run, const struct keeper_usage *usa
 
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
-        struct keeper_usage usage = {0};
         json_t *list = run->own_changes;
-        int r;
 
         run->own_changes = NULL;
         close_handles(run);
         channel_close(&run->channel);
         bridge_done(&run->bridge);
-        /* The caller need not wait until the box is gone: its usage until now counts. */
-        r = engine_box_usage(run->engine, run->box.id, &usage, e);
-        take_before(run, &usage);
+        /* The caller need not wait until the box is gone. */
         if (run->trunk)
-                give_box_back(run, &usage);
+                give_box_back(run);
         else
-                box_drop_later(&run->box);
-        if (r < 0) {
+                (void)box_drop(&run->box, NULL, NULL);
+        if (run->usage_error.code) {
                 json_decref(list);
-                return r;
+                *e = run->usage_error;
+                return -(int)e->code;
         }
-        return result_make(run, &usage, &run->quiet, list, ret, e);
+        return result_make(run, &run->usage, &run->quiet, list, ret, e);
 }
 
 static int close_run(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         if (run->end == RUN_END_FAILED)
                 return give_up(run, e);
-        if (!run->box.made)
+        if (!run->is_live)
                 return result_make(run, &(struct keeper_usage){0}, &(struct init_answer){0}, NULL, ret, e);
         return close_books(run, ret, e);
 }
@@ -891,6 +803,7 @@ void run_conclude(struct cloche_run *run)
                 return;
         run->is_concluded = 1;
         run->code = close_run(run, &run->result, &run->error);
+        (void)box_drop(&run->box, NULL, NULL); /* of one that failed, or ended before it began */
         let_go(run);
 }
 
@@ -940,34 +853,41 @@ static void finish(struct cloche_run *run)
         free(run);
 }
 
+/* The members that a thread beside the loop works on. The keeper may be freed already: it is not asked. */
+static void finish_free(struct cloche_run *run)
+{
+        (void)box_drop(&run->box, NULL, NULL);
+        mounts_unref(run->mounts);
+        fd_close(&run->before_fd);
+        json_decref(run->own_changes);
+        for (size_t i = 0; i < run->collect_count; i++)
+                free(run->collect[i]);
+        free(run->collect);
+        json_decref(run->collected);
+        uv_close((uv_handle_t *)&run->cancel_async, on_closed);
+}
+
 void cloche_run_free(cloche_run *run)
 {
         if (!run)
                 return;
         run->ended = 1;
         leave_queue(run);
-        aside_stop(run->aside);
+        run_stop_start(run);
         cloche_result_free(run->result);
         cloche_sync_free(run->sync);
         if (run->mounts)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
-        box_drop_later(&run->box);
         let_go(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);
         streams_done(run);
         buf_done(&run->request);
+        buf_done(&run->strings);
         build_done(&run->build);
-        files_done(&run->files);
-        mounts_unref(run->mounts);
         cloche_changeset_free(run->changeset);
-        json_decref(run->own_changes);
-        for (size_t i = 0; i < run->collect_count; i++)
-                free(run->collect[i]);
-        free(run->collect);
-        json_decref(run->collected);
         json_decref(run->synced);
         json_decref(run->schema);
         json_decref(run->answer);
@@ -975,7 +895,11 @@ void cloche_run_free(cloche_run *run)
         for (int i = 0; i < 2; i++)
                 json_decref(run->console[i].lines);
         run->is_freed = 1;
+        run->handles++; /* cancel_async */
         close_handles(run);
-        run->handles++;
-        uv_close((uv_handle_t *)&run->cancel_async, on_closed);
+        box_kill(&run->box); /* a thread may wait for a server of a mount, which dies with the box */
+        if (run->aside)
+                aside_cut_short(run->aside);
+        else
+                finish_free(run);
 }

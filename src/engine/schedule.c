@@ -211,7 +211,7 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 
         if (t->trunk != trunk || t->state != TEMPLATE_READY || !same_limits(limits, &t->spare_limits) ||
             t->seat_count >= t->engine->options.spares + t->waiting_count) {
-                box_drop_later(box);
+                (void)box_drop(box, NULL, NULL);
                 trunk_unref(trunk);
         } else if (seat_renew(t, limits, box, trunk, &seat, NULL) == 0) {
                 TAILQ_INSERT_TAIL(&t->seats, seat, link);
@@ -303,6 +303,8 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         t->waiting_count++;
         t->engine->waiting++;
         run->place = RUN_WAITING;
+        if (!t->setup)
+                template_forget_failure(t); /* it was the host that failed, for want of memory or time */
         if (t->state == TEMPLATE_BROKEN)
                 template_tell_waiting(t, &t->error);
         template_start(t);

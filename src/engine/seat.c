@@ -1,5 +1,4 @@
 #include "seat.h"
-#include "aside.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -37,17 +36,21 @@ static void on_gone(void *data, struct keeper_reply *reply)
 /* The reference to tally is taken over; NULL: the box is counted nowhere. */
 static void drop_box(struct box *box, struct tally *tally)
 {
-        if (tally && box->made) {
-                peer_close(&box->control_fd);
-                fd_close(&box->pidfd);
-                fd_close(&box->fork_fd);
-                box->made = 0;
-                if (keeper_box_drop_later(box->keeper, box->id, on_gone, tally, NULL) == 0)
-                        return;
-        }
-        box_drop_later(box);
-        if (tally)
+        int was_made = box->made;
+
+        if ((box_drop(box, tally ? on_gone : NULL, tally) < 0 || !was_made) && tally)
                 on_gone(tally, NULL);
+}
+
+struct trunk *trunk_new(struct box *box)
+{
+        struct trunk *trunk = calloc(1, sizeof(*trunk));
+
+        if (!trunk)
+                return NULL;
+        trunk->refs = 1;
+        trunk->box = box_move(box);
+        return trunk;
 }
 
 struct trunk *trunk_ref(struct trunk *trunk)
@@ -79,9 +82,8 @@ static void end_programs(struct trunk *trunk)
 
 static void discard(struct seat *seat)
 {
-        aside_stop(seat->aside);
+        placing_stop(&seat->placing);
         setup_free(seat->furniture);
-        handle_close(seat->init_poll);
         channel_close(&seat->channel);
         stdio_close(&seat->stdio);
         if (seat->own_trunk && seat->own_trunk->refs > 1)
@@ -97,7 +99,7 @@ void seat_free(struct seat *seat)
 {
         if (!seat)
                 return;
-        if (seat->state == SEAT_MAKING && !seat->aside)
+        if (seat->state == SEAT_MAKING)
                 seat->abandoned = 1; /* the keeper's answer will find it so */
         else
                 discard(seat);
@@ -121,6 +123,28 @@ static void fail(struct seat *seat, const struct cloche_err *e)
                 template_seat_failed(seat->of, seat, e);
 }
 
+static void become_ready(struct seat *seat)
+{
+        seat->state = SEAT_READY;
+        if (is_of_context(seat))
+                seat->told(seat, NULL);
+        else
+                template_seat_ready(seat->of, seat);
+}
+
+static void on_usage(void *data, struct keeper_reply *reply)
+{
+        struct seat *seat = data;
+
+        if (seat->abandoned) {
+                fail(seat, NULL);
+                return;
+        }
+        if (!reply->error) /* else the keeper is gone, and the run will hear of it */
+                seat->before = reply->answer->usage;
+        become_ready(seat);
+}
+
 static void on_forked(void *data, struct keeper_reply *reply)
 {
         struct seat *seat = data;
@@ -137,20 +161,10 @@ static void on_forked(void *data, struct keeper_reply *reply)
         }
         if (seat->of)
                 seat->of->forks++;
-        if (is_of_context(seat)) {
-                seat->state = SEAT_READY;
-                seat->told(seat, NULL);
+        if (!is_of_context(seat) && !engine_read_usage(seat->engine, seat->box.id, &seat->before) &&
+            keeper_box_usage_later(seat->engine->keeper, seat->box.id, on_usage, seat, NULL) == 0)
                 return;
-        }
-        /* Without control groups the keeper is asked, and answers to others are handed over meanwhile: a run that is started by one must
-         * not take this seat yet, and whoever gives it up leaves it to us. */
-        (void)engine_box_usage(seat->engine, seat->box.id, &seat->before, NULL);
-        if (seat->abandoned) {
-                fail(seat, NULL);
-                return;
-        }
-        seat->state = SEAT_READY;
-        template_seat_ready(seat->of, seat);
+        become_ready(seat);
 }
 
 /* The call may be written before the child exists: it waits in the socket. */
@@ -174,134 +188,99 @@ static int ask_for_fork(struct seat *seat, struct cloche_err *e)
         return r;
 }
 
-static int fork_or_hold(struct seat *seat, struct cloche_err *e)
+static void fork_or_hold(struct seat *seat)
 {
-        if (!seat->holds_fork)
-                return ask_for_fork(seat, e);
-        seat->state = SEAT_MADE;
-        seat->told(seat, NULL);
-        return 0;
-}
-
-static enum init_op question(enum seat_state state)
-{
-        return state == SEAT_RENEWING ? INIT_RENEW : state == SEAT_ENTERING ? INIT_KILL : INIT_MARK;
-}
-
-/* That of a box that shares is asked only to hear that it has arrived (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. */
-static int ask_whether_arrived(struct box *box, struct cloche_err *e)
-{
-        struct init_request request = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
-        int r = fd_send(box->control_fd, &request, sizeof(request), NULL, 0);
-
-        return r < 0 ? err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone") : 0;
-}
-
-static void on_init_answer(uv_poll_t *poll, int status, int events)
-{
-        struct seat *seat = poll->data;
-        int is_renewed = seat->state == SEAT_RENEWING, is_clean = 0;
         struct cloche_err e = {0};
-        int r = box_hear_answer(&seat->box, question(seat->state), &is_clean, &e);
 
-        (void)status;
-        (void)events;
-        if (r == 0)
+        if (seat->holds_fork) {
+                seat->state = SEAT_MADE;
+                seat->told(seat, NULL);
                 return;
-        handle_close(seat->init_poll);
-        seat->init_poll = NULL;
+        }
         seat->state = SEAT_MAKING;
-        if (r > 0 && is_renewed && !is_clean)
-                r = err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
-        if (r > 0)
-                r = fork_or_hold(seat, &e);
-        if (r < 0)
+        if (ask_for_fork(seat, &e) < 0)
                 fail(seat, &e);
 }
 
-/* What the child does in its box must come after the answer: done before the box is remembered, it would count as having
- * been there. */
-static int ask_init(struct seat *seat, enum seat_state state, struct cloche_err *e)
-{
-        int r;
-
-        r = handle_poll(&seat->engine->loop, seat->box.control_fd, seat, &seat->init_poll);
-        if (r < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -r, "hear the first process of a box");
-        /* libuv made it nonblocking; other questions to init wait for their answers. */
-        fcntl(seat->box.control_fd, F_SETFL, fcntl(seat->box.control_fd, F_GETFL) & ~O_NONBLOCK);
-        seat->state = state;
-        uv_poll_start(seat->init_poll, UV_READABLE, on_init_answer);
-        return state == SEAT_ENTERING ? ask_whether_arrived(&seat->box, e) : box_tell(&seat->box, question(state), e);
-}
-
-/* A box with mounts is not used again: it need not be remembered. */
-static int go_on(struct seat *seat, struct cloche_err *e)
-{
-        if (seat->shared_with != KEEPER_NO_BOX)
-                return ask_init(seat, SEAT_ENTERING, e);
-        return seat->is_template || seat->mounts || is_of_context(seat) ? fork_or_hold(seat, e) : ask_init(seat, SEAT_MARKING, e);
-}
-
-static void place(void *data)
+/* How its box is was remembered, or looked at after a run; or it has arrived. */
+static void on_init_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
 {
         struct seat *seat = data;
+        struct cloche_err e;
 
-        (void)files_place_in_box(&seat->box, seat->mounts, &seat->furniture->files, &seat->aside_error);
+        fd_close(&fd);
+        if (error) {
+                e = *error;
+                fail(seat, &e);
+        } else if (answer->op == INIT_RENEW && answer->is_clean != 1) {
+                err_set(&e, CLOCHE_E_STATE, "the run left something in its box");
+                fail(seat, &e);
+        } else {
+                fork_or_hold(seat);
+        }
 }
 
-static void on_placed(void *data)
+/* The child is forked only after the answer: its changes before the box is remembered would count as having been there. */
+static int ask_init(struct seat *seat, const struct init_request *request, struct cloche_err *e)
+{
+        seat->state = SEAT_FURNISHING;
+        return control_ask(seat->box.control, request, NULL, 0, on_init_answer, seat, e);
+}
+
+/* A box that shares is asked only to hear that it has arrived (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. A box with mounts is not
+ * used again: it need not be remembered. */
+static void go_on(struct seat *seat)
+{
+        static const struct init_request mark = {.op = INIT_MARK}, nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
+        int is_shared = seat->shared_with != KEEPER_NO_BOX;
+        struct cloche_err e = {0};
+
+        if (!is_shared && (seat->is_template || seat->mounts || is_of_context(seat)))
+                fork_or_hold(seat);
+        else if (ask_init(seat, is_shared ? &nothing : &mark, &e) < 0)
+                fail(seat, &e);
+}
+
+static void on_placed(void *data, const struct cloche_err *error)
 {
         struct seat *seat = data;
-        struct cloche_err e = seat->aside_error;
-        int r = seat->abandoned ? -1 : -(int)e.code;
+        struct cloche_err e = error ? *error : (struct cloche_err){0};
 
         setup_free(seat->furniture);
         seat->furniture = NULL;
-        seat->aside = NULL;
-        if (r == 0)
-                r = go_on(seat, &e);
-        if (r < 0)
+        if (error)
                 fail(seat, &e);
+        else
+                go_on(seat);
 }
 
-/* The files of the set-up, in a thread: its code may have stopped the box's init. */
-static int furnish(struct seat *seat, struct cloche_err *e)
+/* The files of the set-up. */
+static void furnish(struct seat *seat)
 {
-        int r;
-
         seat->furniture = is_of_context(seat) ? NULL : template_furniture(seat->of, seat); /* a context's files are its own affair */
-        if (!seat->furniture)
-                return go_on(seat, e);
-        r = files_place_in_mounts(seat->mounts, &seat->furniture->files, e);
-        if (r == 0)
-                r = aside_start(&seat->engine->loop, seat->box.control_fd, place, on_placed, seat, &seat->aside, e);
-        if (r < 0) {
-                setup_free(seat->furniture);
-                seat->furniture = NULL;
-        }
-        return r;
+        seat->state = SEAT_FURNISHING;
+        if (seat->furniture)
+                placing_begin(&seat->placing, &seat->box, seat->mounts, &seat->furniture->files, on_placed, seat);
+        else
+                go_on(seat);
 }
 
 static void on_made(void *data, struct keeper_reply *reply)
 {
         struct seat *seat = data;
         struct cloche_err e = {0};
-        struct keeper_box made;
-        int r = reply->error ? -1 : keeper_box_take(reply->answer->box, reply->fds, reply->fd_count, &made, &e);
+        int r = reply->error ? -1 : box_adopt(&seat->box, seat->trunk->box.keeper, reply, &seat->engine->loop, &e);
 
         if (reply->error)
                 e = *reply->error;
-        if (r == 0) {
-                box_adopt(&seat->box, seat->trunk->box.keeper, &made);
-                r = seat->abandoned ? -1 : 0;
-        }
+        if (r == 0 && seat->abandoned)
+                r = -1;
         if (r == 0 && seat->mounts)
                 r = mounts_serve(seat->mounts, &seat->box, &e);
-        if (r == 0)
-                r = furnish(seat, &e);
         if (r < 0)
                 fail(seat, &e);
+        else
+                furnish(seat);
 }
 
 static struct seat *seat_of(struct cloche_engine *engine, struct template *of, const struct keeper_box_limits *limits, struct trunk *trunk)
@@ -315,7 +294,8 @@ static struct seat *seat_of(struct cloche_engine *engine, struct template *of, c
         seat->limits = *limits;
         seat->trunk = trunk;
         seat->shared_with = KEEPER_NO_BOX;
-        seat->channel.fd = seat->box.control_fd = seat->box.pidfd = seat->box.fork_fd = -EBADF;
+        seat->box = BOX_NONE;
+        seat->channel.fd = -EBADF;
         seat->stdio = STDIO_NONE;
         return seat;
 }
@@ -323,18 +303,20 @@ static struct seat *seat_of(struct cloche_engine *engine, struct template *of, c
 int seat_renew(struct template *of, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk, struct seat **ret,
                struct cloche_err *e)
 {
+        static const struct init_request renew = {.op = INIT_RENEW};
         struct seat *seat = seat_of(of->engine, of, limits, trunk);
         int r;
 
         if (!seat) {
-                box_drop_later(box);
+                (void)box_drop(box, NULL, NULL);
                 trunk_unref(trunk);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "use a box again");
         }
-        seat->box = *box;
+        seat->box = box_move(box);
         seat->is_used = 1;
-        box->made = 0;
-        r = ask_init(seat, SEAT_RENEWING, e);
+        r = box_return_control(&seat->box, &of->engine->loop, e);
+        if (r == 0)
+                r = ask_init(seat, &renew, e);
         if (r < 0) {
                 discard(seat);
                 return r;
@@ -393,24 +375,20 @@ int seat_new(struct template *of, const struct keeper_box_limits *limits, struct
 
 struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e)
 {
-        struct trunk *trunk;
-
         if (!seat->is_template || seat->state != SEAT_READY) {
                 err_set(e, CLOCHE_E_STATE, "the context was not made to be forked");
                 return NULL;
         }
-        trunk = seat->own_trunk ? NULL : calloc(1, sizeof(*trunk));
-        if (trunk) {
-                trunk->refs = 1;
-                trunk->box = seat->box;
-                seat->box.made = 0;
-                trunk->beneath = trunk_ref(seat->trunk);
-                trunk->counted_in = seat->counted_in;
-                seat->counted_in = NULL;
-                seat->own_trunk = trunk;
-        } else if (!seat->own_trunk) {
+        if (seat->own_trunk)
+                return seat->own_trunk;
+        seat->own_trunk = trunk_new(&seat->box);
+        if (!seat->own_trunk) {
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare to fork a context");
+                return NULL;
         }
+        seat->own_trunk->beneath = trunk_ref(seat->trunk);
+        seat->own_trunk->counted_in = seat->counted_in;
+        seat->counted_in = NULL;
         return seat->own_trunk;
 }
 

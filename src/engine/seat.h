@@ -5,6 +5,7 @@
 
 #include "box.h"
 #include "channel.h"
+#include "place.h"
 #include "stream.h"
 
 #include <sys/queue.h>
@@ -23,10 +24,13 @@ struct trunk {
         struct tally *above, *counted_in; /* boxes above it that are not gone; the one its own box is in; or NULL */
 };
 
+/* The box is taken over; NULL: no memory, and it was not. */
+struct trunk *trunk_new(struct box *box);
 struct trunk *trunk_ref(struct trunk *trunk);
 void trunk_unref(struct trunk *trunk); /* accepts NULL */
 
-enum seat_state { SEAT_MAKING, SEAT_MARKING, SEAT_ENTERING, SEAT_RENEWING, SEAT_MADE, SEAT_READY };
+/* SEAT_MAKING: the keeper owes an answer; SEAT_FURNISHING: the box's init or a mount's server. */
+enum seat_state { SEAT_MAKING, SEAT_FURNISHING, SEAT_MADE, SEAT_READY };
 
 struct seat {
         TAILQ_ENTRY(seat) link;
@@ -36,7 +40,7 @@ struct seat {
         struct trunk *own_trunk; /* of its own box, once somebody asked for it (seat_trunk) */
         struct tally *counted_in; /* as of the trunk */
         enum seat_state state;
-        int abandoned; /* while it is made: nobody wants it any more */
+        int abandoned; /* while the keeper is asked: nobody wants it any more */
         int is_template;
         int holds_fork;
         uint32_t shared_with; /* the sandbox's box whose files its are, or KEEPER_NO_BOX */
@@ -48,11 +52,9 @@ struct seat {
         struct box box;
         struct channel channel;
         struct stdio stdio;
-        uv_poll_t *init_poll; /* while marking or renewing */
         /* While its files are placed. */
         struct setup *furniture;
-        struct aside *aside;
-        struct cloche_err aside_error;
+        struct placing placing;
         int is_used; /* a run was in this box before */
         struct keeper_usage before; /* of the run: what the box had used when the child was forked */
         uint32_t fork; /* under this number the template speaks of the child */

@@ -128,7 +128,7 @@ static int try_both(struct tree *tree, struct cloche_right_report *rows, struct 
 static int drop_tree(struct tree *tree, int r, struct cloche_err *e)
 {
         while (tree->count > 0) {
-                int dropped = box_drop(&tree->boxes[--tree->count], NULL, r < 0 ? NULL : e);
+                int dropped = probe_drop(tree->engine, &tree->boxes[--tree->count], r < 0 ? NULL : e);
 
                 r = r < 0 ? r : dropped;
         }

@@ -41,7 +41,7 @@ static int probe_cold(cloche_engine *engine, struct cloche_guard_report *reports
         fd_close(&streams.write_fd);
         if (r == 0)
                 r = probe_read(streams.read_fd, note, reports, e);
-        dropped = box_drop(&box, NULL, r < 0 ? NULL : e);
+        dropped = probe_drop(engine, &box, r < 0 ? NULL : e);
         return r < 0 ? r : dropped;
 }
 
@@ -61,7 +61,7 @@ static int probe_child(cloche_engine *engine, const struct box *trunk, int chann
         fd_close(&streams.write_fd);
         if (r == 0)
                 r = probe_read(streams.read_fd, note, reports, e);
-        dropped = box_drop(&box, NULL, r < 0 ? NULL : e);
+        dropped = probe_drop(engine, &box, r < 0 ? NULL : e);
         return r < 0 ? r : dropped;
 }
 
@@ -82,7 +82,7 @@ static int probe_forked(cloche_engine *engine, struct cloche_guard_report *repor
         fd_close(&trunk.fork_fd);
         if (r == 0)
                 r = probe_child(engine, &trunk, channel_fd, reports, e);
-        dropped = box_drop(&trunk, NULL, r < 0 ? NULL : e);
+        dropped = probe_drop(engine, &trunk, r < 0 ? NULL : e);
         return r < 0 ? r : dropped;
 }
 

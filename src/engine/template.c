@@ -117,6 +117,7 @@ void template_free(struct template *t)
         TAILQ_REMOVE(&t->engine->templates, t, link);
         if (t->parent)
                 t->parent->users--;
+        (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
         template_drop_seats(t);
         seat_free(t->own_seat);
@@ -142,6 +143,8 @@ static void tell_waits(struct template *t, const struct cloche_err *e)
 /* No longer alive, whatever it was doing. Runs that were forked go on: the trunk stays with them. */
 static void take_down(struct template *t)
 {
+        t->is_frozen = 0;
+        (void)keeper_detach(t->engine->keeper, t);
         stop_timer(t);
         template_drop_seats(t);
         seat_free(t->own_seat);
@@ -247,28 +250,11 @@ static void fail_with_answer(struct template *t, const struct rpc_message *m)
         break_down(t, &e);
 }
 
-/* From now on it only forks, and its children's page tables and the like are counted to it. */
-static int make_room_for_children(const struct template *t)
+static void become_ready(struct template *t)
 {
-        uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
-        const struct keeper_box_limits limits = {.memory_bytes = own + TEMPLATE_CHILDREN_BYTES};
-
-        return own == CLOCHE_UNLIMITED ? 0 : keeper_box_limit(t->engine->keeper, t->trunk->box.id, &limits, NULL);
-}
-
-static void on_ready(struct template *t)
-{
-        struct keeper_usage usage;
-
-        stop_timer(t);
-        /* Both calls may wait for the keeper, and other replies are delivered meanwhile. The state is still STARTING then: such a
-         * template is not evicted, has no instances that could fail, and its channel is not read, so t and t->trunk stay. */
-        (void)make_room_for_children(t); /* without it there is room for some hundred */
-        if (engine_box_usage(t->engine, t->trunk->box.id, &usage, NULL) == 0)
-                t->memory_bytes = usage.memory_peak_bytes;
         t->state = TEMPLATE_READY;
         t->ready_ns = clock_now_ns();
-        t->users++; /* not this one, whose channel is being read */
+        t->users++; /* not this one, whose channel may be being read */
         templates_evict(t->engine);
         t->users--;
         tell_beneath(t);
@@ -276,12 +262,54 @@ static void on_ready(struct template *t)
         tell_waits(t, NULL);
 }
 
+static void on_usage(void *data, struct keeper_reply *reply)
+{
+        struct template *t = data;
+
+        t->memory_bytes = reply->error ? 0 : reply->answer->usage.memory_peak_bytes;
+        become_ready(t);
+}
+
+static void measure(struct template *t)
+{
+        struct keeper_usage usage;
+        struct cloche_err e;
+
+        if (engine_read_usage(t->engine, t->trunk->box.id, &usage)) {
+                t->memory_bytes = usage.memory_peak_bytes;
+                become_ready(t);
+        } else if (keeper_box_usage_later(t->engine->keeper, t->trunk->box.id, on_usage, t, &e) < 0) {
+                break_down(t, &e);
+        }
+}
+
+static void on_limit(void *data, struct keeper_reply *reply)
+{
+        (void)reply; /* without it there is room for some hundred */
+        measure(data);
+}
+
+/* From now on it only forks, and its children's page tables and the like are counted to it. The state is STARTING until the keeper has answered. */
+static void on_frozen(struct template *t)
+{
+        uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
+        const struct keeper_box_limits limits = {.memory_bytes = own + TEMPLATE_CHILDREN_BYTES};
+        struct cloche_err e;
+
+        stop_timer(t);
+        t->is_frozen = 1;
+        if (own == CLOCHE_UNLIMITED)
+                measure(t);
+        else if (keeper_box_limit_later(t->engine->keeper, t->trunk->box.id, &limits, on_limit, t, &e) < 0)
+                break_down(t, &e);
+}
+
 static int on_answer(struct template *t, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         json_int_t id = json_integer_value(m->id);
         int is_build = id == BUILD_ID && t->setup && t->setup->build.is_asked;
 
-        if (t->state != TEMPLATE_STARTING || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
+        if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_ERROR) {
                 fail_with_answer(t, m);
@@ -291,7 +319,7 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
                 return build_hear(t->engine, &t->setup->build, m, f, e);
         if (id == PREPARE_ID)
                 return ask(t, FREEZE_ID, "freeze", e);
-        on_ready(t);
+        on_frozen(t);
         return 0;
 }
 
@@ -447,38 +475,37 @@ static int watch(struct template *t, struct cloche_err *e)
         return channel_watch(&t->channel, &t->engine->loop, e);
 }
 
-static int make_trunk(struct template *t, struct cloche_err *e)
+static void on_agent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
 {
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        struct template *t = data;
+        struct cloche_err e = {0};
         int r;
 
-        t->trunk = calloc(1, sizeof(*t->trunk));
-        if (!spec || !t->trunk) {
-                free(spec);
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        fd_close(&fd);
+        if (error) {
+                break_down(t, error);
+                return;
         }
-        t->trunk->refs = 1;
-        r = engine_box_spec(t->engine, t->runtime, spec, e);
-        spec->limits = template_limits(t);
-        spec->is_template = 1;
+        t->trunk->box.pid = answer->pid;
+        r = watch(t, &e);
         if (r == 0)
-                r = box_make(&t->trunk->box, t->engine->keeper, spec, e);
-        free(spec);
-        return r;
+                r = ask(t, FREEZE_ID, "freeze", &e);
+        if (r < 0)
+                break_down(t, &e);
 }
 
 static int spawn_agent(struct template *t, struct cloche_err *e)
 {
         static const struct cloche_run_options agent = {.kind = CLOCHE_CALL};
         _cleanup_buf_ struct buf strings = {0};
+        struct init_request request = {.op = INIT_SPAWN};
         struct runtime runtime = *t->runtime;
         struct box *box = &t->trunk->box;
         struct stdio stdio = STDIO_NONE;
-        uint32_t argc, envc;
         int agent_fd = -EBADF, r;
 
         runtime.agent = runtime.template;
-        r = request_strings(&agent, &runtime, &strings, &argc, &envc, e);
+        r = request_strings(&agent, &runtime, &strings, &request.argc, &request.envc, e);
         if (r == 0)
                 r = stdio_open_null(&stdio, e);
         if (r == 0)
@@ -486,7 +513,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         if (r == 0) {
                 int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd, box->fork_fd};
 
-                r = box_spawn(box, strings.data, strings.size, argc, envc, fds, 5, e);
+                r = control_spawn(box->control, &request, strings.data, strings.size, fds, 5, on_agent, t, e);
         }
         fd_close(&agent_fd);
         fd_close(&box->fork_fd);
@@ -494,15 +521,41 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         return r;
 }
 
+static void on_trunk(void *data, struct keeper_reply *reply)
+{
+        struct template *t = data;
+        struct cloche_err e = {0};
+        struct box box;
+        int r;
+
+        if (reply->error) {
+                break_down(t, reply->error);
+                return;
+        }
+        r = box_adopt(&box, t->engine->keeper, reply, &t->engine->loop, &e);
+        if (r == 0 && !(t->trunk = trunk_new(&box))) {
+                (void)box_drop(&box, NULL, NULL);
+                r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
+        }
+        if (r == 0)
+                r = spawn_agent(t, &e);
+        if (r < 0)
+                break_down(t, &e);
+}
+
+/* Its box, then its program, then its word that it is frozen. */
 static int start_base(struct template *t, struct cloche_err *e)
 {
-        int r = make_trunk(t, e);
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r = spec ? engine_box_spec(t->engine, t->runtime, spec, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
 
-        if (r == 0)
-                r = spawn_agent(t, e);
-        if (r == 0)
-                r = watch(t, e);
-        return r < 0 ? r : ask(t, FREEZE_ID, "freeze", e);
+        if (r == 0) {
+                spec->limits = template_limits(t);
+                spec->is_template = 1;
+                r = keeper_box_make_later(t->engine->keeper, spec, on_trunk, t, e);
+        }
+        free(spec);
+        return r;
 }
 
 /* The seat that was forked from the base becomes this template. */
@@ -512,15 +565,12 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         int r;
 
         t->own_seat = NULL;
-        t->trunk = calloc(1, sizeof(*t->trunk));
+        t->trunk = trunk_new(&seat->box);
         if (!t->trunk) {
                 seat_free(seat);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a template");
         }
-        t->trunk->refs = 1;
-        t->trunk->box = seat->box;
         t->trunk->beneath = trunk_ref(seat->trunk);
-        seat->box.made = 0;
         t->channel = seat->channel;
         seat->channel = (struct channel){.fd = -EBADF};
         seat_free(seat);

@@ -56,12 +56,13 @@ struct template {
         unsigned crashes;        /* in a row, without a run between them */
         unsigned forks;          /* so far */
         uint64_t ready_ns;       /* when it became so */
+        int is_frozen;           /* it has said so, and the keeper is asked */
         int is_retired;          /* another one has taken its place: it goes with its last user */
         unsigned users;          /* prefixes held by the caller, prefixes beneath, runs */
         uint64_t used_ns;
         uint64_t turn; /* when it was served last, counted */
         uint64_t memory_bytes;   /* when it became ready */
-        struct trunk *trunk; /* from TEMPLATE_STARTING on; a broken one has none */
+        struct trunk *trunk; /* once its box is made; a broken one has none */
         struct channel channel;
         uv_timer_t *timer; /* of the set-up */
         struct seat *own_seat; /* a prefix being forked from its base */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,10 +20,22 @@
 #define MAKING_MAX 8
 /* One that takes longer fills no socket: the keeper waits for whoever makes that box, code of a template perhaps, and holds up nobody else meanwhile. */
 #define MAKING_STUCK_NS UINT64_C(1000000000)
+#define FULL_RETRY_MS 20
+#define END_MS 60000 /* for the keeper to kill and remove every box: it gives up on each after some seconds */
+
+/* A request that is not sent yet. Owned, with its descriptors. */
+struct unsent {
+        int fds[KEEPER_FORK_FDS];
+        size_t fd_count, size;
+        _Alignas(struct keeper_request) unsigned char bytes[];
+};
 
 struct keeper {
         pid_t pid;
-        int socket_fd, is_stopping;
+        int socket_fd;
+        int is_full;   /* the socket took no more: what is asked waits its turn */
+        int is_silent; /* given up, though its socket is open */
+        struct cloche_err end; /* why there are no answers any more; code 0: there are */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups;
         uint32_t serial;
@@ -30,8 +43,8 @@ struct keeper {
                 uint32_t serial, op; /* serial 0: the row is free */
                 keeper_done done;
                 void *data;
-                uint64_t since_ns;              /* when it was sent */
-                struct keeper_box_spec *unsent; /* of a box that is asked for once fewer are being made; owned */
+                uint64_t since_ns; /* when it was sent */
+                struct unsent *unsent; /* until then; or NULL */
         } *pending;
         size_t pending_room;
         void (*on_held)(void *data); /* or NULL */
@@ -48,9 +61,17 @@ static struct pending *find_pending(struct keeper *k, uint32_t serial)
         return NULL;
 }
 
+static void free_unsent(struct pending *row)
+{
+        for (size_t i = 0; row->unsent && i < row->unsent->fd_count; i++)
+                fd_close(&row->unsent->fds[i]);
+        free(row->unsent);
+        row->unsent = NULL;
+}
+
 static void free_row(struct pending *row)
 {
-        free(row->unsent);
+        free_unsent(row);
         *row = (struct pending){0};
 }
 
@@ -75,28 +96,38 @@ unsigned keeper_detach(struct keeper *k, const void *data)
                         continue;
                 row->done = NULL;
                 count++;
-                if (row->unsent)
+                if (row->unsent && row->op == KEEPER_BOX_MAKE)
                         free_row(row);
         }
         return count;
 }
 
-/* Nobody will answer any more. */
-static int lose(struct keeper *k, int code, struct cloche_err *e)
+/* No answer will come any more: k->end says why. */
+static int lose(struct keeper *k, struct cloche_err *e)
 {
-        struct cloche_err error = {0};
-
-        err_os(&error, CLOCHE_E_KEEPER, code, "hear from the keeper");
         for (size_t i = 0; i < k->pending_room; i++) {
                 struct pending row = k->pending[i];
 
                 free_row(&k->pending[i]);
                 if (row.serial)
-                        hand_over(k, &row, &error, NULL, 0);
+                        hand_over(k, &row, &k->end, NULL, 0);
         }
         if (e)
-                *e = error;
+                *e = k->end;
         return -CLOCHE_E_KEEPER;
+}
+
+static int lose_for(struct keeper *k, int code, struct cloche_err *e)
+{
+        err_os(&k->end, CLOCHE_E_KEEPER, code, "hear from the keeper");
+        return lose(k, e);
+}
+
+void keeper_give_up(struct keeper *k, const char *why)
+{
+        k->is_silent = 1;
+        err_set(&k->end, CLOCHE_E_KEEPER, "%s", why);
+        (void)lose(k, NULL);
 }
 
 /* Boxes that are asked for or waited for, but for those that are stuck. */
@@ -143,42 +174,51 @@ static uint32_t next_serial(struct keeper *k)
         return k->serial;
 }
 
-/* k->request has its op, box, serial and the members that belong to op. */
-static int send_request(struct keeper *k, struct pending *row, const int *fds, size_t fd_count, struct cloche_err *e)
-{
-        int r = fd_send(k->socket_fd, &k->request, keeper_request_size(k->request.op), fds, fd_count);
-
-        if (r < 0)
-                return err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
-        row->since_ns = clock_now_ns();
-        return 0;
-}
-
+/* The oldest request that may be sent. */
 static struct pending *first_unsent(struct keeper *k)
 {
+        int may_make = count_making(k, 0) < MAKING_MAX;
         struct pending *first = NULL;
 
-        for (size_t i = 0; i < k->pending_room; i++)
-                if (k->pending[i].unsent && (!first || k->pending[i].serial - first->serial > UINT32_MAX / 2))
-                        first = &k->pending[i];
+        for (size_t i = 0; i < k->pending_room; i++) {
+                struct pending *row = &k->pending[i];
+
+                if (row->unsent && (row->op != KEEPER_BOX_MAKE || may_make) && (!first || row->serial - first->serial > UINT32_MAX / 2))
+                        first = row;
+        }
         return first;
 }
 
-/* In the order in which they were asked for. */
+static int has_unsent(const struct keeper *k)
+{
+        for (size_t i = 0; i < k->pending_room; i++)
+                if (k->pending[i].unsent)
+                        return 1;
+        return 0;
+}
+
+/* 0, or -errno; -EAGAIN: the socket is full. */
+static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds, size_t fd_count)
+{
+        int r = fd_send(k->socket_fd, bytes, size, fds, fd_count);
+
+        k->is_full = r == -EAGAIN;
+        row->since_ns = clock_now_ns();
+        return r;
+}
+
 static void send_unsent(struct keeper *k)
 {
         struct pending *row;
 
-        while (count_making(k, 0) < MAKING_MAX && (row = first_unsent(k))) {
-                k->request.op = KEEPER_BOX_MAKE;
-                k->request.serial = row->serial;
-                k->request.box = 0;
-                k->request.spec = *row->unsent;
-                free(row->unsent);
-                row->unsent = NULL;
-                if (send_request(k, row, NULL, 0, NULL) < 0) /* whoever hears next meets its end, and tells everybody */
+        while ((row = first_unsent(k))) {
+                const struct unsent *unsent = row->unsent;
+
+                if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) < 0) /* an error is met by keeper_hear, too */
                         return;
+                free_unsent(row);
         }
+        k->is_full = 0;
 }
 
 /* Until the next of those that are being made counts as stuck. */
@@ -198,8 +238,10 @@ static int next_stuck_ms(const struct keeper *k)
 
 int keeper_send_held(struct keeper *k)
 {
+        if (k->end.code)
+                return -1;
         send_unsent(k);
-        return next_stuck_ms(k);
+        return k->is_full ? FULL_RETRY_MS : next_stuck_ms(k);
 }
 
 void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data)
@@ -208,76 +250,106 @@ void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data)
         k->on_held_data = data;
 }
 
-/* An answer, or its end. Boxes that are stuck give room meanwhile. */
-static void await_answer(struct keeper *k)
+static int copy_fds(struct unsent *unsent, const int *fds, size_t fd_count)
 {
-        struct pollfd polled = {.fd = k->socket_fd, .events = POLLIN};
-        int timeout_ms;
-
-        while ((timeout_ms = keeper_send_held(k)) >= 0 && first_unsent(k) && poll(&polled, 1, timeout_ms) == 0)
-                ;
+        for (; unsent->fd_count < fd_count; unsent->fd_count++) {
+                unsent->fds[unsent->fd_count] = fcntl(fds[unsent->fd_count], F_DUPFD_CLOEXEC, 3);
+                if (unsent->fds[unsent->fd_count] < 0)
+                        return -errno;
+        }
+        return 0;
 }
 
-static int hold_back(struct keeper *k, struct pending *row, const struct keeper_box_spec *spec, struct cloche_err *e)
+static int hold_back(struct keeper *k, struct pending *row, const int *fds, size_t fd_count, struct cloche_err *e)
 {
-        row->unsent = malloc(sizeof(*row->unsent));
+        size_t size = keeper_request_size(k->request.op);
+        int r;
+
+        row->unsent = malloc(sizeof(*row->unsent) + size);
         if (!row->unsent)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask the keeper");
-        *row->unsent = *spec;
+        row->unsent->fd_count = 0;
+        row->unsent->size = size;
+        memcpy(row->unsent->bytes, &k->request, size);
+        r = copy_fds(row->unsent, fds, fd_count);
+        if (r < 0) {
+                free_unsent(row);
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "ask the keeper");
+        }
         if (k->on_held)
                 k->on_held(k->on_held_data);
         return 0;
 }
 
-/* A request never waits for the keeper to be quick: the keeper waits for boxes to die, which wait for templates, which wait for us to hear them. */
-static int ask_later(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, const struct keeper_service_spec *service,
-                     const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
+/* k->request has its op and the members that belong to it. A request never waits for the keeper to be quick: the keeper may wait for us to hear it, or be stopped. */
+static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         struct pending *row;
-        int r = k->is_stopping ? err_os(e, CLOCHE_E_KEEPER, ECANCELED, "ask the keeper") : find_free_row(k, &row, e);
+        int r = find_free_row(k, &row, e);
 
         if (r < 0)
                 return r;
-        send_unsent(k);
-        k->request.op = op;
         k->request.serial = next_serial(k);
         k->request.box = box;
-        if (spec)
-                k->request.spec = *spec;
-        if (service)
-                k->request.service = *service;
-        if (op == KEEPER_BOX_MAKE && count_making(k, 1) >= MAKING_MAX)
-                r = hold_back(k, row, spec, e);
-        else
-                r = send_request(k, row, fds, fd_count, e);
+        r = -EAGAIN;
+        if (!k->is_full && (k->request.op != KEEPER_BOX_MAKE || count_making(k, 1) < MAKING_MAX))
+                r = send_bytes(k, row, &k->request, keeper_request_size(k->request.op), fds, fd_count);
+        if (r < 0)
+                r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e) : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");
         if (r < 0)
                 return r;
         row->serial = k->request.serial;
-        row->op = op;
+        row->op = k->request.op;
         row->done = done;
         row->data = data;
         return 0;
 }
 
-int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
+/* Requests that were held back go first. Afterwards k->request takes the members that belong to op. */
+static int prepare(struct keeper *k, enum keeper_op op, struct cloche_err *e)
+{
+        if (k->end.code) {
+                if (e)
+                        *e = k->end;
+                return -CLOCHE_E_KEEPER;
+        }
+        send_unsent(k);
+        k->request.op = op;
+        return 0;
+}
+
+static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
+{
+        int r = prepare(k, op, e);
+
+        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
+}
+
+static int is_answer(struct keeper *k, ssize_t size, struct pending **ret)
+{
+        size_t expected = k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD;
+
+        if ((size_t)size != expected || err_check(&k->answer.err) < 0 || !k->answer.serial)
+                return 0;
+        *ret = find_pending(k, k->answer.serial);
+        return *ret && !(*ret)->unsent && (*ret)->op == k->answer.op;
+}
+
+int keeper_hear(struct keeper *k, struct cloche_err *e)
 {
         int fds[KEEPER_ANSWER_FDS];
         size_t fd_count = KEEPER_ANSWER_FDS;
         struct pending *row, taken;
-        ssize_t n;
+        ssize_t n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, 0);
 
-        if (!(flags & MSG_DONTWAIT))
-                await_answer(k);
-        n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, flags);
         if (n == -EAGAIN)
                 return 0;
         if (n <= 0)
-                return lose(k, n == 0 ? EPIPE : (int)-n, e);
-        row = (size_t)n == (k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD) && err_check(&k->answer.err) == 0 && k->answer.serial ? find_pending(k, k->answer.serial) : NULL;
-        if (!row || row->op != k->answer.op) {
+                return lose_for(k, n == 0 ? EPIPE : (int)-n, e);
+        if (!is_answer(k, n, &row)) {
                 for (size_t i = 0; i < fd_count; i++)
                         close(fds[i]);
-                return lose(k, EPROTO, e);
+                return lose_for(k, EPROTO, e);
         }
         taken = *row;
         free_row(row);
@@ -288,43 +360,40 @@ int keeper_hear(struct keeper *k, int flags, struct cloche_err *e)
         return 1;
 }
 
-/* One exchange; answers to others are handed over on the way. */
-struct waiting {
-        int answered;
-        struct cloche_err *e;
-        int r;
-        uint32_t box;
-        struct keeper_usage *usage;
-        int *fds; /* room for KEEPER_ANSWER_FDS, or NULL */
-        size_t fd_count;
-};
+/* -- waiting -------------------------------------------------------------------------------------------------- */
 
-static void on_waited(void *data, struct keeper_reply *reply)
+void keeper_on_waited(void *data, struct keeper_reply *reply)
 {
-        struct waiting *w = data;
+        struct keeper_wait *w = data;
 
-        w->answered = 1;
+        w->is_answered = 1;
         if (reply->error) {
-                if (w->e)
-                        *w->e = *reply->error;
-                w->r = -(int)reply->error->code;
+                w->error = *reply->error;
                 return;
         }
         w->box = reply->answer->box;
-        if (w->usage)
-                *w->usage = reply->answer->usage;
-        for (size_t i = 0; w->fds && i < reply->fd_count; i++)
-                w->fds[w->fd_count++] = TAKE_FD(reply->fds[i]);
+        w->usage = reply->answer->usage;
+        for (; w->fd_count < reply->fd_count; w->fd_count++)
+                w->fds[w->fd_count] = TAKE_FD(reply->fds[w->fd_count]);
 }
 
-static int ask(struct keeper *k, uint32_t op, uint32_t box, const struct keeper_box_spec *spec, struct waiting *w)
+int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err *e)
 {
-        int r = ask_later(k, op, box, spec, NULL, NULL, 0, on_waited, w, w->e);
+        struct pollfd polled = {.fd = k->socket_fd, .events = POLLIN};
+        int r = 0;
 
-        while (r >= 0 && !w->answered)
-                r = keeper_hear(k, 0, w->e);
-        return r < 0 ? r : w->r;
+        while (r >= 0 && !w->is_answered) {
+                int timeout_ms = keeper_send_held(k);
+
+                if (poll(&polled, 1, has_unsent(k) ? timeout_ms : -1) > 0)
+                        r = keeper_hear(k, e);
+        }
+        if (r >= 0 && w->error.code && e)
+                *e = w->error;
+        return r < 0 ? r : -(int)w->error.code;
 }
+
+/* -- starting and stopping ------------------------------------------------------------------------------------ */
 
 /* Between fork and exec of a process that may have threads: system calls only. */
 static _Noreturn void become_keeper(int socket_fd, int error_fd, const char *program, char *const argv[])
@@ -380,7 +449,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         char *argv[3 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
-        struct waiting hello = {.e = e};
+        struct keeper_wait hello = {0};
         struct keeper *k;
         int pair[2], r;
 
@@ -403,10 +472,13 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         }
         k->socket_fd = pair[0];
         theirs_fd = pair[1];
+        fcntl(k->socket_fd, F_SETFL, O_NONBLOCK); /* of our end only */
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
-                r = ask(k, KEEPER_HELLO, 0, NULL, &hello);
+                r = ask_plainly(k, KEEPER_HELLO, 0, keeper_on_waited, &hello, e);
+        if (r == 0)
+                r = keeper_wait(k, &hello, e);
         if (r < 0) {
                 keeper_stop(k);
                 return r;
@@ -419,16 +491,28 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         return 0;
 }
 
+/* One that hangs is left to whoever may end it: it removes its boxes if it goes on. */
+static void await_end(const struct keeper *k)
+{
+        struct pollfd polled = {.fd = (int)syscall(SYS_pidfd_open, k->pid, 0), .events = POLLIN};
+
+        if (polled.fd >= 0 && !k->is_silent)
+                while (poll(&polled, 1, END_MS) < 0 && errno == EINTR)
+                        ;
+        fd_close(&polled.fd);
+        while (waitpid(k->pid, NULL, WNOHANG) < 0 && errno == EINTR)
+                ;
+}
+
 void keeper_stop(struct keeper *k)
 {
         if (!k)
                 return;
-        k->is_stopping = 1;
-        (void)lose(k, ECANCELED, NULL);
+        if (!k->end.code)
+                (void)lose_for(k, ECANCELED, NULL);
         fd_close(&k->socket_fd); /* the keeper drops all boxes at end of file, then exits */
         if (k->pid > 0)
-                while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
+                await_end(k);
         free(k->pending);
         free(k);
 }
@@ -453,18 +537,19 @@ int keeper_fd(const struct keeper *k)
         return k->socket_fd;
 }
 
-int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
+/* -- requests ------------------------------------------------------------------------------------------------- */
+
+int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_later(k, KEEPER_BOX_MAKE, 0, spec, NULL, NULL, 0, done, data, e);
+        return ask_plainly(k, KEEPER_PING, 0, done, data, e);
 }
 
-int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
+int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data, struct cloche_err *e)
 {
-        int fds[KEEPER_ANSWER_FDS];
-        struct waiting w = {.e = e, .fds = fds};
-        int r = ask(k, KEEPER_BOX_MAKE, 0, spec, &w);
+        int r = prepare(k, KEEPER_BOX_MAKE, e);
 
-        return r < 0 ? r : keeper_box_take(w.box, fds, w.fd_count, ret, e);
+        k->request.spec = *spec;
+        return r < 0 ? r : ask(k, 0, NULL, 0, done, data, e);
 }
 
 int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *ret, struct cloche_err *e)
@@ -480,65 +565,51 @@ int keeper_box_take(uint32_t box, int *fds, size_t fd_count, struct keeper_box *
         return 0;
 }
 
-int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data,
-                          uint32_t *ret_fork, struct cloche_err *e)
+int keeper_box_fork_later(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done,
+                          void *data, uint32_t *ret_fork, struct cloche_err *e)
 {
-        int r = ask_later(k, KEEPER_BOX_FORK, box, NULL, NULL, fds, fd_count, done, data, e);
+        int r = prepare(k, KEEPER_BOX_FORK, e);
 
         if (r == 0)
-                *ret_fork = k->serial;
+                r = ask(k, box, fds, fd_count, done, data, e);
+        if (r == 0)
+                *ret_fork = k->request.serial;
         return r;
 }
 
 int keeper_serve_later(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec, const int *fds, size_t fd_count,
                        keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_later(k, KEEPER_SERVE, box, NULL, spec, fds, fd_count, done, data, e);
+        int r = prepare(k, KEEPER_SERVE, e);
+
+        k->request.service = *spec;
+        return r < 0 ? r : ask(k, box, fds, fd_count, done, data, e);
 }
 
-int keeper_box_limit(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e)
+int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done, void *data, struct cloche_err *e)
 {
-        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        struct waiting w = {.e = e};
-        int r;
+        int r = prepare(k, KEEPER_BOX_LIMIT, e);
 
-        if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "set a limit");
-        spec->limits = *limits;
-        r = ask(k, KEEPER_BOX_LIMIT, box, spec, &w);
-        free(spec);
-        return r;
+        k->request.spec = (struct keeper_box_spec){.limits = *limits};
+        return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
 }
 
-int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
+int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        struct waiting w = {.e = e, .usage = ret};
-
-        return ask(k, KEEPER_BOX_USAGE, box, NULL, &w);
+        return ask_plainly(k, KEEPER_BOX_USAGE, box, done, data, e);
 }
 
-int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e)
+int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        struct waiting w = {.e = e};
-
-        return ask(k, KEEPER_BOX_FREEZE, box, NULL, &w);
+        return ask_plainly(k, KEEPER_BOX_FREEZE, box, done, data, e);
 }
 
-int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e)
+int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        struct waiting w = {.e = e};
-
-        return ask(k, KEEPER_BOX_THAW, box, NULL, &w);
+        return ask_plainly(k, KEEPER_BOX_THAW, box, done, data, e);
 }
 
 int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
-        return ask_later(k, KEEPER_BOX_DROP, box, NULL, NULL, NULL, 0, done, data, e);
-}
-
-int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e)
-{
-        struct waiting w = {.e = e, .usage = ret};
-
-        return ask(k, KEEPER_BOX_DROP, box, NULL, &w);
+        return ask_plainly(k, KEEPER_BOX_DROP, box, done, data, e);
 }

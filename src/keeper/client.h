@@ -1,5 +1,5 @@
-/* The engine's side of the keeper: start it, ask it. One thread. The plain calls wait for the answer; those with "later" in
- * their name send, and the answer goes to a function when keeper_hear meets it. */
+/* The engine's side of the keeper: start it, ask it. One thread. A request is sent, or held back while the keeper takes no more, and never waits; the answer goes
+ * to a function when keeper_hear meets it. */
 #ifndef CLOCHE_KEEPER_CLIENT_H
 #define CLOCHE_KEEPER_CLIENT_H
 
@@ -39,8 +39,11 @@ struct keeper_options {
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
 CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e);
-/* Waits until all boxes are gone; those who still wait for answers are told. Accepts NULL. */
+/* Waits until all boxes are gone, but not for one that was given up, nor for ever; those who still wait for answers are told. Accepts NULL. */
 void keeper_stop(struct keeper *k);
+
+/* It does not answer: those who wait are told why, and every request from now on fails. Its boxes live until keeper_stop. */
+void keeper_give_up(struct keeper *k, const char *why);
 
 /* This receiver (`data`) gets no reply any more: it is about to be freed. A box that is being made for it lasts as long as the keeper.
  * Returns the number of replies that will not come. */
@@ -55,17 +58,29 @@ const struct cgroup_host *keeper_groups(const struct keeper *k);
 
 /* To be polled for reading: then keeper_hear. */
 int keeper_fd(const struct keeper *k);
-/* Take one answer and hand it over; flags as for recv(2). 1, 0 when there is none, or negative: the keeper is gone, and
- * everybody who waited was told. */
-CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, int flags, struct cloche_err *e);
+/* Take one answer that is there, and hand it over. 1, 0 when there is none, or negative: the keeper is gone, and everybody who waited was told. */
+CLOCHE_MUST_CHECK int keeper_hear(struct keeper *k, struct cloche_err *e);
 
-CLOCHE_MUST_CHECK int keeper_box_make(struct keeper *k, const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e);
+/* For whoever serves nobody else: a request with keeper_on_waited and a struct keeper_wait, all 0, can be waited for. Answers to others are handed over meanwhile. */
+struct keeper_wait {
+        int is_answered;
+        struct cloche_err error;
+        uint32_t box;
+        struct keeper_usage usage;
+        int fds[KEEPER_ANSWER_FDS]; /* owned by the caller */
+        size_t fd_count;
+};
+void keeper_on_waited(void *data, struct keeper_reply *reply);
+CLOCHE_MUST_CHECK int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err *e);
+
+/* Only answered. */
+CLOCHE_MUST_CHECK int keeper_ping_later(struct keeper *k, keeper_done done, void *data, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_make_later(struct keeper *k, const struct keeper_box_spec *spec, keeper_done done, void *data,
                                             struct cloche_err *e);
-/* Fewer boxes are being made than the keeper takes orders for; else a request is held back for a while. */
+/* Fewer boxes are being made than the keeper takes orders for; else a request for one is held back for a while. */
 int keeper_may_make(const struct keeper *k);
-/* Called when such a request is held back. Boxes that take long give their room to others: so keeper_send_held has to be called then, and again after the
- * milliseconds that it returns, until that is -1. */
+/* Called when a request is held back. Boxes that take long give their room to others, and a socket may be full: so keeper_send_held has to be called then, and again
+ * after the milliseconds that it returns, until that is -1. */
 void keeper_on_held(struct keeper *k, void (*on_held)(void *data), void *data);
 int keeper_send_held(struct keeper *k);
 /* The box in an answer; takes the descriptors. */
@@ -79,12 +94,12 @@ CLOCHE_MUST_CHECK int keeper_serve_later(struct keeper *k, uint32_t box, const s
                                          keeper_done done, void *data, struct cloche_err *e);
 /* Of limits memory_bytes, pids and cpu_percent are set; 0: as it is, UINT64_MAX: none.
  * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory than that; nothing was changed. */
-CLOCHE_MUST_CHECK int keeper_box_limit(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_usage(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_freeze(struct keeper *k, uint32_t box, struct cloche_err *e);
-CLOCHE_MUST_CHECK int keeper_box_thaw(struct keeper *k, uint32_t box, struct cloche_err *e);
-/* Kill everything in the box, remove it, free its id. ret may be NULL. */
-CLOCHE_MUST_CHECK int keeper_box_drop(struct keeper *k, uint32_t box, struct keeper_usage *ret, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_limit_later(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done, void *data,
+                                             struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_usage_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_freeze_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
+CLOCHE_MUST_CHECK int keeper_box_thaw_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
+/* Kill everything in the box, remove it, free its id. */
 CLOCHE_MUST_CHECK int keeper_box_drop_later(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e);
 
 #endif

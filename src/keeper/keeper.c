@@ -50,6 +50,14 @@ static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct 
         return 0;
 }
 
+static int answer_ping(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        (void)keeper;
+        (void)x;
+        (void)e;
+        return 0;
+}
+
 static int answer_make(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         int r = box_make(keeper, &x->request->spec, x->request->serial, e);

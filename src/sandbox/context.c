@@ -72,7 +72,8 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
         c->created_ms = c->used_ms = now_real_ms();
-        c->control.fd = c->channel.fd = c->files_fd = -EBADF;
+        control_init(&c->control, &control_of_sandbox);
+        c->channel.fd = c->files_fd = -EBADF;
         for (int i = 0; i < STREAMS; i++)
                 c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
         TAILQ_INIT(&c->tasks);
@@ -376,8 +377,10 @@ static int ask_to_open(struct context *c, const char *method, struct cloche_err 
 
 int context_take_control(struct context *c, struct seat *seat, struct cloche_err *e)
 {
-        int fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat goes on using its own */
+        int fd;
 
+        box_take_control(&seat->box);
+        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat sends on its own */
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
         c->control.on_exit = on_program_exit;

@@ -2,7 +2,6 @@
 #ifndef CLOCHE_SANDBOX_INTERNAL_H
 #define CLOCHE_SANDBOX_INTERNAL_H
 
-#include "control.h"
 #include "network.h"
 #include "sandbox.h"
 #include "shell-protocol.h"
@@ -149,6 +148,9 @@ struct sandbox {
         int has_box;
         int pidfd;
         struct control control;
+        STAILQ_HEAD(update_list, update) updates;
+        struct keeper_usage usage; /* where we may not read its groups: as the keeper told last */
+        int has_usage, is_measuring; /* it has told; it was asked */
         struct network *network;
         int network_is_over;
         json_t *decisions;

@@ -2,6 +2,7 @@
 #include "context-ahead.h"
 #include "internal.h"
 #include "notebook.h"
+#include "update.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -212,58 +213,6 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 /* -- what is asked -------------------------------------------------------------------------------------------- */
 
-static int check_limits(const json_t *limits, struct cloche_err *e)
-{
-        for (const char *const *name = limits_of_runs; *name; name++)
-                if (json_object_get(limits, *name))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", *name);
-        return 0;
-}
-
-/* What create and update have in common; nothing is changed on failure. */
-static int set_up(struct sandbox *s, const json_t *params, struct cloche_err *e)
-{
-        const json_t *limits = json_object_get(params, "limits"), *idle = json_object_get(params, "idleMs");
-        json_t *env = json_object_get(params, "env"), *labels = json_object_get(params, "labels"), *network = json_object_get(params, "network");
-        struct cloche_limits asked = s->asked_limits, before = s->limits;
-        int r = check_limits(limits, e);
-
-        limits_read(limits, &asked);
-        if (r == 0 && env)
-                r = env_check_of_all(env, e);
-        if (r == 0 && json_object_size(network) > 0)
-                r = network_policy_check(network, e);
-        if (r == 0)
-                r = sandbox_set_limits(s, &asked, e);
-        if (r == 0 && limits && s->state == SANDBOX_RUNNING) {
-                struct keeper_box_limits box = limits_of_box(&s->limits);
-
-                r = keeper_box_limit(s->all->engine->keeper, s->box, &box, e);
-        }
-        if (r == 0 && network && s->state == SANDBOX_RUNNING)
-                r = connections_open(s, network, e);
-        if (r < 0) {
-                s->limits = before;
-                return r;
-        }
-        s->asked_limits = asked;
-        if (idle)
-                s->idle_ms = (uint64_t)json_integer_value(idle);
-        if (env) {
-                json_decref(s->env);
-                s->env = json_incref(env);
-        }
-        if (labels) {
-                json_decref(s->labels);
-                s->labels = json_incref(labels);
-        }
-        if (network) {
-                json_decref(s->network_policy);
-                s->network_policy = json_incref(network);
-        }
-        return store_define(s, e);
-}
-
 /* What a box is born with, and what its shells are: the rest can be changed in one that runs. */
 static int is_usual(const json_t *params)
 {
@@ -296,6 +245,18 @@ static void create_runs(struct sandbox_ask *ask)
         ask_result(ask, object, NULL);
 }
 
+static void created(struct sandbox_ask *ask, const struct cloche_err *e)
+{
+        struct sandbox *s = ask->sandbox;
+
+        if (e) {
+                ask_fail(ask, e, NULL);
+                sandbox_delete(s);
+        } else {
+                create_runs(ask);
+        }
+}
+
 static void adopt(struct sandbox_ask *ask, struct sandbox *s)
 {
         TAILQ_REMOVE(&ask->all->asks, ask, link);
@@ -325,7 +286,7 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         if (r == 0 && !s) {
                 s = is_usual(ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
                 s = s ? s : sandbox_new(ask->all, ask->principal, name, e);
-                r = s ? set_up(s, ask->params, e) : -(int)e->code;
+                r = s ? update_begin(s, ask, ask->params, created, e) : -(int)e->code;
                 if (s && r < 0)
                         sandbox_delete(s);
                 ask->state = &is_new;
@@ -333,6 +294,8 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         if (r < 0)
                 return r;
         adopt(ask, s);
+        if (r > 0)
+                return 0;
         if (s->state == SANDBOX_RUNNING) {
                 create_runs(ask);
                 return 0;
@@ -363,13 +326,21 @@ int begin_GET(struct sandbox_ask *ask, struct cloche_err *e)
         return 0;
 }
 
+static void updated(struct sandbox_ask *ask, const struct cloche_err *e)
+{
+        if (e)
+                ask_fail(ask, e, NULL);
+        else
+                ask_result(ask, sandbox_json(ask->sandbox), NULL);
+}
+
 int begin_UPDATE(struct sandbox_ask *ask, struct cloche_err *e)
 {
-        int r = set_up(ask->sandbox, ask->params, e);
+        int r = update_begin(ask->sandbox, ask, ask->params, updated, e);
 
         if (r == 0)
-                ask_result(ask, sandbox_json(ask->sandbox), NULL);
-        return r;
+                updated(ask, NULL);
+        return r < 0 ? r : 0;
 }
 
 int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)

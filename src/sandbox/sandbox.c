@@ -4,6 +4,7 @@
  *      ▲                                                                                  │ idle, asked to, collapsed
  *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
 #include "copy.h"
+#include "update.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -91,7 +92,8 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->created_ms = s->used_ms = now_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
-        s->control.fd = s->pidfd = -EBADF;
+        control_init(&s->control, &control_of_sandbox);
+        s->pidfd = -EBADF;
         (void)sandbox_set_limits(s, &none, NULL);
         TAILQ_INIT(&s->sessions);
         TAILQ_INIT(&s->processes);
@@ -105,6 +107,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->contexts);
         TAILQ_INIT(&s->outputs);
         TAILQ_INIT(&s->copies);
+        STAILQ_INIT(&s->updates);
         return s;
 }
 
@@ -138,6 +141,7 @@ void sandbox_free(struct sandbox *s)
 
         while ((session = TAILQ_FIRST(&s->sessions)))
                 session_end(session);
+        updates_free(s);
         ports_free(s);
         outputs_free(s);
         json_decref(s->decisions);
@@ -516,6 +520,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         }
         s->box = made.id;
         s->has_box = 1;
+        s->has_usage = 0;
         s->pidfd = made.pidfd;
         fd_close(&made.fork_fd);
         s->control.on_exit = on_exit_of_program;
@@ -611,6 +616,32 @@ void sandbox_turn(struct sandbox *s)
 
 /* -- what is said of it --------------------------------------------------------------------------------------- */
 
+static void on_usage(void *data, struct keeper_reply *reply)
+{
+        struct sandbox *s = data;
+
+        s->is_measuring = 0;
+        s->has_usage = !reply->error;
+        if (!reply->error)
+                s->usage = reply->answer->usage;
+}
+
+/* Where we may not read its groups the keeper is asked, for whoever wants to know next. */
+static void add_usage(struct sandbox *s, json_t *object)
+{
+        struct cloche_engine *engine = s->all->engine;
+        struct keeper_usage usage;
+        int is_known = engine_read_usage(engine, s->box, &usage);
+
+        if (!is_known && !s->is_measuring)
+                s->is_measuring = keeper_box_usage_later(engine->keeper, s->box, on_usage, s, NULL) == 0;
+        if (!is_known)
+                usage = s->usage;
+        if (is_known || s->has_usage)
+                json_object_set_new(object, "usage", json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000), "memoryPeakBytes",
+                                                               (json_int_t)usage.memory_peak_bytes, "pidsPeak", (json_int_t)usage.pids_peak));
+}
+
 json_t *sandbox_json(struct sandbox *s)
 {
         struct session *session;
@@ -632,12 +663,7 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set_new(object, "savedAt", time_json(s->saved_ms));
         if (object && s->lost_to_ms)
                 json_object_set_new(object, "lost", json_pack("{s:o, s:o}", "from", time_json(s->lost_from_ms), "to", time_json(s->lost_to_ms)));
-        if (object && s->state == SANDBOX_RUNNING) {
-                struct keeper_usage usage;
-
-                if (engine_box_usage(s->all->engine, s->box, &usage, NULL) == 0)
-                        json_object_set_new(object, "usage", json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(usage.cpu_ns / 1000000), "memoryPeakBytes",
-                                                                       (json_int_t)usage.memory_peak_bytes, "pidsPeak", (json_int_t)usage.pids_peak));
-        }
+        if (object && s->state == SANDBOX_RUNNING)
+                add_usage(s, object);
         return object;
 }

@@ -49,7 +49,8 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
         session->created_ms = now_real_ms();
         session->timeout_ms = timeout_ms;
         session->is_isolated = isolated;
-        session->shell_fd = session->own_control.fd = -EBADF;
+        control_init(&session->own_control, &control_of_sandbox);
+        session->shell_fd = -EBADF;
         session->control = isolated ? &session->own_control : &s->control;
         TAILQ_INIT(&session->commands);
         TAILQ_INSERT_TAIL(&s->sessions, session, link);

@@ -194,17 +194,10 @@ int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct c
 {
         _cleanup_buf_ struct buf strings = BUF_INIT(STRINGS_MAX);
         struct init_request request = {.op = INIT_SPAWN, .flags = spawn->flags, .cols = spawn->cols, .rows = spawn->rows};
-        _cleanup_fd_ int strings_fd = -EBADF;
-        int fds[FD_MESSAGE_MAX];
 
         if (pack(spawn, &strings, &request) < 0)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have more than %u bytes", STRINGS_MAX);
-        strings_fd = fd_from_bytes("strings", strings.data, strings.size);
-        if (strings_fd < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold the arguments");
-        fds[0] = strings_fd;
-        memcpy(fds + 1, spawn->fds, spawn->fd_count * sizeof(int));
-        return control_ask(spawn->control, &request, fds, spawn->fd_count + 1, done, data, e);
+        return control_spawn(spawn->control, &request, strings.data, strings.size, spawn->fds, spawn->fd_count, done, data, e);
 }
 
 int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e)

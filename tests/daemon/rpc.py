@@ -112,8 +112,8 @@ class Frames:
             raise Failed(message["error"])
         return message["result"]
 
-    def is_answered(self, number):
-        self.socket.settimeout(0.05)
+    def is_answered(self, number, within=0.05):
+        self.socket.settimeout(within)
         try:
             while number not in self.answers:
                 self.turn()

@@ -135,6 +135,20 @@ static struct keeper_box_limits limits_of(const json_t *limits, uint64_t absent)
         };
 }
 
+/* r: of having asked with keeper_on_waited and w. */
+static int wait_for(int r, const struct keeper_wait *w, struct cloche_err *e)
+{
+        return r < 0 ? r : keeper_wait(keeper, w, e);
+}
+
+static int make_box(const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
+{
+        struct keeper_wait w = {0};
+        int r = wait_for(keeper_box_make_later(keeper, spec, keeper_on_waited, &w, e), &w, e);
+
+        return r < 0 ? r : keeper_box_take(w.box, w.fds, w.fd_count, ret, e);
+}
+
 static json_t *do_make(const json_t *ask, struct cloche_err *e)
 {
         static struct keeper_box_spec spec;
@@ -157,7 +171,7 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
                 err_set(e, CLOCHE_E_RESOURCE, "the driver has no room for more than %d boxes", BOXES_MAX);
                 return NULL;
         }
-        if (keeper_box_make(keeper, &spec, &place->box, e) < 0)
+        if (make_box(&spec, &place->box, e) < 0)
                 return NULL;
         snprintf(place->name, sizeof(place->name), "%s", text_of(ask, "box"));
         place->channel_fd = -EBADF;
@@ -268,36 +282,10 @@ static json_t *do_spawn(const json_t *ask, struct cloche_err *e)
         return json_pack("{s:i}", "pid", answer.pid);
 }
 
-struct done {
-        int is_done;
-        struct cloche_err error;
-};
-
-static void on_done(void *data, struct keeper_reply *reply)
-{
-        struct done *done = data;
-
-        done->is_done = 1;
-        if (reply->error)
-                done->error = *reply->error;
-}
-
-/* r: of having asked. */
-static int wait_done(int r, struct done *done, struct cloche_err *e)
-{
-        while (r >= 0 && !done->is_done)
-                r = keeper_hear(keeper, 0, e);
-        if (r >= 0 && done->error.code) {
-                *e = done->error;
-                return -(int)e->code;
-        }
-        return r;
-}
-
 static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err *e)
 {
         int in[2], out[2], channel[2], fds[KEEPER_FORK_FDS], r;
-        struct done done = {0};
+        struct keeper_wait w = {0};
         uint32_t fork;
 
         if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
@@ -308,7 +296,7 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
         fds[1] = fds[2] = out[1];
         fds[3] = channel[1];
         fds[4] = place->box.fork_fd;
-        r = wait_done(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, on_done, &done, &fork, e), &done, e);
+        r = wait_for(keeper_box_fork_later(keeper, place->box.id, fds, fds[4] >= 0 ? 5 : 4, keeper_on_waited, &w, &fork, e), &w, e);
         close(in[0]);
         close(out[1]);
         close(channel[1]);
@@ -331,14 +319,14 @@ static json_t *do_fork(const json_t *ask, struct place *place, struct cloche_err
 static json_t *do_serve(struct place *place, struct cloche_err *e)
 {
         static struct keeper_service_spec spec = {.service = KEEPER_SERVICE_NET};
-        struct done done = {0};
+        struct keeper_wait w = {0};
         int pair[2], r;
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
                 err_os(e, CLOCHE_E_RESOURCE, errno, "prepare");
                 return NULL;
         }
-        r = wait_done(keeper_serve_later(keeper, place->box.id, &spec, &pair[1], 1, on_done, &done, e), &done, e);
+        r = wait_for(keeper_serve_later(keeper, place->box.id, &spec, &pair[1], 1, keeper_on_waited, &w, e), &w, e);
         close(pair[1]);
         if (r < 0)
                 close(pair[0]);
@@ -557,27 +545,33 @@ static json_t *do_quiesce(struct place *place, struct cloche_err *e)
 static json_t *do_limit(const json_t *ask, struct place *place, struct cloche_err *e)
 {
         struct keeper_box_limits limits = limits_of(json_object_get(ask, "limits"), 0);
+        struct keeper_wait w = {0};
 
-        return keeper_box_limit(keeper, place->box.id, &limits, e) < 0 ? NULL : json_object();
+        return wait_for(keeper_box_limit_later(keeper, place->box.id, &limits, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
 }
 
 static json_t *do_usage(struct place *place, struct cloche_err *e)
 {
-        struct keeper_usage usage;
+        struct keeper_wait w = {0};
 
-        return keeper_box_usage(keeper, place->box.id, &usage, e) < 0 ? NULL
-               : json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)usage.cpu_ns, "pidsRefused", (json_int_t)usage.pids_refused, "oomKills",
-                           (json_int_t)usage.oom_kills);
+        if (wait_for(keeper_box_usage_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0)
+                return NULL;
+        return json_pack("{s:I,s:I,s:I}", "cpuNs", (json_int_t)w.usage.cpu_ns, "pidsRefused", (json_int_t)w.usage.pids_refused, "oomKills",
+                         (json_int_t)w.usage.oom_kills);
 }
 
 static json_t *do_freeze(struct place *place, struct cloche_err *e)
 {
-        return keeper_box_freeze(keeper, place->box.id, e) < 0 ? NULL : json_object();
+        struct keeper_wait w = {0};
+
+        return wait_for(keeper_box_freeze_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
 }
 
 static json_t *do_thaw(struct place *place, struct cloche_err *e)
 {
-        return keeper_box_thaw(keeper, place->box.id, e) < 0 ? NULL : json_object();
+        struct keeper_wait w = {0};
+
+        return wait_for(keeper_box_thaw_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
 }
 
 /* Is it dead? Waits for it. */
@@ -593,7 +587,8 @@ static json_t *do_dead(struct place *place, struct cloche_err *e)
 
 static json_t *do_drop(struct place *place, struct cloche_err *e)
 {
-        int r = keeper_box_drop(keeper, place->box.id, NULL, e);
+        struct keeper_wait w = {0};
+        int r = wait_for(keeper_box_drop_later(keeper, place->box.id, keeper_on_waited, &w, e), &w, e);
 
         fd_close(&place->box.control_fd);
         for (size_t i = 0; i < place->program_count; i++)

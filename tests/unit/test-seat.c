@@ -64,18 +64,36 @@ static void set_up(void)
         must(cloche_prefix_new(engine, &prefix_options, &prefix, NULL, &e), "set up a prefix");
 }
 
+/* Its init is asked in turn. */
 static struct box make_sandbox(void)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
-        struct box box;
+        struct keeper_wait w = {0};
+        struct keeper_box made;
+        struct box box = BOX_NONE;
 
         spec->limits = no_limits;
         spec->optional_guards = ~0u;
         spec->parent = spec->shared_with = KEEPER_NO_BOX;
         spec->is_sandbox = 1;
-        must(box_make(&box, engine->keeper, spec, &e), "make a sandbox");
+        must(keeper_box_make_later(engine->keeper, spec, keeper_on_waited, &w, &e), "ask for a sandbox");
+        must(keeper_wait(engine->keeper, &w, &e), "make a sandbox");
+        must(keeper_box_take(w.box, w.fds, w.fd_count, &made, &e), "take a sandbox");
+        box.keeper = engine->keeper;
+        box.made = 1;
+        box.id = made.id;
+        box.control_fd = made.control_fd;
+        box.pidfd = made.pidfd;
         free(spec);
         return box;
+}
+
+static void drop_sandbox(struct box *box)
+{
+        struct keeper_wait w = {0};
+
+        must(box_drop(box, keeper_on_waited, &w), "drop the sandbox");
+        must(keeper_wait(engine->keeper, &w, &e), "lose the sandbox");
 }
 
 static struct seat *ask_for_seat(uint32_t shared_with)
@@ -121,9 +139,13 @@ static const char *call(struct seat *seat, const char *code)
 
 static void put(struct box *box, const char *path, const char *text)
 {
+        struct init_request request = {.op = INIT_PUT, .mode = S_IFREG | 0644};
         _cleanup_fd_ int fd = fd_from_bytes("contents", text, strlen(text));
+        struct init_answer answer;
 
-        must(box_put(box, path, fd, S_IFREG | 0644, &e), "put a file");
+        strcpy(request.path, path);
+        must(fd_send(box->control_fd, &request, sizeof(request), &fd, 1), "put a file");
+        must(fd_receive(box->control_fd, &answer, sizeof(answer), NULL, NULL, 0) == sizeof(answer) && !answer.err.code ? 0 : -1, "hear of a file");
 }
 
 static void test_files(void)
@@ -144,7 +166,7 @@ static void test_files(void)
         CHECK(box_get(&sandbox, "/workspace/of-the-prefix", &fd, &e) < 0, "files of the prefix are not placed in the sandbox: %s", e.msg);
         seat_free(seat);
         CHECK(box_get(&sandbox, "/workspace/mine", &fd, &e) == 0, "its end leaves the sandbox as it is");
-        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+        drop_sandbox(&sandbox);
 }
 
 static void turn_for_ms(int ms)
@@ -165,7 +187,7 @@ static void test_failures(void)
         seat_free(seat);
         turn_for_ms(400);
         CHECK(told.times == 0, "who is not wanted any more is not told of");
-        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+        drop_sandbox(&sandbox);
         seat = wait_for_seat(gone);
         CHECK(told.times == 1 && told.error.code == CLOCHE_E_STATE, "without the sandbox it fails: %s", told.error.msg);
         seat_free(seat);
@@ -212,7 +234,7 @@ static void say_speed(void)
         qsort(plain_us, SAMPLES, sizeof(plain_us[0]), compare);
         printf("# a seat and its first answer, p50: %.2f ms with a sandbox's files, %.2f ms alone\n", (double)shared_us[SAMPLES / 2] / 1000,
                (double)plain_us[SAMPLES / 2] / 1000);
-        must(box_drop(&sandbox, NULL, &e), "drop the sandbox");
+        drop_sandbox(&sandbox);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,377 @@
+#include "control.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/peer.h"
+#include "handle.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 0};
+
+struct control_question {
+        STAILQ_ENTRY(control_question) link;
+        struct init_request request;
+        int fds[FD_MESSAGE_MAX];
+        size_t fd_count;
+        control_done done;
+        void *data;
+};
+
+static void question_free(struct control_question *q)
+{
+        for (size_t i = 0; i < q->fd_count; i++)
+                fd_close(&q->fds[i]);
+        free(q);
+}
+
+/* fd goes to the hearer, or is closed. */
+static void tell(struct control_question *q, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        control_done done = q->done;
+        void *data = q->data;
+
+        question_free(q);
+        if (e || !done)
+                fd_close(&fd);
+        if (done)
+                done(data, e ? NULL : answer, fd, e);
+}
+
+static struct control_question *take_first(struct control *c)
+{
+        struct control_question *q = STAILQ_FIRST(&c->asked);
+
+        if (q) {
+                STAILQ_REMOVE_HEAD(&c->asked, link);
+        } else if ((q = STAILQ_FIRST(&c->unsent))) {
+                STAILQ_REMOVE_HEAD(&c->unsent, link);
+        }
+        return q;
+}
+
+/* Without the socket. */
+static void stop(struct control *c)
+{
+        handle_close(c->poll);
+        handle_close(c->timer);
+        c->poll = NULL;
+        c->timer = NULL;
+}
+
+/* Closed by its owner. */
+static void set_gone(struct control *c)
+{
+        if (c->is_gone)
+                *c->is_gone = 1;
+        c->is_gone = NULL;
+}
+
+/* A callback may close it, and free it then. *is_gone says so. */
+static void end(struct control *c, const int *is_gone, const struct cloche_err *e)
+{
+        struct control_question *q;
+
+        stop(c);
+        fd_close(&c->fd);
+        while (!*is_gone && (q = take_first(c)))
+                tell(q, NULL, -EBADF, e);
+}
+
+static void fail(struct control *c, const struct cloche_err *e)
+{
+        const int *is_gone = c->is_gone;
+
+        end(c, is_gone, e);
+        if (!*is_gone && c->on_end)
+                c->on_end(c->data, e);
+}
+
+/* -- patience ------------------------------------------------------------------------------------------------- */
+
+static void on_late(uv_timer_t *timer)
+{
+        struct control *c = timer->data;
+        struct cloche_err e;
+        int is_gone = 0;
+
+        err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name, (int)(c->kind->patience_ms / 1000));
+        c->is_gone = &is_gone;
+        fail(c, &e);
+        if (!is_gone)
+                c->is_gone = NULL;
+}
+
+/* The patience for the next answer begins now. */
+static void watch_time(struct control *c)
+{
+        if (!c->timer)
+                return;
+        if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent))
+                uv_timer_stop(c->timer);
+        else
+                uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
+}
+
+/* -- answers -------------------------------------------------------------------------------------------------- */
+
+/* PID 1 lives beside hostile code, so nothing of it is believed unseen. */
+static int check(const struct control *c, struct init_answer *answer, ssize_t size, struct cloche_err *e)
+{
+        const struct control_question *q = STAILQ_FIRST(&c->asked);
+
+        if (size <= 0)
+                return err_os(e, c->kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", c->kind->name);
+        if (size != sizeof(*answer) || err_check(&answer->err) < 0)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", c->kind->name, size);
+        if (answer->op != INIT_EXITED && (!q || q->request.op != answer->op))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name, answer->op);
+        return 0;
+}
+
+static void answered(struct control *c, const struct init_answer *answer, int fd)
+{
+        struct control_question *q = take_first(c);
+
+        watch_time(c);
+        tell(q, answer, fd, answer->err.code ? &answer->err : NULL);
+}
+
+/* The type of the descriptor that the first answer may bring. */
+static mode_t awaited_type(const struct control *c)
+{
+        const struct control_question *q = STAILQ_FIRST(&c->asked);
+
+        if (!q)
+                return 0;
+        return q->request.op == INIT_CONNECT ? S_IFSOCK : q->request.op == INIT_SPAWN ? S_IFCHR : S_IFREG;
+}
+
+/* 1: there may be more, if it is still there. */
+static int receive(struct control *c)
+{
+        struct init_answer answer;
+        struct cloche_err e = {0};
+        int fd = -EBADF;
+        ssize_t n = peer_receive_with(c->fd, &answer, sizeof(answer), awaited_type(c), &fd, MSG_DONTWAIT);
+
+        if (n == -EAGAIN || n == -EINTR)
+                return 0;
+        if (check(c, &answer, n, &e) < 0) {
+                fd_close(&fd);
+                fail(c, &e);
+                return 0;
+        }
+        if (answer.op != INIT_EXITED) {
+                answered(c, &answer, fd);
+        } else {
+                fd_close(&fd);
+                if (c->on_exit)
+                        c->on_exit(c->data, &answer);
+        }
+        return 1;
+}
+
+/* -- questions ------------------------------------------------------------------------------------------------ */
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void flush(struct control *c)
+{
+        struct control_question *q;
+
+        while ((q = STAILQ_FIRST(&c->unsent))) {
+                int r = fd_send(c->fd, &q->request, sizeof(q->request), q->fds, q->fd_count);
+
+                if (r == -EAGAIN || r == -ENOBUFS)
+                        break;
+                if (r < 0 && r != -EINTR)
+                        break; /* its end will be told where answers are read */
+                if (r < 0)
+                        continue;
+                STAILQ_REMOVE_HEAD(&c->unsent, link);
+                for (size_t i = 0; i < q->fd_count; i++)
+                        fd_close(&q->fds[i]);
+                q->fd_count = 0;
+                STAILQ_INSERT_TAIL(&c->asked, q, link);
+        }
+        uv_poll_start(c->poll, UV_READABLE | (STAILQ_EMPTY(&c->unsent) ? 0 : UV_WRITABLE), on_poll);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+        struct control *c = poll->data;
+        int is_gone = 0;
+
+        if (events & UV_WRITABLE)
+                flush(c);
+        c->is_gone = &is_gone;
+        if (status < 0 || (events & UV_READABLE))
+                while (receive(c) && !is_gone)
+                        ;
+        if (!is_gone)
+                c->is_gone = NULL;
+}
+
+int control_ask(struct control *c, const struct init_request *request, const int *fds, size_t fd_count, control_done done, void *data,
+                struct cloche_err *e)
+{
+        struct control_question *q;
+
+        if (c->fd < 0)
+                return err_set(e, c->kind->gone, "the %s has ended", c->kind->name);
+        if (fd_count > FD_MESSAGE_MAX)
+                return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a %s's init", fd_count, c->kind->name);
+        q = calloc(1, sizeof(*q));
+        if (!q)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a %s's init", c->kind->name);
+        q->request = *request;
+        q->done = done;
+        q->data = data;
+        for (; q->fd_count < fd_count; q->fd_count++) {
+                q->fds[q->fd_count] = fcntl(fds[q->fd_count], F_DUPFD_CLOEXEC, 3);
+                if (q->fds[q->fd_count] < 0) {
+                        int code = errno;
+
+                        question_free(q);
+                        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+                }
+        }
+        if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent) && c->timer)
+                uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
+        STAILQ_INSERT_TAIL(&c->unsent, q, link);
+        flush(c);
+        return 0;
+}
+
+int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count, control_done done,
+                     void *data, struct cloche_err *e)
+{
+        if (strlen(path) >= sizeof(request->path))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a path of %zu bytes, at most %zu are taken", strlen(path), sizeof(request->path) - 1);
+        strcpy(request->path, path);
+        return control_ask(c, request, fds, fd_count, done, data, e);
+}
+
+int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size, const int *fds, size_t fd_count,
+                  control_done done, void *data, struct cloche_err *e)
+{
+        _cleanup_fd_ int strings_fd = -EBADF;
+        int all[FD_MESSAGE_MAX];
+
+        if (size > INIT_STRINGS_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "command and environment have %zu bytes, at most %u are taken", size, INIT_STRINGS_MAX);
+        if (fd_count >= FD_MESSAGE_MAX)
+                return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a program", fd_count);
+        strings_fd = fd_from_bytes("strings", strings, size);
+        if (strings_fd < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -strings_fd, "hold the arguments");
+        all[0] = strings_fd;
+        memcpy(all + 1, fds, fd_count * sizeof(int));
+        return control_ask(c, request, all, fd_count + 1, done, data, e);
+}
+
+void control_forget(struct control *c, const void *data)
+{
+        struct control_question *q;
+
+        STAILQ_FOREACH(q, &c->asked, link)
+                if (q->data == data)
+                        q->done = NULL;
+        STAILQ_FOREACH(q, &c->unsent, link)
+                if (q->data == data)
+                        q->done = NULL;
+}
+
+/* -- life ----------------------------------------------------------------------------------------------------- */
+
+static int watch(struct control *c, uv_loop_t *loop)
+{
+        int r = handle_poll(loop, c->fd, c, &c->poll);
+
+        if (r < 0 || !c->kind->patience_ms)
+                return r;
+        c->timer = handle_timer(loop, c);
+        return c->timer ? 0 : -ENOMEM;
+}
+
+void control_init(struct control *c, const struct control_kind *kind)
+{
+        c->kind = kind;
+        c->fd = -EBADF;
+        STAILQ_INIT(&c->unsent);
+        STAILQ_INIT(&c->asked);
+}
+
+int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *e)
+{
+        int r;
+
+        c->fd = fd;
+        r = watch(c, loop);
+        if (r < 0) {
+                stop(c);
+                fd_close(&c->fd);
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a %s's init", c->kind->name);
+        }
+        uv_poll_start(c->poll, UV_READABLE, on_poll);
+        return 0;
+}
+
+struct control *control_new(const struct control_kind *kind, int fd, uv_loop_t *loop, struct cloche_err *e)
+{
+        struct control *c = calloc(1, sizeof(*c));
+        int r;
+
+        if (!c) {
+                fd_close(&fd);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "watch a %s's init", kind->name);
+                return NULL;
+        }
+        control_init(c, kind);
+        r = control_open(c, fd, loop, e);
+        if (r < 0) {
+                free(c);
+                return NULL;
+        }
+        return c;
+}
+
+void control_close(struct control *c)
+{
+        int is_gone = 0;
+        struct cloche_err e;
+
+        set_gone(c);
+        err_set(&e, c->kind->gone, "the %s has ended", c->kind->name);
+        c->is_gone = &is_gone;
+        end(c, &is_gone, &e);
+        if (!is_gone)
+                c->is_gone = NULL;
+}
+
+int control_free_but_fd(struct control *c)
+{
+        struct control_question *q;
+        int fd = TAKE_FD(c->fd);
+
+        set_gone(c);
+        stop(c);
+        while ((q = take_first(c)))
+                question_free(q);
+        free(c);
+        if (fd >= 0)
+                fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+        return fd;
+}
+
+void control_free(struct control *c)
+{
+        int fd = c ? control_free_but_fd(c) : -EBADF;
+
+        fd_close(&fd);
+}

@@ -1,0 +1,288 @@
+/* How a run begins: a box of its own, or one that was prepared beneath a template; its files; its program. Each step is asked of the keeper, of the box's init or of
+ * a mount's server, and gone on with when the answer comes; a run that ends meanwhile hears no answer. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLD_AT_ONCE 4 /* boxes that are being made for cold runs: half of what the keeper takes, so that others get theirs beside any number of them */
+#define COLD_STUCK_NS UINT64_C(1000000000) /* a box that takes longer holds up nobody (keeper/client.c) */
+
+static void leave_cold(struct cloche_run *run)
+{
+        struct cloche_engine *engine = run->engine;
+
+        if (run->cold == COLD_WAITING) {
+                TAILQ_REMOVE(&engine->cold_waiting, run, link);
+                engine->cold_waiting_count--;
+        } else if (run->cold == COLD_ASKED) {
+                TAILQ_REMOVE(&engine->cold_asked, run, link);
+                if (engine->cold_waiting_count > 0)
+                        engine_awaits_boxes(engine);
+        }
+        run->cold = COLD_NOT;
+}
+
+void run_stop_start(struct cloche_run *run)
+{
+        leave_cold(run);
+        (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped when it comes */
+        placing_stop(&run->placing);
+        if (run->box.control)
+                control_forget(run->box.control, run);
+}
+
+static void watch(struct cloche_run *run)
+{
+        struct cloche_err e = {0};
+
+        if (run_watch(run, &e) < 0)
+                run_failed(run, &e);
+}
+
+/* -- its program ---------------------------------------------------------------------------------------------- */
+
+static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+        struct cloche_err missing;
+
+        fd_close(&fd);
+        if (e && e->code == CLOCHE_E_SPAWN && e->os_errno == ENOENT) {
+                err_set(&missing, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", run->runtime->name, e->msg);
+                e = &missing;
+        }
+        if (e) {
+                run_failed(run, e);
+                return;
+        }
+        run->box.pid = answer->pid;
+        watch(run);
+}
+
+/* The agent's or the script's process, in the run's own box. */
+static int spawn(struct cloche_run *run, struct cloche_err *e)
+{
+        struct init_request request = {.op = INIT_SPAWN, .argc = run->argc, .envc = run->envc};
+        struct stdio stdio = STDIO_NONE;
+        int agent_fd = -EBADF, r;
+
+        r = stdio_open(&stdio, e);
+        if (r == 0 && run->kind == CLOCHE_CALL)
+                r = channel_open(&run->channel, run_answer_bytes_max(&run->limits), &agent_fd, e);
+        run->started_ns = clock_now_ns();
+        if (r == 0) {
+                int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd};
+
+                r = control_spawn(run->box.control, &request, run->strings.data, run->strings.size, fds, agent_fd >= 0 ? 4 : 3, on_spawned, run, e);
+        }
+        fd_close(&agent_fd);
+        stdio_close_guest(&stdio);
+        streams_take(run, &stdio);
+        stdio_close(&stdio);
+        buf_done(&run->strings);
+        return r;
+}
+
+/* -- its files ------------------------------------------------------------------------------------------------ */
+
+static void go_on(struct cloche_run *run)
+{
+        struct cloche_err e = {0};
+
+        if (run->trunk)
+                watch(run);
+        else if (spawn(run, &e) < 0)
+                run_failed(run, &e);
+}
+
+int run_is_root_mounted(const struct cloche_run *run)
+{
+        const char *below;
+
+        return mounts_find(run->mounts, FILES_ROOT "/", &below) != NULL;
+}
+
+static void on_listed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct cloche_run *run = data;
+        struct cloche_err missing;
+
+        (void)answer;
+        if (!e && fd < 0) {
+                err_set(&missing, CLOCHE_E_PROTOCOL, "the box's init sent no list of files");
+                e = &missing;
+        }
+        if (e) {
+                run_failed(run, e);
+                return;
+        }
+        run->before_fd = fd; /* looked at when the run has ended, beside the loop */
+        go_on(run);
+}
+
+/* An empty box needs no list. Mounts report their changes themselves. */
+static void on_placed(void *data, const struct cloche_err *error)
+{
+        struct init_request request = {.op = INIT_LIST};
+        struct cloche_run *run = data;
+        struct cloche_err e = {0};
+
+        if (error)
+                run_failed(run, error);
+        else if (run->omit_changes || run_is_root_mounted(run) || (!run->trunk && run->own_files.count == 0 && !run->mounts))
+                go_on(run);
+        else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
+                run_failed(run, &e);
+}
+
+/* -- a box of its own ----------------------------------------------------------------------------------------- */
+
+static void on_box(void *data, struct keeper_reply *reply)
+{
+        struct cloche_run *run = data;
+        struct cloche_engine *engine = run->engine;
+        struct cloche_err e = {0};
+        int r;
+
+        leave_cold(run);
+        if (reply->error) {
+                run_failed(run, reply->error);
+                runs_start_cold(engine);
+                return;
+        }
+        r = box_adopt(&run->box, engine->keeper, reply, &engine->loop, &e);
+        if (r == 0 && run->mounts)
+                r = mounts_serve(run->mounts, &run->box, &e);
+        if (r < 0)
+                run_failed(run, &e);
+        else
+                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+        runs_start_cold(engine);
+}
+
+static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
+{
+        struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
+        int r;
+
+        if (!spec)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
+        spec->limits = limits_of_box(&run->limits);
+        r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
+        if (r == 0 && run->mounts)
+                mounts_describe(run->mounts, spec);
+        if (r == 0)
+                r = keeper_box_make_later(run->engine->keeper, spec, on_box, run, e);
+        free(spec);
+        return r;
+}
+
+/* of: whose tenant's; NULL: all. */
+static unsigned count_asked(const struct cloche_engine *engine, const struct cloche_run *of, uint64_t now_ns)
+{
+        const struct cloche_run *run;
+        unsigned count = 0;
+
+        TAILQ_FOREACH(run, &engine->cold_asked, link)
+                count += now_ns - run->asked_ns < COLD_STUCK_NS && (!of || run->tenant == of->tenant);
+        return count;
+}
+
+/* The oldest run of the tenant for whom the fewest boxes are being made. */
+static struct cloche_run *next_cold(const struct cloche_engine *engine, uint64_t now_ns)
+{
+        struct cloche_run *run, *next = NULL;
+        unsigned least = COLD_AT_ONCE;
+
+        TAILQ_FOREACH(run, &engine->cold_waiting, link) {
+                unsigned count = count_asked(engine, run, now_ns);
+
+                if (count < least) {
+                        least = count;
+                        next = run;
+                }
+                if (count == 0)
+                        break;
+        }
+        return next;
+}
+
+void runs_start_cold(struct cloche_engine *engine)
+{
+        uint64_t now_ns = clock_now_ns();
+        struct cloche_run *run;
+
+        while (count_asked(engine, NULL, now_ns) < COLD_AT_ONCE && (run = next_cold(engine, now_ns))) {
+                struct cloche_err e = {0};
+
+                leave_cold(run);
+                if (ask_for_box(run, &e) < 0) {
+                        run_failed(run, &e);
+                        continue;
+                }
+                run->asked_ns = now_ns;
+                run->cold = COLD_ASKED;
+                TAILQ_INSERT_TAIL(&engine->cold_asked, run, link);
+        }
+        if (engine->cold_waiting_count > 0)
+                engine_awaits_boxes(engine);
+}
+
+static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
+{
+        struct cloche_engine *engine = run->engine;
+
+        if (engine->cold_waiting_count >= engine->options.queue_max)
+                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->cold_waiting_count, engine->options.queue_max);
+        run->started_ns = clock_now_ns(); /* until its program is started */
+        run->cold = COLD_WAITING;
+        TAILQ_INSERT_TAIL(&engine->cold_waiting, run, link);
+        engine->cold_waiting_count++;
+        runs_start_cold(engine);
+        return 0;
+}
+
+static int keep_script(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        char path[INIT_PATH_MAX];
+
+        request_script_path(opt, run->runtime, path, sizeof(path));
+        return files_keep_more(&run->own_files, path, opt->code, opt->code_size ? opt->code_size : strlen(opt->code), e);
+}
+
+int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        int r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
+
+        if (r == 0 && run->kind == CLOCHE_SCRIPT)
+                r = keep_script(run, opt, e);
+        if (r == 0)
+                r = request_strings(opt, run->runtime, &run->strings, &run->argc, &run->envc, e);
+        return r < 0 ? r : wait_for_turn(run, e);
+}
+
+/* -- from a template ------------------------------------------------------------------------------------------ */
+
+void run_seated(struct cloche_run *run, struct seat *seat)
+{
+        run->box = box_move(&seat->box);
+        run->trunk = seat->trunk;
+        run->fork = seat->fork;
+        run->before = seat->before;
+        run->in_used_box = seat->is_used;
+        run->channel = seat->channel;
+        seat->trunk = NULL;
+        seat->channel = (struct channel){.fd = -EBADF};
+        streams_take(run, &seat->stdio);
+        seat_free(seat);
+        run->started_ns = clock_now_ns();
+        if (run->mounts && run->mounts->error.code)
+                run_failed(run, &run->mounts->error);
+        else
+                placing_begin(&run->placing, &run->box, run->mounts, &run->own_files, on_placed, run);
+}

@@ -1,0 +1,165 @@
+#include "update.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+
+/* The keeper owes an answer to each. Answers come in the order of the requests, and before that to a drop of the box. */
+struct update {
+        STAILQ_ENTRY(update) link;
+        struct sandbox_ask *ask; /* NULL: cancelled */
+        int is_new;              /* the sandbox is made by it */
+        json_t *params;
+        void (*done)(struct sandbox_ask *ask, const struct cloche_err *e);
+};
+
+static void update_free(struct update *u)
+{
+        json_decref(u->params);
+        free(u);
+}
+
+void updates_free(struct sandbox *s)
+{
+        struct update *u;
+
+        while ((u = STAILQ_FIRST(&s->updates))) {
+                STAILQ_REMOVE_HEAD(&s->updates, link);
+                update_free(u);
+        }
+}
+
+/* -- limits --------------------------------------------------------------------------------------------------- */
+
+static int check_names(const json_t *limits, struct cloche_err *e)
+{
+        for (const char *const *name = limits_of_runs; *name; name++)
+                if (json_object_get(limits, *name))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no limit %s: it is one of runs", *name);
+        return 0;
+}
+
+/* ret: as the sandbox will have them; NULL: they are taken. */
+static int resolve_limits(struct sandbox *s, const json_t *limits, struct cloche_limits *ret, struct cloche_err *e)
+{
+        struct cloche_limits asked = s->asked_limits, before = s->limits;
+        int r;
+
+        limits_read(limits, &asked);
+        r = sandbox_set_limits(s, &asked, e);
+        if (r == 0 && ret)
+                *ret = s->limits;
+        if (r < 0 || ret)
+                s->limits = before;
+        else
+                s->asked_limits = asked;
+        return r;
+}
+
+/* Only what is named: another request may be under way. 0: the running box holds none of it. */
+static int describe_limits(const json_t *limits, const struct cloche_limits *wanted, struct keeper_box_limits *ret)
+{
+        struct keeper_box_limits box = limits_of_box(wanted);
+
+        *ret = (struct keeper_box_limits){
+                .memory_bytes = json_object_get(limits, "memoryBytes") ? box.memory_bytes : 0,
+                .pids = json_object_get(limits, "pids") ? box.pids : 0,
+                .cpu_percent = json_object_get(limits, "cpuPercent") ? box.cpu_percent : 0,
+        };
+        return ret->memory_bytes || ret->pids || ret->cpu_percent;
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------------ */
+
+static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
+{
+        const json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network"), *limits = json_object_get(params, "limits");
+        int r = check_names(limits, e);
+
+        if (r == 0 && env)
+                r = env_check_of_all(env, e);
+        if (r == 0 && json_object_size(network) > 0)
+                r = network_policy_check(network, e);
+        return r < 0 ? r : resolve_limits(s, limits, ret, e);
+}
+
+static void replace(json_t **member, json_t *by)
+{
+        if (!by)
+                return;
+        json_decref(*member);
+        *member = json_incref(by);
+}
+
+static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
+{
+        const json_t *idle = json_object_get(params, "idleMs");
+        json_t *network = json_object_get(params, "network");
+        int r = network && s->state == SANDBOX_RUNNING ? connections_open(s, network, e) : 0;
+
+        if (r == 0)
+                r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
+        if (r < 0)
+                return r;
+        if (idle)
+                s->idle_ms = (uint64_t)json_integer_value(idle);
+        replace(&s->env, json_object_get(params, "env"));
+        replace(&s->labels, json_object_get(params, "labels"));
+        replace(&s->network_policy, network);
+        return store_define(s, e);
+}
+
+static void on_limit(void *data, struct keeper_reply *reply)
+{
+        struct sandbox *s = data;
+        struct update *u = STAILQ_FIRST(&s->updates);
+        struct cloche_err e = {0};
+
+        STAILQ_REMOVE_HEAD(&s->updates, link);
+        if (reply->error)
+                e = *reply->error;
+        else
+                (void)apply(s, u->params, &e);
+        if (u->ask) {
+                u->ask->cancel = NULL;
+                u->done(u->ask, e.code ? &e : NULL);
+        } else if (u->is_new && e.code) {
+                sandbox_delete(s);
+        }
+        update_free(u);
+}
+
+static void cancel(struct sandbox_ask *ask)
+{
+        struct update *u;
+
+        STAILQ_FOREACH(u, &ask->sandbox->updates, link)
+                if (u->ask == ask)
+                        u->ask = NULL;
+}
+
+int update_begin(struct sandbox *s, struct sandbox_ask *ask, const json_t *params, void (*done)(struct sandbox_ask *ask, const struct cloche_err *e),
+                 struct cloche_err *e)
+{
+        struct keeper_box_limits box;
+        struct cloche_limits wanted;
+        struct update *u;
+        int r = check(s, params, &wanted, e);
+
+        if (r < 0)
+                return r;
+        if (s->state != SANDBOX_RUNNING || !describe_limits(json_object_get(params, "limits"), &wanted, &box))
+                return apply(s, params, e);
+        u = calloc(1, sizeof(*u));
+        if (!u)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "change a sandbox");
+        r = keeper_box_limit_later(s->all->engine->keeper, s->box, &box, on_limit, s, e);
+        if (r < 0) {
+                free(u);
+                return r;
+        }
+        *u = (struct update){.ask = ask, .is_new = ask->method->begin == begin_CREATE, .params = json_incref((json_t *)params), .done = done};
+        STAILQ_INSERT_TAIL(&s->updates, u, link);
+        ask->cancel = cancel;
+        return 1;
+}
