@@ -61,7 +61,7 @@ class Evil:
     def __enter__(self):
         self.daemon = Daemon(*self.options)
         self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
-        self.keeper = next(child for child in children(self.daemon.process.pid) if b"cloche-keeper" in read(f"/proc/{child}/cmdline"))
+        self.keeper = next(child for child in children(self.daemon.engine_pid()) if b"cloche-keeper" in read(f"/proc/{child}/cmdline"))
         self.stopped = []
         self.others_are_served()  # with what is made ahead for them
         return self
