@@ -17,6 +17,7 @@ import argparse
 import ast
 import collections
 import concurrent.futures
+import contextlib
 import ctypes
 import fnmatch
 import importlib.util
@@ -193,18 +194,35 @@ def is_zombie(pid):
 TEST_GROUP = re.compile(r"/test-\d+-\d+(?:/|$)")
 
 
-def host_state():
-    """Things of ours on the host that are nobody's any more: empty groups, and where tests have no mounts and no /tmp of their own, those."""
-    groups = set()
+def host_groups():
+    """Groups of ours on the host, each with a name that none has had before, and whether it is nobody's any more."""
+    groups = {}
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
         if TEST_GROUP.search(directory):
             names.clear()  # one of a test's, which looks there itself
         for name in names:
+            path = f"{directory}/{name}"
+            if not name.startswith("cloche") or name == CALLERS:
+                continue
             # Those of an engine that has no box just now are its keeper's: another test's daemon.
-            is_owned = os.path.isdir("/proc/" + name.rpartition("-")[2])
-            if name.startswith("cloche") and name != CALLERS and not is_owned and not groups_members([f"{directory}/{name}"]):
-                groups.add(f"control group {directory}/{name}")
-    return groups | ({f"file {path}" for path in temporary_files("/tmp")} | set(mounts_now().values()) if os.geteuid() else set())
+            is_owned = os.path.isdir("/proc/" + name.rpartition("-")[2]) or groups_members([path])
+            with contextlib.suppress(FileNotFoundError):
+                groups[f"control group {path}", os.stat(path).st_ino] = not is_owned
+    return groups
+
+
+def host_state():
+    """Things of ours on the host that a test may find there: groups, and where tests have no mounts and no /tmp of their own, those."""
+    return set(host_groups()) | host_things()
+
+
+def host_things():
+    return {f"file {path}" for path in temporary_files("/tmp")} | set(mounts_now().values()) if os.geteuid() else set()
+
+
+def host_leaks(before):
+    """What came since, and is nobody's. A group that was there is not: pids are used again, so that one without an owner gets one for a while."""
+    return {key[0] for key, is_left in host_groups().items() if is_left and key not in before} | (host_things() - before)
 
 
 def mounts_now():
@@ -219,14 +237,14 @@ def temporary_files(directory):
 
 
 def settled_leaks(before, groups, temporary):
-    """What is there now, was not before, and does not go away within the grace. Groups elsewhere may be those of the test that ran
+    """What is there now, was not before, and does not go away within the grace. Groups elsewhere may be those of a test that ran
     beside this one: then both are blamed."""
     deadline = time.monotonic() + GRACE
     while True:
         leaks = {f"process {p}: {command_line(p)}" for p in groups_members(groups)}
         leaks |= {f"control group {d}" for d in groups_subdirectories(groups)}
         leaks |= {f"file {path} (its /tmp)" for path in temporary_files(temporary)}
-        leaks |= host_state() - before
+        leaks |= host_leaks(before)
         if not leaks or time.monotonic() > deadline:
             return sorted(leaks)
         time.sleep(0.05)
