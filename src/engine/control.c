@@ -11,7 +11,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 0};
+const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 0},
+                          control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000};
 
 struct control_question {
         STAILQ_ENTRY(control_question) link;

@@ -18,7 +18,7 @@ struct control_kind {
         enum cloche_code gone; /* the code of what was asked of one that is gone */
         uint64_t patience_ms;  /* for one answer; 0: no end. An init that is stopped, or whose box is out of memory, does not answer */
 };
-extern const struct control_kind control_of_box, control_of_sandbox;
+extern const struct control_kind control_of_box, control_of_sandbox, control_of_context;
 
 struct control_question; /* opaque */
 struct control {

@@ -72,7 +72,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
         c->created_ms = c->used_ms = now_real_ms();
-        control_init(&c->control, &control_of_sandbox);
+        control_init(&c->control, &control_of_context);
         c->channel.fd = c->files_fd = -EBADF;
         for (int i = 0; i < STREAMS; i++)
                 c->streams[i] = (struct context_stream){.context = c, .fd = -EBADF, .spool = {.fd = -EBADF}};
@@ -251,8 +251,12 @@ static void await_status(struct context *c)
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
-        (void)e;
-        await_status(data);
+        struct cloche_err copy = *e;
+
+        if (e->code == CLOCHE_E_TIMEOUT)
+                context_end(data, &copy);
+        else
+                await_status(data);
 }
 
 static void on_program_exit(void *data, const struct init_answer *exit)

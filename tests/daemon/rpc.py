@@ -113,11 +113,15 @@ class Frames:
         return message["result"]
 
     def is_answered(self, number, within=0.05):
-        self.socket.settimeout(within)
+        """Other answers may come meanwhile, without end."""
+        until = time.monotonic() + within
         try:
             while number not in self.answers:
+                self.socket.settimeout(max(until - time.monotonic(), 0.0001))
                 self.turn()
-            return True
+                if time.monotonic() > until:
+                    break
+            return number in self.answers
         except TimeoutError:
             return False
         finally:

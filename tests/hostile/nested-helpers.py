@@ -248,14 +248,35 @@ def test_who_kills_them_leaves_nothing_without_privilege():
     who_kills_them_leaves_nothing(*ORDINARY_USER)
 
 
-def stop_one(evil, victim, n, fork):
-    """The number of a request that is held up."""
+def others_are_served(victim):
+    for i in range(3):
+        equal(victim.call("exec", sandbox=f"victim{i}", command="echo served")["stdout"], "served\n")
+        equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
+
+
+def thief(n, name, hunt):
+    """A context that looks for ours, and its fork, which has what they are met by."""
+    n.create(name, forkable=True)
+    equal(n.run(STEAL, name)["status"], "ok")
+    fork = n.call("context.fork", context=name, count=1, forkable=True)["contexts"][0]["context"]
+    equal(n.run("is_thief = False\nfor fd in stolen: os.close(fd)", fork)["status"], "ok")
+    equal(n.run("import os\nif os.path.exists('/tmp/met'): os.unlink('/tmp/met')\n" + hunt + "begin(True)", name)["status"], "ok")
+    return fork
+
+
+def stop_one(evil, victim, n, name):
+    """The number of a request that is held up while others are served; None: what was met had done its work already."""
+    fork = thief(n, name, MEET)
     for attempt in range(200):
         number = evil.ask("context.fork", sandbox="evil", context=fork, count=2)
         while OURS not in evil_file(victim, n) and not evil.is_answered(number):
             pass
-        if OURS in evil_file(victim, n) and not evil.is_answered(number):
-            return number
+        if OURS in evil_file(victim, n):
+            others_are_served(victim)
+            if not evil.is_answered(number):
+                return number
+            n.delete(name)
+            return None
         for context in evil.wait(number)["contexts"]:  # it was too quick
             n.delete(context["context"])
     raise AssertionError("nobody of ours was met; the attack must be written anew")
@@ -264,17 +285,9 @@ def stop_one(evil, victim, n, fork):
 def test_who_stops_them_holds_up_nobody():
     with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as victim:
         n = Notebook(daemon, evil, "evil")
-        n.create("a", forkable=True)
-        equal(n.run(STEAL, "a")["status"], "ok")
-        fork = n.call("context.fork", context="a", count=1, forkable=True)["contexts"][0]["context"]
-        equal(n.run("is_thief = False\nfor fd in stolen: os.close(fd)", fork)["status"], "ok")
-        equal(n.run(MEET + "begin(True)", "a")["status"], "ok")
         victim.call("exec", sandbox="victim", command="true")
-        stopped = stop_one(evil, victim, n, fork)
-        for i in range(3):
-            equal(victim.call("exec", sandbox=f"victim{i}", command="echo served")["stdout"], "served\n")
-            equal(victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
-        assert not evil.is_answered(stopped), "the fork that was stopped was answered before the others"
+        stopped = next(filter(None, (stop_one(evil, victim, n, f"a{attempt}") for attempt in range(8))), None)
+        assert stopped, "ours were met too late; the attack must be written anew"
         try:
             evil.wait(stopped)
             raise AssertionError("who was stopped made a box all the same")
@@ -287,11 +300,7 @@ def test_who_stops_them_holds_up_nobody():
 
 def stop_many(evil, victim, n, name):
     """The number of a request of which as many boxes are held up as are made at once; None: the attack lacked the processor."""
-    n.create(name, forkable=True)
-    equal(n.run(STEAL, name)["status"], "ok")
-    fork = n.call("context.fork", context=name, count=1, forkable=True)["contexts"][0]["context"]
-    equal(n.run("is_thief = False\nfor fd in stolen: os.close(fd)", fork)["status"], "ok")
-    equal(n.run("import os\nif os.path.exists('/tmp/met'): os.unlink('/tmp/met')\n" + MEET + STOP_ALL + "begin(True)", name)["status"], "ok")
+    fork = thief(n, name, MEET + STOP_ALL)
     stopped = evil.ask("context.fork", sandbox="evil", context=fork, count=32)
     while not evil.is_answered(stopped):
         if evil_file(victim, n).count(OURS) >= AT_ONCE:
