@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,78 +11,6 @@
 #define CODE_BYTES_MAX (64u << 20)
 
 /* -- values --------------------------------------------------------------------------------------------------- */
-
-/* A decimal number in units of `unit`; 0 means none. */
-static int set_limit(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
-{
-        char *end;
-        double number;
-
-        errno = 0;
-        number = strtod(value, &end);
-        if (end == value || *end || errno || !isfinite(number) || value[0] == ' ' || strpbrk(value, "xXpP") ||
-            (number != 0 && (number < least || number > most)))
-                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
-        *limit = number == 0 ? CLOCHE_UNLIMITED : (uint64_t)llround(number * unit);
-        return 0;
-}
-
-static int set_whole(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
-{
-        if (!*value || strspn(value, "0123456789") != strlen(value))
-                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
-        return set_limit(limit, option, value, unit, least, most, what);
-}
-
-static int set_timeout(struct cli_request *r, const char *v)
-{
-        return set_limit(&r->run.limits.wall_ms, "--timeout", v, 1000, 0.001, 86400, "a number of seconds");
-}
-
-static int set_cpu_time(struct cli_request *r, const char *v)
-{
-        return set_limit(&r->run.limits.cpu_ms, "--cpu-time", v, 1000, 0.001, 86400, "a number of seconds");
-}
-
-static int set_memory(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.memory_bytes, "--memory", v, 1 << 20, 8, 1 << 20, "a whole number of MiB");
-}
-
-static int set_disk(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.disk_bytes, "--disk", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
-}
-
-static int set_inodes(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.disk_inodes, "--inodes", v, 1, 64, 100000000, "a whole number of files");
-}
-
-static int set_file_size(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.file_bytes, "--file-size", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
-}
-
-static int set_pids(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.pids, "--pids", v, 1, 8, 32768, "a whole number");
-}
-
-static int set_open_files(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.open_files, "--open-files", v, 1, 16, 1048576, "a whole number");
-}
-
-static int set_cpu(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.cpu_percent, "--cpu", v, 1, 1, 100000, "a whole number of percent of one core");
-}
-
-static int set_output(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.output_bytes, "--output-limit", v, 1, 1, 1 << 30, "a whole number of bytes");
-}
 
 static int set_args(struct cli_request *r, const char *v)
 {
@@ -425,38 +352,6 @@ const struct cli_option options_bench[] = {
 };
 const struct cli_option options_script[] = {
         {"--env", "NAME=VALUE", "an environment variable of the script; may be repeated", set_env},
-        {0},
-};
-const struct cli_option options_limits[] = {
-        {"--timeout", "SECONDS", "wall time; default 30", set_timeout},
-        {"--cpu-time", "SECONDS", "processor time of all processes together; default 30", set_cpu_time},
-        {"--memory", "MIB", "all memory of the box; default 512", set_memory},
-        {"--pids", "N", "processes and threads at one time; default 128", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
-        {"--disk", "MIB", "files written in the box; default 256", set_disk},
-        {"--inodes", "N", "files and directories in the box; default 65536", set_inodes},
-        {"--file-size", "MIB", "size of one file; default 256", set_file_size},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {"--output-limit", "BYTES", "kept of standard output and error each; default 1048576 for call, none for run", set_output},
-        {0},
-};
-const struct cli_option options_sandbox_limits[] = {
-        {"--memory", "MIB", "all memory of the sandbox; default 1024", set_memory},
-        {"--pids", "N", "processes and threads at one time; default 512", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
-        {"--cpu-time", "SECONDS", "processor time of all processes together; default: none", set_cpu_time},
-        {"--disk", "MIB", "files written in it; default 1024", set_disk},
-        {"--inodes", "N", "files and directories in it; default 65536", set_inodes},
-        {"--file-size", "MIB", "size of one file; default 1024", set_file_size},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {0},
-};
-const struct cli_option options_timeout[] = {
-        {"--timeout", "SECONDS", "then everything it started is killed; default: none", set_timeout},
-        {0},
-};
-const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "SECONDS", "of a cell: then it is interrupted, and killed when that does not end it; default: none", set_timeout},
         {0},
 };
 const struct cli_option options_env[] = {

@@ -46,5 +46,7 @@ void options_help(const struct cli_operation *operation);
 int options_set_strict(struct cli_request *r, const char *v);
 /* The value of `option`, a whole number of at most nine digits. 0, or a line was printed. */
 int options_count(uint64_t *ret, const char *option, const char *v, uint64_t least, uint64_t most);
+/* The same for a time; 0 is taken, and means none. */
+int options_duration(uint64_t *ret_ms, const char *option, const char *v, double least_ms, double most_ms);
 
 #endif

@@ -82,7 +82,7 @@ def test_words_that_do_not_fit():
     bad_input("net", "box", "--none", "--allow", "a", says="excludes")
     bad_input("net", "box", "--log", "--allow", "a", says="--log")
     bad_input("sandbox", "set", "box", says="changed")
-    bad_input("sandbox", "create", "box", "--idle", "-1", says="seconds")
+    bad_input("sandbox", "create", "box", "--idle", "-1", says="1m30s")
     bad_input("sandbox", "create", "box", "--label", "x", says="NAME=VALUE")
     bad_input("sandbox", "create", "box", "--memory", "1", says="MiB")
     bad_input("git", "box", "https://x/y", "--password-file", "/nonexistent", says="nonexistent")
