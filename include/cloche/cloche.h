@@ -227,7 +227,7 @@ struct cloche_prefix_options {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret,
                                                    struct cloche_err *e);
 
-/* What languages there are, without an engine: a JSON array of {name, aliases, extension, interpreter, warm, build, evaluate}.
+/* What languages there are, without an engine: a JSON array of {name, aliases, extension, extensions, interpreter, warm, build, evaluate}.
  * opt     borrowed, may be NULL; of it runtimes_dir only.
  * ret     owned by the caller, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e);

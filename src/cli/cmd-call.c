@@ -80,14 +80,15 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
+        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_call = {
         .tables = tables,
         .run = run,
-        .expected = "a language",
+        .expected = "a language, or a file of one",
         .positional_min = 1,
         .positional_max = 2,
         .needs_code = 1,
+        .language_word = 1,
 };

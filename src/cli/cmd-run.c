@@ -60,15 +60,17 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_script, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+        options_code, options_env, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_run = {
         .tables = tables,
         .run = run,
-        .expected = "a language",
+        .expected = "a language, or a file of one",
         .positional_min = 1,
         .positional_max = 1,
         .needs_code = 1,
+        .language_word = 1,
         .takes_rest = 1,
+        .words_are_rest = 1,
 };

@@ -67,7 +67,7 @@ def test_words_that_are_missing():
 
 def test_words_that_do_not_fit():
     bad_input("exec", "box", "ls", says="one word too many")
-    bad_input("exec", "box", "-e", "novalue", "--", "ls", says="NAME=VALUE")
+    bad_input("exec", "box", "-e", "novalue", "--", "ls", says="not set")
     bad_input("exec", "box", "--timeout", "soon", "--", "ls", says="timeout")
     bad_input("exec", "box", "--json", "-i", "--", "ls", says="--json")
     bad_input("exec", "box", "-t", "--", "ls", says="terminal")

@@ -49,3 +49,113 @@ def test_a_time_that_is_none_says_the_range_and_the_form():
     refused("call", "python", "-c", F, "--timeout", "soon", says=["--timeout", "'soon'", "1ms", "1d", "1m30s"])
     for text in ("5x", "1m30", "-5s", "", "ms", "1e3", "25h", "2d"):
         refused("call", "python", "-c", F, "--timeout", text, says="--timeout")
+
+
+# ---- code ---------------------------------------------------------------------------------------------------------
+
+ECHO = "import sys; print(sys.argv[1:])"
+
+
+def test_a_file_says_its_language():
+    equal(cli("run", write_file("a.py", "print('py')")).stdout, b"py\n")
+    equal(cli("run", write_file("a.mjs", "import path from 'path'; console.log(path.join('a', 'b'))")).stdout, b"a/b\n")
+    equal(cli("run", write_file("a.bash", "echo sh")).stdout, b"sh\n")
+    equal(cli("call", write_file("b.py", "def f(): return 7\ndef g(): return 8"), "g").stdout, b"8\n")
+
+
+def test_a_language_and_a_file():
+    path = write_file("noextension", ECHO)
+    equal(cli("run", "python", path).stdout, b"[]\n")
+    equal(cli("run", "py", path, "a", "b").stdout, b"['a', 'b']\n")
+    equal(cli("call", "python", write_file("c", "def f(): return 7\ndef g(): return 8"), "f").stdout, b"7\n")
+    equal(cli("prefix", "create", "filed", write_file("d.py", "x = 5"), env={"XDG_DATA_HOME": os.path.abspath("data")}).code, 0)
+
+
+def test_words_behind_the_file_are_the_scripts():
+    path = write_file("a.py", ECHO)
+    equal(cli("run", path, "one", "two").stdout, b"['one', 'two']\n")
+    equal(cli("run", path, "one", "--timeout", "20s", "--", "--two", "three").stdout, b"['one', '--two', 'three']\n")
+    equal(cli("run", "python", "-c", ECHO, "x").stdout, b"['x']\n")
+    equal(cli("run", path, *map(str, range(300))).stdout, (str(list(map(str, range(300)))) + "\n").encode())
+
+
+def test_a_file_of_no_language():
+    refused("run", write_file("a.xyz", "x"), says="a.xyz")
+    refused("run", "python", "absent.py", says=["absent.py", "No such file"])
+    refused("run", "absent.py", says=["absent.py", "No such file"])
+    refused("run", "python", says="FILE")
+    refused("call", write_file("a.py", "1"), "f", "more", says="one word too many")
+
+
+# ---- environment --------------------------------------------------------------------------------------------------
+
+SHOW = "import os; print(os.environ.get('COLOUR'), os.environ.get('EMPTY'))"
+
+
+def test_environment_by_name_and_by_its_short_option():
+    env = {"COLOUR": "blue=green", "EMPTY": ""}
+    equal(cli("run", "python", "-c", SHOW, "--env", "COLOUR", "-e", "EMPTY", env=env).stdout, b"blue=green \n")
+    equal(cli("run", "python", "-c", SHOW, "-e", "COLOUR=x", env=env).stdout, b"x None\n")
+    equal(plain("call", "python", "-c", "import os; return os.environ['COLOUR']", "-e", "COLOUR=red"), "red")
+
+
+def test_environment_that_is_not_set_here():
+    refused("run", "python", "-c", SHOW, "-e", "CLOCHE_TEST_NOT_SET", says=["CLOCHE_TEST_NOT_SET", "not set"])
+
+
+# ---- values from files --------------------------------------------------------------------------------------------
+
+def test_arguments_from_a_file_and_from_standard_input():
+    path = write_file("args.json", '[1, "two"]\n')
+    equal(plain("call", "python", "-c", F, "--args", "@" + path), [[1, "two"], {}])
+    equal(plain("call", "python", "-c", F, "--args", "-", stdin=b'[3]\n'), [[3], {}])
+    equal(plain("call", "python", "-c", F, "--args=@" + path, "--kwargs", "-", stdin=b'{"k": 4}'), [[1, "two"], {"k": 4}])
+
+
+def test_arguments_that_cannot_be_read():
+    refused("call", "python", "-c", F, "--args", "@absent.json", says=["--args", "absent.json", "No such file"])
+    refused("call", "python", "-c", F, "--args", "-", "--kwargs", "-", stdin=b"[]", says=["standard input", "--args"])
+    refused("call", "python", "-", "--args", "-", stdin=b"[]", says="standard input")
+    refused("call", "python", "-c", F, "--args", "@" + write_file("bad.json", "[1,"), says="args")
+
+
+# ---- directories --------------------------------------------------------------------------------------------------
+
+TREE = """
+import os
+return sorted((os.path.join(top, n), os.path.islink(os.path.join(top, n)), os.access(os.path.join(top, n), os.X_OK))
+              for top, names, files in os.walk('src') for n in names + files)
+"""
+
+
+def make_tree(root):
+    os.makedirs(f"{root}/empty")
+    os.makedirs(f"{root}/deep/er")
+    for name in ("a.txt", "deep/er/b.txt"):
+        write_file(f"{root}/{name}", name)
+    os.chmod(write_file(f"{root}/deep/run", "#!/bin/sh\necho ran\n"), 0o755)
+    os.symlink("a.txt", f"{root}/link")
+    os.symlink("/nowhere", f"{root}/dangling")
+
+
+def test_a_directory_with_all_below_it():
+    make_tree("tree")
+    expected = [["src/a.txt", False, False], ["src/dangling", True, False], ["src/deep", False, True], ["src/deep/er", False, True],
+                ["src/deep/er/b.txt", False, False], ["src/deep/run", False, True], ["src/empty", False, True], ["src/link", True, False]]
+    for said in ("src=tree", "src/=tree/", "/workspace/src=./tree"):
+        equal(plain("call", "python", "-c", TREE, "--file", said), expected, said)
+    equal(cli("run", "bash", "-c", "src/deep/run; cat src/link", "--file", "src=tree").stdout, b"ran\na.txt")
+
+
+def test_a_directory_in_a_prefix():
+    make_tree("tree")
+    env = {"XDG_DATA_HOME": os.path.abspath("data")}
+    equal(cli("prefix", "create", "treed", "python", "-c", "text = open('src/link').read()", "--file", "src=tree", env=env).code, 0)
+    equal(plain("call", "python", "-c", "return text + open('src/deep/er/b.txt').read()", "--prefix", "treed", env=env), "a.txtdeep/er/b.txt")
+
+
+def test_a_directory_with_what_cannot_be_copied():
+    os.makedirs("pipes")
+    os.mkfifo("pipes/fifo")
+    refused("call", "python", "-c", F, "--file", "p=pipes", says=["pipes/fifo", "not a regular file"])
+    refused("call", "python", "-c", F, "--file", "/etc/p=/usr/share/doc/base-files", says="/etc")
