@@ -159,3 +159,22 @@ def test_a_directory_with_what_cannot_be_copied():
     os.mkfifo("pipes/fifo")
     refused("call", "python", "-c", F, "--file", "p=pipes", says=["pipes/fifo", "not a regular file"])
     refused("call", "python", "-c", F, "--file", "/etc/p=/usr/share/doc/base-files", says="/etc")
+
+
+# ---- values that are printed ----------------------------------------------------------------------------------------
+
+def test_values_are_printed_as_plain_json():
+    code = """
+import datetime, collections
+return {"big": 2 ** 70, "bytes": b"\\x00\\x01", "set": {1}, 'numbers': {1: "a", 2: "b"}, "count": collections.Counter("aab"),
+        "date": datetime.date(2026, 11, 21), "nan": float("nan"), "tuple": (1, 2), "text": "é\\n"}
+"""
+    finished = cli("call", "python", "-c", code)
+    equal(json.loads(finished.stdout), {"big": 2 ** 70, "bytes": "AAE=", "set": [1], "numbers": {"1": "a", "2": "b"}, "count": {"a": 2, "b": 1},
+                                        "date": "2026-11-21", "nan": None, "tuple": [1, 2], "text": "é\n"}, finished)
+    equal(cli("call", "javascript", "-c", "return new Map([[1, 2n ** 64n], ['u', undefined]])").stdout, b'{"1":18446744073709551616,"u":null}\n')
+
+
+def test_json_keeps_the_tagged_forms():
+    whole = json.loads(cli("call", "python", "-c", "return {1: b'a', 2: 2 ** 70}", "--json").stdout)
+    equal(whole["result"], {"$": "map", "v": [[1, {"$": "bytes", "b64": "YQ=="}], [2, {"$": "bigint", "v": str(2 ** 70)}]]})
