@@ -345,6 +345,25 @@ static void print_option(const struct cli_option *option)
         printf("  %-28s %s\n", names, option->help);
 }
 
+static void print_examples(const struct cli_operation *operation)
+{
+        static const struct {
+                const struct cli_command *command;
+                const char *line;
+        } rows[] = {
+#define CLOCHE_EXAMPLE(symbol, line) {&command_##symbol, line},
+#include <cloche/examples.def>
+#undef CLOCHE_EXAMPLE
+        };
+        const char *before = "\nexamples:\n";
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (rows[i].command == operation->command) {
+                        printf("%s  %s\n", before, rows[i].line);
+                        before = "";
+                }
+}
+
 void options_help(const struct cli_operation *operation)
 {
         printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name, operation->usage);
@@ -354,4 +373,5 @@ void options_help(const struct cli_operation *operation)
                 for (const struct cli_option *option = *table; option->name && option->help; option++)
                         print_option(option);
         }
+        print_examples(operation);
 }
