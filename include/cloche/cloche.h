@@ -316,6 +316,10 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result 
  * cloche_run_free(). */
 CLOCHE_API void cloche_run_cancel(cloche_run *run);
 
+/* Send a signal to a script's program and everything beneath it. A run that is no script in a box of its own, or whose program has not begun, is
+ * cancelled. As safe as cloche_run_cancel. */
+CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
+
 /* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
  * written when it ends is told by on_output all the same. */
 CLOCHE_API void cloche_run_hold_output(cloche_run *run, int hold);

@@ -3,6 +3,7 @@
 #include "outcome.h"
 #include "say.h"
 #include "session.h"
+#include "signals.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@ static int report(struct cli_request *request, cloche_result *result)
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        /* An exit status of the script's own speaks for itself. */
-        if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR)
+        /* An exit status of the script's own speaks for itself, and so does a Ctrl-C that ended it. */
+        if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))

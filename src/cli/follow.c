@@ -73,6 +73,7 @@ static int on_signal(struct follow *f, struct cloche_err *e)
                 return interrupt(f, e);
         f->code = f->code ? f->code : FOLLOW_CANCELLED;
         f->ended_by = (int)info.ssi_signo;
+        signals_note(f->ended_by);
         if (f->is_over)
                 outlet_done(&f->out);
         return f->is_over ? 0 : cancel(f, e);

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "complete.h"
 #include "options.h"
+#include "signals.h"
 
 #include "base/fd.h"
 
@@ -137,6 +138,8 @@ static int dispatch(const struct cli_operation *operation, int argc, char **argv
                 code = operation->command->run(request);
         options_done(request);
         free(request);
+        if (fflush(stdout) == 0)
+                signals_die_if_interrupted(code);
         return code;
 }
 

@@ -1,5 +1,6 @@
 #include "session.h"
 #include "outcome.h"
+#include "signals.h"
 #include "store.h"
 
 #include "base/fd.h"
@@ -14,19 +15,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
-
 /* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
 static _Atomic(cloche_run *) current;
-static atomic_int cancelled, at_once;
+static atomic_int cancelled, at_once, passes_interrupt;
 
+/* The first SIGINT is the script's to answer, where there is one; another one ends the run whatever it does. */
 static void on_signal(int signal_number)
 {
         cloche_run *run = atomic_load(&current);
+        int is_passed = run && signal_number == SIGINT && atomic_exchange(&passes_interrupt, 0);
 
-        (void)signal_number;
+        signals_note(signal_number);
         if (atomic_load(&at_once))
-                _exit(CANCELLED);
+                signals_exit(SIGNALS_CANCELLED);
+        if (is_passed) {
+                cloche_run_signal(run, SIGINT);
+                return;
+        }
         atomic_store(&cancelled, 1);
         if (run)
                 cloche_run_cancel(run);
@@ -62,7 +67,7 @@ void session_end_by_signal(int yes)
 {
         atomic_store(&at_once, yes);
         if (yes && atomic_load(&cancelled))
-                _exit(CANCELLED);
+                signals_exit(SIGNALS_CANCELLED);
 }
 
 /* Guards that were named on the command line are known to whoever named them; JSON is read by programs. */
@@ -128,6 +133,7 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
 
         if (r < 0)
                 return r;
+        atomic_store(&passes_interrupt, opt->kind == CLOCHE_SCRIPT);
         atomic_store(&current, run);
         if (atomic_load(&cancelled))
                 cloche_run_cancel(run);

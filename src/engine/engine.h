@@ -173,6 +173,7 @@ struct cloche_run {
         uv_timer_t wall_timer, cpu_timer, exit_timer;
         uv_async_t cancel_async;
         atomic_int cancelled;
+        atomic_int signal; /* to be sent to its program; 0: none */
         unsigned handles; /* open on the loop */
         int ended;        /* no further event counts */
         enum run_end end;

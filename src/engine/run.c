@@ -92,10 +92,23 @@ static void on_wall(uv_timer_t *timer)
         end(timer->data, RUN_END_WALL);
 }
 
+/* 0: nothing of the run can be signalled. */
+static int signal_program(struct cloche_run *run, int signal)
+{
+        const struct init_request request = {.op = INIT_KILL, .pid = run->box.pid, .signal = (uint32_t)signal, .flags = INIT_KILL_TREE};
+
+        if (run->kind != CLOCHE_SCRIPT || run->trunk || !run->is_live || run->box.pid <= 0)
+                return 0;
+        return control_ask(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
+}
+
 static void on_cancel(uv_async_t *async)
 {
         struct cloche_run *run = async->data;
+        int signal = atomic_exchange(&run->signal, 0);
 
+        if (signal && !run->ended && !signal_program(run, signal))
+                atomic_store(&run->cancelled, 1);
         if (!atomic_load(&run->cancelled))
                 return;
         if (run->mounts)
@@ -844,6 +857,12 @@ void cloche_run_cancel(cloche_run *run)
 {
         atomic_store(&run->cancelled, 1);
         uv_async_send(&run->cancel_async); /* async-signal-safe (libuv documentation, uv_async_send) */
+}
+
+void cloche_run_signal(cloche_run *run, int signal)
+{
+        atomic_store(&run->signal, signal);
+        uv_async_send(&run->cancel_async);
 }
 
 /* Its handles are closed: nothing knows it any more. */

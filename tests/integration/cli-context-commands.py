@@ -76,7 +76,7 @@ def ends():
         process = start("context", "run", "box", "-c", "import time; print('begun', flush=True); time.sleep(60)")
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(number)
-        equal(process.wait(30), 143)
+        equal(process.wait(30), -number if number == signal.SIGINT else 143)
         process.stdout.close()
         process.stderr.close()
     equal(run(code="x")[1], "20\n")

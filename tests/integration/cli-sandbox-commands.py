@@ -104,7 +104,7 @@ def interrupted(number, *words):
     pid = process.stdout.readline()
     assert pid.strip(), process.stderr.read()
     process.send_signal(number)
-    equal(process.wait(30), 143)
+    equal(process.wait(30), -number if number == signal.SIGINT else 143)
     process.stdout.close()
     process.stderr.close()
     equal(ok("exec", "box", "--", "pgrep -x sleep || true"), b"")
@@ -178,7 +178,7 @@ def test_watch_and_events():
         equal(event["about"]["process"], "seen")
         for process in (watch, events):
             process.send_signal(signal.SIGINT)
-            equal(process.wait(30), 143)
+            equal(process.wait(30), -signal.SIGINT)
             process.stdout.close()
             process.stderr.close()
 
