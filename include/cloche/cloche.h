@@ -185,6 +185,8 @@ struct cloche_run_options {
          * empty, stdout and stderr are captured. Output is relayed, the guest never holds these descriptors. */
         int stream_fds;
         int stdin_fd, stdout_fd, stderr_fd;
+        /* Not 0: the script's streams are one terminal in the box, of this size; stdout_fd has all of its output. Cold scripts with stream_fds only. */
+        unsigned cols, rows;
         struct cloche_limits limits;
         int omit_changes, omit_contents, omit_denied; /* resultOptions of the contract */
         /* A call may be forked from a template instead of started cold: of this prefix (borrowed), or with warm of the bare
@@ -319,6 +321,9 @@ CLOCHE_API void cloche_run_cancel(cloche_run *run);
 /* Send a signal to a script's program and everything beneath it. A run that is no script in a box of its own, or whose program has not begun, is
  * cancelled. As safe as cloche_run_cancel. */
 CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
+
+/* The terminal of a run that has one is of another size, 1 to 65535 each. As safe as cloche_run_cancel. */
+CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows);
 
 /* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
  * written when it ends is told by on_output all the same. */

@@ -7,6 +7,8 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The last word must not wait for a reader who is gone. */
@@ -43,25 +45,74 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
 {
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int code = session_run(engine, &request->run, &result, &e) < 0 ? cli_fail(&e) : report(request, result);
+        int code = request->sandbox.terminal ? terminal_raw(&request->terminal) : 0, r;
 
+        if (code)
+                return code;
+        r = session_run(engine, &request->run, &result, &e);
+        terminal_restore(&request->terminal);
+        code = r < 0 ? cli_fail(&e) : report(request, result);
         cloche_result_free(result);
         return code;
 }
 
+static void unlimited_unless_said(uint64_t *limit)
+{
+        *limit = *limit ? *limit : CLOCHE_UNLIMITED;
+}
+
+/* Programs draw as the terminal's kind wants it. */
+static int pass_kind(struct cli_request *request)
+{
+        const char *kind = getenv("TERM");
+        char *entry = NULL;
+
+        for (size_t i = 0; i < request->run.env_count; i++)
+                if (strncmp(request->env[i], "TERM=", 5) == 0)
+                        return 0;
+        if (!kind || request->run.env_count == CLI_ENV_MAX)
+                return 0;
+        if (asprintf(&entry, "TERM=%s", kind) < 0)
+                return cli_bad("out of memory");
+        request->env[request->run.env_count++] = entry;
+        return 0;
+}
+
+static int prepare_terminal(struct cli_request *request)
+{
+        int bad = terminal_check("-t");
+
+        if (bad == 0 && request->prefix)
+                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have one)");
+        if (bad == 0)
+                bad = pass_kind(request);
+        if (bad == 0)
+                bad = terminal_prepare(&request->terminal);
+        terminal_size(&request->run.cols, &request->run.rows);
+        unlimited_unless_said(&request->run.limits.wall_ms);
+        unlimited_unless_said(&request->run.limits.cpu_ms);
+        return bad;
+}
+
 static int run(struct cli_request *request)
 {
+        int code = request->sandbox.terminal ? prepare_terminal(request) : 0;
+
+        if (code)
+                return code;
         request->run.kind = CLOCHE_SCRIPT;
         request->run.stream_fds = 1;
         request->run.stdin_fd = STDIN_FILENO;
         request->run.stdout_fd = STDOUT_FILENO;
         request->run.stderr_fd = STDERR_FILENO;
         request->run.omit_changes = 1;
-        return session_whole(request, run_in);
+        code = session_whole(request, run_in);
+        terminal_restore(&request->terminal);
+        return code;
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_env, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+        options_code, options_env, options_terminal, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_run = {

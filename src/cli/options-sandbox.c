@@ -117,6 +117,10 @@ const struct cli_option options_exec[] = {
         {"-t", NULL, "on a terminal, with -i or without; Ctrl-] leaves it", set_terminal},
         {0},
 };
+const struct cli_option options_terminal[] = {
+        {"-t", NULL, "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set one", set_terminal},
+        {0},
+};
 const struct cli_option options_process_id[] = {
         {"--process", "ID", "what it is to be called; default: one is made up", set_process},
         {0},

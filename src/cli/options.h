@@ -6,6 +6,7 @@
 #include "errand.h"
 #include "mounts.h"
 #include "sandbox-words.h"
+#include "terminal.h"
 
 #define CLI_FILES_MAX 10000 /* as many as a run takes */
 #define CLI_ENV_MAX 1000
@@ -29,6 +30,7 @@ struct cli_request {
         json_t *languages; /* NULL: nothing asked for them */
         struct mounts_said mounts;
         const char *prefix; /* the name of a stored one */
+        struct terminal terminal; /* of -t */
         int force, cold;
         int is_strict; /* no guard may be missing */
         int denials;           /* are told as they happen */
@@ -41,7 +43,7 @@ struct cli_request {
 
 extern const struct cli_option options_code[], options_call[], options_build[], options_limits[], options_files[],
         options_mounts[], options_box[], options_json[], options_prefix[], options_force[], options_bench[], options_sync[], options_diff[], options_all[],
-        options_sandbox_limits[], options_timeout[], options_cell_timeout[], options_env[];
+        options_sandbox_limits[], options_timeout[], options_cell_timeout[], options_env[], options_terminal[];
 
 /* Parse argv (behind the subcommand's name) into *request. 0, or the exit code: a line was printed. */
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request);

@@ -37,6 +37,25 @@ static void on_signal(int signal_number)
                 cloche_run_cancel(run);
 }
 
+static void on_resized(int signal_number)
+{
+        cloche_run *run = atomic_load(&current);
+        unsigned cols, rows;
+
+        (void)signal_number;
+        terminal_size(&cols, &rows);
+        if (run)
+                cloche_run_resize(run, cols, rows);
+}
+
+static void follow_size(void)
+{
+        const struct sigaction action = {.sa_handler = on_resized, .sa_flags = SA_RESTART};
+
+        sigaction(SIGWINCH, &action, NULL);
+        on_resized(SIGWINCH); /* it may have changed since it was looked at */
+}
+
 static void catch_signals(void)
 {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -135,6 +154,8 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
                 return r;
         atomic_store(&passes_interrupt, opt->kind == CLOCHE_SCRIPT);
         atomic_store(&current, run);
+        if (opt->cols)
+                follow_size();
         if (atomic_load(&cancelled))
                 cloche_run_cancel(run);
         r = cloche_run_wait(run, ret, e);

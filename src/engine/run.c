@@ -107,6 +107,8 @@ static void on_cancel(uv_async_t *async)
         struct cloche_run *run = async->data;
         int signal = atomic_exchange(&run->signal, 0);
 
+        if (run->has_terminal && !run->ended)
+                stream_resize(run);
         if (signal && !run->ended && !signal_program(run, signal))
                 atomic_store(&run->cancelled, 1);
         if (!atomic_load(&run->cancelled))
@@ -477,6 +479,8 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
         run->tenant = opt->tenant;
+        run->has_terminal = opt->cols > 0;
+        atomic_store(&run->terminal_size, opt->cols << 16 | opt->rows);
         run->on_end = opt->on_end;
         run->on_file_event = opt->on_file_event;
         run->file_event_data = opt->file_event_data;
@@ -862,6 +866,14 @@ void cloche_run_cancel(cloche_run *run)
 void cloche_run_signal(cloche_run *run, int signal)
 {
         atomic_store(&run->signal, signal);
+        uv_async_send(&run->cancel_async);
+}
+
+void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows)
+{
+        if (cols < 1 || cols > UINT16_MAX || rows < 1 || rows > UINT16_MAX)
+                return;
+        atomic_store(&run->terminal_size, cols << 16 | rows);
         uv_async_send(&run->cancel_async);
 }
 
