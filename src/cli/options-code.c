@@ -1,5 +1,6 @@
 /* The options that say what runs: code, arguments, environment. Runs in: the command line, as its user. */
 #include "options.h"
+#include "suggest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -232,6 +233,33 @@ static int load_languages(struct cli_request *r)
         return r->languages ? 0 : cli_bad("out of memory");
 }
 
+static const char *suggest_language(const json_t *languages, const char *word, char ret[SUGGEST_TEXT_BYTES])
+{
+        struct suggest s = suggest_for(word, strlen(word));
+        const json_t *language;
+        size_t i;
+
+        json_array_foreach(languages, i, language) {
+                const char *name = json_string_value(json_object_get(language, "name"));
+
+                suggest_candidate(&s, name, strlen(name));
+        }
+        return suggest_text(&s, ret);
+}
+
+int options_refuse_language(struct cli_request *r, const struct cloche_err *e)
+{
+        struct cloche_err ignored = {0};
+        char *text = NULL, meant[SUGGEST_TEXT_BYTES] = "";
+
+        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || cloche_languages(&r->engine, &text, &ignored) < 0)
+                return cli_fail(e);
+        json_decref(r->languages);
+        r->languages = json_loads(text, 0, NULL);
+        free(text);
+        return cli_bad("%s%s", e->msg, suggest_language(r->languages, r->run.language, meant));
+}
+
 static void drop_word(struct cli_request *r, int at)
 {
         r->positional_count--;
@@ -241,6 +269,7 @@ static void drop_word(struct cli_request *r, int at)
 int options_take_code_word(struct cli_request *r, int at)
 {
         const json_t *of_file;
+        char meant[SUGGEST_TEXT_BYTES];
         int bad;
 
         if (r->have_code || r->positional_count <= at)
@@ -257,7 +286,8 @@ int options_take_code_word(struct cli_request *r, int at)
                 bad = read_code_file(r, "", r->positional[at]);
                 r->positional[at] = json_string_value(json_object_get(of_file, "name"));
         } else {
-                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages lists them)", r->positional[at]);
+                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages lists them)%s", r->positional[at],
+                              suggest_language(r->languages, r->positional[at], meant));
         }
         return bad;
 }

@@ -1,4 +1,5 @@
 #include "options.h"
+#include "suggest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,6 +204,19 @@ static const struct cli_option *find_option(const struct cli_command *command, c
         return NULL;
 }
 
+static int refuse_option(const struct cli_operation *operation, const char *word, size_t size)
+{
+        struct suggest s = suggest_for(word, size);
+        char meant[SUGGEST_TEXT_BYTES];
+
+        for (const struct cli_option *const *table = operation->command->tables; *table; table++)
+                for (const struct cli_option *option = *table; option->name; option++)
+                        if (strlen(option->name) > 2)
+                                suggest_candidate(&s, option->name, strlen(option->name));
+        return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, operation->name,
+                       operation->command->takes_rest ? "; words behind -- are not ours" : "", suggest_text(&s, meant));
+}
+
 /* One option at argv[*at]; "--name value" and "--name=value". */
 static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at, struct cli_request *request)
 {
@@ -211,7 +225,7 @@ static int parse_option(const struct cli_operation *operation, int argc, char **
         const struct cli_option *option = find_option(operation->command, word, size);
 
         if (!option)
-                return cli_bad("there is no option '%.*s' (cloche help %s lists them)", (int)size, word, operation->name);
+                return refuse_option(operation, word, size);
         if (!option->argument)
                 return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
         if (equals)

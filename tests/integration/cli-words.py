@@ -178,3 +178,21 @@ return {"big": 2 ** 70, "bytes": b"\\x00\\x01", "set": {1}, 'numbers': {1: "a", 
 def test_json_keeps_the_tagged_forms():
     whole = json.loads(cli("call", "python", "-c", "return {1: b'a', 2: 2 ** 70}", "--json").stdout)
     equal(whole["result"], {"$": "map", "v": [[1, {"$": "bytes", "b64": "YQ=="}], [2, {"$": "bigint", "v": str(2 ** 70)}]]})
+
+
+# ---- words that are like others -------------------------------------------------------------------------------------
+
+def test_what_was_meant():
+    refused("cal", "python", says="did you mean 'call'")
+    refused("sandbx", "ls", says="did you mean 'sandbox'")
+    refused("sandbox", "lst", says="did you mean 'ls'")
+    refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")
+    refused("run", "python", "-c", F, "--verbose", says="words behind --")
+    refused("call", "pyhton", "-c", F, says="did you mean 'python'")
+    refused("run", "javscript", "a.js", says="did you mean 'javascript'")
+
+
+def test_nothing_is_meant_by_what_is_like_nothing():
+    for words in (("frobnicate",), ("call", "python", "-c", F, "--zzzzzzzz", "5"), ("call", "x" * 500, "-c", F), ("call", "cobol", "-c", F)):
+        finished = cli(*words)
+        equal((finished.code, b"did you mean" in finished.stderr), (2, False), finished)
