@@ -133,6 +133,9 @@ struct cloche_engine_options {
 
 #define CLOCHE_NO_SPARES (~0u)
 
+/* The exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error then is of type CompileError or BuildError. */
+#define CLOCHE_EXIT_NOT_COMPILED 65
+
 enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
 
 /* A file placed in the box before the code runs, in the order given; directories on the way are made. Exactly one source: data, or fd

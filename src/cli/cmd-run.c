@@ -24,6 +24,11 @@ static void tell(const cloche_result *result)
                 (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
+static int is_own_status(const cloche_result *result)
+{
+        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
+}
+
 static int report(struct cli_request *request, cloche_result *result)
 {
         enum cloche_status status = cloche_result_status(result);
@@ -32,7 +37,7 @@ static int report(struct cli_request *request, cloche_result *result)
         int bad = outcome_settle(request, result, &outcome);
 
         /* An exit status of the script's own speaks for itself, and so does a Ctrl-C that ended it. */
-        if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
+        if (status != CLOCHE_STATUS_SUCCESS && !is_own_status(result) && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))

@@ -74,7 +74,7 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
         int agent_fd = -EBADF, r;
 
         r = run->has_terminal ? 0 : stdio_open(&stdio, e);
-        if (r == 0 && run->kind == CLOCHE_CALL)
+        if (r == 0 && (run->kind == CLOCHE_CALL || (run->runtime->is_compiled && !run->has_terminal)))
                 r = channel_open(&run->channel, run_answer_bytes_max(&run->limits), &agent_fd, e);
         run->started_ns = clock_now_ns();
         if (run->has_terminal) {

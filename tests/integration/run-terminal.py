@@ -24,7 +24,7 @@ def test_a_script_that_asks():
 
 
 def test_keys_and_sizes_reach_the_script():
-    code = "import signal, os, time\nsignal.signal(signal.SIGWINCH, lambda *_: print('now', *os.get_terminal_size(), flush=True))\n" \
+    code = "import signal, os, time\nsignal.signal(signal.SIGWINCH, lambda *_: os.write(1, b'now %d %d ' % os.get_terminal_size()))\n" \
            "try:\n  print('up', flush=True)\n  while True: time.sleep(1)\nexcept KeyboardInterrupt: print('inter' + 'rupted'); raise SystemExit(9)"
     with Terminal("run", "-t", "python", "-c", code) as terminal:
         terminal.until(b"up")
