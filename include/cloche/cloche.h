@@ -328,6 +328,9 @@ CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
 /* The terminal of a run that has one is of another size, 1 to 65535 each. As safe as cloche_run_cancel. */
 CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows);
 
+/* What the run waits for before and after its code runs, in a few words ("compiling"); NULL: nothing. Static. As safe as cloche_run_cancel. */
+CLOCHE_API const char *cloche_run_phase(const cloche_run *run);
+
 /* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
  * written when it ends is told by on_output all the same. */
 CLOCHE_API void cloche_run_hold_output(cloche_run *run, int hold);

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "copy.h"
 #include "options.h"
+#include "progress.h"
 #include "signals.h"
 
 #include <ctype.h>
@@ -149,7 +150,9 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
+        progress_begin("copying");
         code = from ? copy_out(&copy, from, target) : copy_in(&copy, source, to);
+        progress_end();
         daemon_close(&copy.client);
         if (cancelled)
                 return SIGNALS_CANCELLED;

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "complete.h"
 #include "options.h"
+#include "progress.h"
 #include "signals.h"
 #include "suggest.h"
 
@@ -153,8 +154,10 @@ static int dispatch(const struct cli_operation *operation, int argc, char **argv
         if (!request)
                 return cli_bad("out of memory");
         code = options_parse(operation, argc, argv, request);
+        progress_allow(!request->json);
         if (code == 0)
                 code = operation->command->run(request);
+        progress_end();
         options_done(request);
         free(request);
         if (fflush(stdout) == 0)

@@ -1,5 +1,6 @@
 #include "session.h"
 #include "outcome.h"
+#include "progress.h"
 #include "signals.h"
 #include "store.h"
 
@@ -75,11 +76,15 @@ int session_drop_privilege(struct cloche_err *e)
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
         struct cloche_engine_options own = *opt;
+        int r;
 
         catch_signals();
         if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
-        return cloche_engine_new(&own, ret, e);
+        progress_begin("starting the engine");
+        r = cloche_engine_new(&own, ret, e);
+        progress_end();
+        return r;
 }
 
 void session_end_by_signal(int yes)
@@ -136,13 +141,22 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
         int r;
 
         session_end_by_signal(1);
+        progress_begin("running the set-up that runs are forked from");
         r = cloche_prefix_new(engine, opt, ret, &failure, &e);
+        progress_end();
         session_end_by_signal(0);
         print_stack(failure);
         free(failure);
         if (r == -CLOCHE_E_PREFIX || r == -CLOCHE_E_TEMPLATE)
                 return cli_bad("the set-up failed: %s", e.msg), 1;
         return r < 0 ? cli_fail(&e) : 0;
+}
+
+static const char *phase_of_current(void)
+{
+        const cloche_run *run = atomic_load(&current);
+
+        return run ? cloche_run_phase(run) : NULL;
 }
 
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
@@ -158,7 +172,9 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
                 follow_size();
         if (atomic_load(&cancelled))
                 cloche_run_cancel(run);
+        progress_watch(phase_of_current);
         r = cloche_run_wait(run, ret, e);
+        progress_end();
         atomic_store(&current, NULL);
         cloche_run_free(run);
         return r;

@@ -877,6 +877,34 @@ void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows)
         uv_async_send(&run->cancel_async);
 }
 
+static const char *phase_before(const struct cloche_run *run)
+{
+        if (run->cold == COLD_WAITING)
+                return "waiting for a box";
+        if (run->cold == COLD_ASKED)
+                return "making the box";
+        if (run->is_forked && !run->trunk)
+                return "bringing up the interpreter that runs are forked from";
+        return "putting files into the box";
+}
+
+/* The compiler of a script has the channel, which the program loses. */
+static int is_compiling(const struct cloche_run *run)
+{
+        return run->build.is_asked || (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
+}
+
+const char *cloche_run_phase(const cloche_run *run)
+{
+        if (run->ended && run->sync)
+                return "writing changes to the host";
+        if (run->ended)
+                return run->is_concluded ? NULL : "looking at what the run left";
+        if (!run->is_live)
+                return phase_before(run);
+        return is_compiling(run) ? "compiling" : NULL;
+}
+
 /* Its handles are closed: nothing knows it any more. */
 static void finish(struct cloche_run *run)
 {
