@@ -260,3 +260,29 @@ def test_others_may_not_ask():
         os.chmod(running.path, 0o777)
         finished = cli("sandbox", "ls", under=["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"])
         assert finished.code in (1, 2) and finished.stderr and not finished.stdout, finished
+
+
+def test_ports_of_the_boxs_network_are_not_the_guests():
+    with daemon():
+        ok("sandbox", "create", "box", "--allow", "192.0.2.1:80")
+        equal(ok("ports", "box"), b"")
+        ok("start", "box", "--", "exec python3 -m http.server 8080 --bind 127.0.0.1")
+        wait_for(lambda: ok("ports", "box") == b" 8080  open     127.0.0.1\n", "the server, alone")
+
+
+def test_sizes_and_times_have_units():
+    with daemon():
+        ok("sandbox", "create", "box", "--memory", "1536M", "--idle", "90m")
+        lines = dict(line.split() for line in ok("sandbox", "get", "box").decode().splitlines() if len(line.split()) == 2)
+        equal((lines["limits.memoryBytes"], lines["limits.diskBytes"], lines["idleMs"], lines["limits.pids"]), ("1536M", "1G", "90m", "512"))
+
+
+def test_a_daemon_that_is_named_is_the_one_that_is_stopped():
+    with daemon() as running:
+        ok("sandbox", "create", "box")
+        ok("daemon", "stop")
+        equal(running.process.wait(30), 0)
+        finished = cli("daemon", "stop")
+        equal((finished.code, running.path.encode() in finished.stderr), (1, True), finished)
+        finished = cli("daemon", "status", "--json")
+        equal((finished.code, json.loads(finished.stdout)), (1, {"socket": None, "missing": None, "stats": None}), finished)
