@@ -167,6 +167,8 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
                 r = take_mount_roots(engine, opt, e);
         if (r == 0)
                 r = open_libexec(engine, e);
+        keeper.image = engine->image;
+        keeper.runtimes = runtimes_path;
         keeper.roots = (const char *const *)engine->mount_roots.arguments;
         keeper.root_count = engine->mount_roots.count;
         if (r == 0)

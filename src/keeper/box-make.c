@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -410,10 +411,32 @@ static struct making *new_making(uint32_t box, uint32_t serial, const struct kee
         return m;
 }
 
+/* Whether it lies in the directory of runtimes, by a plain name. */
+static int is_runtime(const struct keeper_state *keeper, const char *path)
+{
+        size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
+
+        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] && path[size + 1] != '.' && !strchr(path + size + 1, '/');
+}
+
+/* The engine parses hostile bytes, and the keeper may open more than the engine may read. */
+static int check_sources(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int has_root = spec->parent == KEEPER_NO_BOX && spec->shared_with == KEEPER_NO_BOX;
+
+        if (has_root && strcmp(spec->image, keeper->image) != 0)
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not the image that boxes are made of", spec->image);
+        if (spec->runtime_dir[0] && !is_runtime(keeper, spec->runtime_dir))
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes", spec->runtime_dir);
+        return 0;
+}
+
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = check_guards(keeper, spec->optional_guards, e);
 
+        if (r == 0)
+                r = check_sources(keeper, spec, e);
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
         if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)

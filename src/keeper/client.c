@@ -443,10 +443,18 @@ static void keep_groups(const struct cgroup_host *theirs, struct cgroup_host *re
         }
 }
 
+static int name_directory(const char *word, const char *path, char *text, size_t size, char **argv, size_t *argc, struct cloche_err *e)
+{
+        if ((size_t)snprintf(text, size, "%s%s", word, path) >= size)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtimes is too long");
+        argv[(*argc)++] = text;
+        return 0;
+}
+
 int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
-        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
-        char *argv[3 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
+        char *argv[5 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct keeper_wait hello = {0};
@@ -460,6 +468,9 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, opt->root_count);
         if (opt->core_scheduling)
                 argv[argc++] = (char *)KEEPER_CORE_SCHEDULING;
+        if ((opt->image && opt->image[0] && name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
+            (opt->runtimes && name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
+                return -(int)e->code;
         for (size_t i = 0; i < opt->root_count; i++)
                 argv[argc++] = (char *)opt->roots[i];
         k = calloc(1, sizeof(*k));

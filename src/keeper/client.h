@@ -33,6 +33,7 @@ struct keeper_box {
 struct keeper_options {
         const char *const *roots; /* directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed */
         size_t root_count;
+        const char *image, *runtimes; /* the only image of boxes, and the directory of their runtimes: absolute, NULL for none; borrowed */
         int core_scheduling; /* wanted: the guard of this name */
 };
 

@@ -4,11 +4,11 @@ import os
 import shutil
 import tempfile
 
-from cloche import ORDINARY_USER, SOURCE, equal, need_ordinary_user, need_root
-from keeper_boxes import Keeper, Refused
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
+from keeper_boxes import RUNTIMES, Keeper, Refused
 
 USER = 12345  # of ORDINARY_USER
-PYTHON = os.path.join(SOURCE, "runtimes", "python")
+PYTHON = os.path.join(RUNTIMES, "python")
 
 
 def outcome(keeper, **sources):

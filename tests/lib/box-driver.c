@@ -7,7 +7,7 @@
  *   with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
- * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR */
+ * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
 #include "keeper/client.h"
@@ -655,10 +655,10 @@ int main(int argc, char **argv)
         char *line = NULL;
         size_t room = 0;
 
-        if (argc != 2)
+        if (argc != 3)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
-        if (keeper_start(argv[1], &(struct keeper_options){0}, &keeper, &e) < 0) {
+        if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2]}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;
         }
