@@ -190,6 +190,7 @@ static int answered(struct session *session, const struct shell_answer *answer)
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
 
         if (answer->op == SHELL_READY && session->state == SHELL_STARTING && !session->is_ready) {
+                uv_timer_stop(session->stuck_timer);
                 take_state(session, answer);
                 session->is_ready = 1;
                 begin_idle(session);
@@ -278,6 +279,7 @@ static int open_shell(struct session *session, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
         uv_poll_start(session->poll, UV_READABLE, on_shell);
         session->state = SHELL_STARTING;
+        shell_await_answer(session);
         return spawn_shell(session, their_fd, e);
 }
 
