@@ -1,8 +1,9 @@
-"""Code in a sandbox stops the processes of ours that are its own user's: the session's shell, and the copy of it that waits for a process. Each request is answered all the same. Or the first
+"""Code in a sandbox stops the processes of ours that are its own user's: the session's shell, and the copy of it that waits for a process; or an interpreter, itself. Each request is answered all the same. Or the first
 process of the box is stopped (from outside, in the role of code that found a way)."""
 import os
 import signal
 import sys
+import time
 
 from cloche import SOURCE, equal, need_root, wait_for
 
@@ -83,6 +84,25 @@ def test_who_stops_the_shell_of_a_session():
         for name, number in numbers.items():
             print("+", name, outcome(frames, number))
             equal(frames.call("exec", sandbox=name, command="echo served")["stdout"], "served\n")  # by another shell
+
+
+# After its cell has ended.
+STOP_ITSELF = "import os, signal, threading\nthreading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()"
+
+
+def test_a_context_that_stops_itself():
+    need_root()
+    requests = {"fork": {}, "checkpoint": {}, "complete": {"code": "pri"}, "describe": {}}
+    with Daemon() as daemon, daemon.frames() as frames:
+        for name in requests:
+            frames.call("context.create", sandbox=name, context="c", language="python", forkable=True)
+            frames.call("context.run", sandbox=name, context="c", code=STOP_ITSELF)
+        time.sleep(1)
+        numbers = {name: frames.ask("context." + name, sandbox=name, context="c", **how) for name, how in requests.items()}
+        for name, number in numbers.items():
+            print("+", name, outcome(frames, number))
+            frames.call("context.restart", sandbox=name, context="c")
+            frames.call("context." + name, sandbox=name, context="c", **requests[name])  # the twin
 
 
 def init_of(marker):
