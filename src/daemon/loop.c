@@ -92,7 +92,7 @@ static void on_sweep(uv_timer_t *timer)
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
-        supervised_tell(&d->options, WORD_ALIVE, NULL);
+        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
         on_demand_tidy_log(&d->options);
 }
 
@@ -135,7 +135,7 @@ static void on_load(void *data)
 {
         const struct daemon *d = data;
 
-        supervised_tell(&d->options, WORD_ALIVE, NULL);
+        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
 }
 
 static void abandon_sandboxes(struct daemon *d, const char *why)
@@ -192,7 +192,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
                 if (!cloche_engine_is_over(d->engine)) /* else this end is none that was wanted: the supervisor starts us again */
-                        supervised_tell(&d->options, WORD_STOPPING, NULL);
+                        supervised_tell(&d->options, MESSAGE_STOPPING, NULL);
                 d->is_stopping = 1;
                 listen_stop(d);
         }
@@ -317,7 +317,7 @@ int loop_start(struct daemon *d, struct cloche_err *e)
 int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
-        supervised_tell(&d->options, WORD_READY, NULL);
+        supervised_tell(&d->options, MESSAGE_READY, NULL);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;
