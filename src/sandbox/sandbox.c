@@ -580,8 +580,8 @@ void sandbox_delete(struct sandbox *s)
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 asks_end(s, &e);
                 sandbox_turn_soon(s);
-        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) { /* it was to be saved first, and its box may never answer */
-                drop_stopped(s);
+        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
+                drop_stopped(s); /* what it waits for may never come: its init can be stopped */
         } else {
                 sandbox_stop(s, 0);
         }

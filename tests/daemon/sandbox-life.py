@@ -327,6 +327,26 @@ def test_saved_now_and_then_and_what_a_crash_leaves():
             assert frames.refused("process.get", sandbox="a", process="p").name == "not_found"
 
 
+def test_a_change_that_cannot_be_written_changes_nothing():
+    with Daemon() as daemon, daemon.frames() as frames:
+        for command in ("true", None):  # of one that runs, and of one that stands still
+            frames.call("sandbox.create", sandbox="a", labels={"of": "me"}, env={"WORD": "before"}, network={"allow": ["before.test"]}, idleMs=1000000)
+            if command:
+                frames.call("exec", sandbox="a", command=command)
+            else:
+                frames.call("sandbox.stop", sandbox="a")
+            before = frames.call("sandbox.get", sandbox="a")
+            change = {"labels": {"large": "x" * (2 << 20)}, "env": {"WORD": "after"}, "network": {"allow": ["after.test"]}, "idleMs": 5000000}
+            assert frames.refused("sandbox.update", sandbox="a", **change).name == "too_large"
+            after = frames.call("sandbox.get", sandbox="a")
+            names = ("labels", "env", "network", "idleMs", "limits")
+            assert not [name for name in names if after[name] != before[name]], [name for name in names if after[name] != before[name]]
+            change["labels"] = {"small": "x"}
+            after = frames.call("sandbox.update", sandbox="a", **change)
+            assert after["labels"] == {"small": "x"} and after["network"]["allow"] == ["after.test"], after
+            frames.call("sandbox.delete", sandbox="a")
+
+
 def test_a_directory_that_cannot_be_written():
     """A full disk, or rights that were taken: the sandbox goes on, says why it is not saved, and what was saved stays."""
     directory, state = saved_with()
