@@ -11,12 +11,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 0},
-                          control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000};
+const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 30000, 1},
+                          control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000, 0};
 
 struct control_question {
         STAILQ_ENTRY(control_question) link;
         struct init_request request;
+        unsigned round; /* of its control, when it was asked */
         int fds[FD_MESSAGE_MAX];
         size_t fd_count;
         control_done done;
@@ -103,6 +104,28 @@ static void fail(struct control *c, const struct cloche_err *e)
 
 /* -- patience ------------------------------------------------------------------------------------------------- */
 
+/* The first of the list that somebody waits for, and was asked before this round: a callback may ask again. */
+static struct control_question *first_late(const struct control *c, struct control_question *q)
+{
+        while (q && (!q->done || q->round == c->round))
+                q = STAILQ_NEXT(q, link);
+        return q;
+}
+
+/* They stay in their lists, for their answers may still come. */
+static void answer_late(struct control *c, const int *is_gone, const struct cloche_err *e)
+{
+        struct control_question *q;
+
+        c->round++;
+        while (!*is_gone && ((q = first_late(c, STAILQ_FIRST(&c->asked))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
+                control_done done = q->done;
+
+                q->done = NULL;
+                done(q->data, NULL, -EBADF, e);
+        }
+}
+
 static void on_late(uv_timer_t *timer)
 {
         struct control *c = timer->data;
@@ -111,7 +134,10 @@ static void on_late(uv_timer_t *timer)
 
         err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name, (int)(c->kind->patience_ms / 1000));
         c->is_gone = &is_gone;
-        fail(c, &e);
+        if (c->kind->outlives_silence)
+                answer_late(c, &is_gone, &e);
+        else
+                fail(c, &e);
         if (!is_gone)
                 c->is_gone = NULL;
 }
@@ -267,6 +293,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
         if (!q)
                 return cannot_ask(c, ENOMEM, e);
         q->request = *request;
+        q->round = c->round;
         q->done = done;
         q->data = data;
         for (; q->fd_count < fd_count; q->fd_count++) {
@@ -278,7 +305,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
                         return cannot_ask(c, code, e);
                 }
         }
-        if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent) && c->timer)
+        if (c->timer && !uv_is_active((uv_handle_t *)c->timer))
                 uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
         r = flush(c);

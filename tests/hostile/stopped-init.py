@@ -5,6 +5,7 @@ import sys
 
 from cloche import SOURCE, equal, need_root, wait_for
 
+TIMEOUT = 120  # one waits for a deadline of 30 s
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import Daemon, Failed  # noqa: E402
 
@@ -137,3 +138,22 @@ def test_a_sandbox_that_cannot_be_stopped_is_deleted():
         except Failed as error:
             print("+", error)
         equal(other.call("exec", sandbox="evil", command="echo anew")["stdout"], "anew\n")
+
+
+def test_requests_to_a_sandbox_whose_init_is_stopped_fail():
+    """And it goes on when its init does."""
+    need_root()
+    with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as other:
+        init = int(box_init_of(evil, "evil"))
+        evil.call("exec", sandbox="evil", command="echo kept > file")
+        os.kill(init, signal.SIGSTOP)
+        numbers = [evil.ask(method, sandbox="evil") for method in ("sandbox.save", "port.list")]
+        equal(other.call("exec", sandbox="other", command="echo served")["stdout"], "served\n")
+        for number in numbers:
+            try:
+                print("+", evil.wait(number))
+            except Failed as error:
+                print("+", error)
+        os.kill(init, signal.SIGCONT)
+        equal(evil.call("exec", sandbox="evil", command="cat file")["stdout"], "kept\n")
+        evil.call("sandbox.save", sandbox="evil")
