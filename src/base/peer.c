@@ -173,5 +173,5 @@ ssize_t peer_receive_with(int socket_fd, void *data, size_t size, mode_t type, i
                 *ret_fd = take_wanted(fds, count, type);
         taken = *ret_fd >= 0;
         peer_discard(fds + taken, count - taken);
-        return msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EMSGSIZE : n;
+        return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : msg.msg_flags & MSG_CTRUNC ? -EMFILE : n;
 }

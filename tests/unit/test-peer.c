@@ -1,6 +1,7 @@
 /* Sockets whose other end somebody else holds. A close that waits would never end here: its connection lingers for ever. */
 #include "base/fd.h"
 #include "base/peer.h"
+#include "table.h"
 #include "tap.h"
 
 #include <arpa/inet.h>
@@ -125,6 +126,7 @@ static void test_ends(void)
 static void test_packets(void)
 {
         int pair[2], fd, event_fd = eventfd(0, EFD_CLOEXEC), file_fd = fd_from_bytes("file", "abc", 3), before;
+        struct rlimit before_full;
         const int both[] = {file_fd, event_fd}, reverse[] = {event_fd, file_fd};
         char text[4];
 
@@ -140,6 +142,11 @@ static void test_packets(void)
         CHECK(peer_receive_with(pair[1], text, sizeof(text), 0, &fd, 0) == 3 && fd == -EBADF && open_files() == before, "nor one that nobody wants");
         fd_send(pair[0], "abcde", 5, both, 1);
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMSGSIZE && fd == -EBADF && open_files() == before, "a cut packet brings none");
+        fd_send(pair[0], "abc", 3, both, 2);
+        before_full = table_fill();
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMFILE && fd == -EBADF && memcmp(text, "abc", 3) == 0, "one without room for what it brings is whole");
+        setrlimit(RLIMIT_NOFILE, &before_full);
+        CHECK(open_files() == before, "and brings none");
         send_slow(pair[0], "abc");
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "one that lingers is let go of");
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, MSG_DONTWAIT) == -EAGAIN, "nothing more is there");
