@@ -25,7 +25,8 @@ void peer_close_copy(int *fd);
  * Nothing more can be sent to it. */
 int peer_copy_unread(int socket_fd);
 
-/* Close descriptors that came from a peer, without waiting for them. */
+/* Close descriptors that came from a peer, without waiting for them. Those for which no thread can be started are closed by a later call; one without any descriptors
+ * does only that. */
 void peer_discard(const int *fds, size_t count);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/peer.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
@@ -92,6 +93,7 @@ static void on_sweep(uv_timer_t *timer)
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
+        peer_discard(NULL, 0);
         supervised_tell(&d->options, WORD_ALIVE, NULL);
         on_demand_tidy_log(&d->options);
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -157,6 +158,38 @@ static void test_packets(void)
         close(file_fd);
 }
 
+/* No thread's stack has room then. */
+static void set_stacks(size_t size)
+{
+        pthread_attr_t attributes;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, size);
+        CHECK(pthread_setattr_default_np(&attributes) == 0, "stacks of %zu bytes", size);
+        pthread_attr_destroy(&attributes);
+}
+
+static void test_without_threads(void)
+{
+        int pair[2], slow[2], fd, before = open_files();
+        char text[4];
+
+        pair_of(SOCK_SEQPACKET, pair);
+        set_stacks((size_t)1 << 47);
+        connect_slowly(slow);
+        peer_discard(&slow[0], 1);
+        CHECK(fcntl(slow[0], F_GETFD) >= 0, "without a thread one stays open");
+        send_slow(pair[0], "abc");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "and one that was sent");
+        CHECK(open_files() == before + 5, "which holds up nobody");
+        set_stacks(1 << 20);
+        peer_discard(NULL, 0);
+        CHECK(open_files() == before + 3, "a later call closes both");
+        close(slow[1]);
+        close(pair[0]);
+        close(pair[1]);
+}
+
 int main(void)
 {
         int before = open_files();
@@ -164,6 +197,7 @@ int main(void)
         test_bytes();
         test_ends();
         test_packets();
+        test_without_threads();
         CHECK(open_files() == before, "nothing stays open");
         return tap_done();
 }
