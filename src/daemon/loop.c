@@ -276,6 +276,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .preview_is_tls = d->options.tls_key != NULL,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
+                .saved_max = (unsigned)d->options.saved_max,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
                 .on_load = on_load,

@@ -262,10 +262,18 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
         if (*ret)
                 return 0;
+        r = sandbox_check_count(all, principal, e);
+        if (r < 0)
+                return r;
         *ret = spare_take(all, principal, name);
         if (!*ret)
                 *ret = sandbox_new(all, principal, name, e);
-        return *ret ? store_define(*ret, e) : -(int)e->code;
+        if (!*ret)
+                return -(int)e->code;
+        r = store_define(*ret, e);
+        if (r < 0)
+                sandbox_delete(*ret);
+        return r;
 }
 
 static int begin(struct sandbox_ask *ask, struct cloche_err *e)
