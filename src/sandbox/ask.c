@@ -40,9 +40,10 @@ static enum method_needs needs_of(const struct method *method)
         return METHOD_RUNS;
 }
 
+/* A request that waits for a sandbox to run has changed nothing, also when it does not come to run. */
 static void use(struct sandbox *s, const struct method *method)
 {
-        if (needs_of(method) == METHOD_RUNS)
+        if (needs_of(method) == METHOD_RUNS && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
                 sandbox_change(s);
         else
                 sandbox_touch(s);
