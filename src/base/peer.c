@@ -101,6 +101,19 @@ void peer_discard(const int *fds, size_t count)
         pthread_mutex_unlock(&put_off.lock);
 }
 
+void peer_discard_one(int *fd)
+{
+        if (*fd >= 0)
+                peer_discard(fd, 1);
+        *fd = -EBADF;
+}
+
+/* A peek passes over what came out of band, else (net/unix/af_unix.c, manage_oob; Linux 5.15). */
+void peer_open(int stream_fd)
+{
+        (void)setsockopt(stream_fd, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
+}
+
 static int has_unread(int socket_fd, int is_stream)
 {
         char byte;
@@ -119,6 +132,8 @@ static int has_unread_at_end(int socket_fd)
         if (getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0)
                 return 0; /* no socket */
         is_stream = type == SOCK_STREAM;
+        if (is_stream)
+                peer_open(socket_fd);
         if ((!is_stream && setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0) || shutdown(socket_fd, SHUT_RD) < 0)
                 return 0; /* of no pair */
         return has_unread(socket_fd, is_stream);
@@ -126,10 +141,8 @@ static int has_unread_at_end(int socket_fd)
 
 static void close_either(int *fd, int is_unread)
 {
-        if (is_unread) {
-                peer_discard(fd, 1);
-                *fd = -EBADF;
-        }
+        if (is_unread)
+                peer_discard_one(fd);
         fd_close(fd);
 }
 

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* First of all, of a stream: what its peer sends out of band (MSG_OOB) is read in order among the rest, and so are descriptors that come with it. */
+void peer_open(int stream_fd);
+
 /* recv(2) without waiting, of a stream or of a packet that brings no descriptors. When some came along, they stay in the socket: EBADMSG. */
 ssize_t peer_receive(int socket_fd, void *data, size_t size);
 
@@ -28,5 +31,8 @@ int peer_copy_unread(int socket_fd);
 /* Close descriptors that came from a peer, without waiting for them. Those for which no thread can be started are closed by a later call; one without any descriptors
  * does only that. */
 void peer_discard(const int *fds, size_t count);
+
+/* Likewise of one; sets *fd to -EBADF. Ignores a negative one. */
+void peer_discard_one(int *fd);
 
 #endif

@@ -96,7 +96,7 @@ static int serve(struct daemon *d)
         if (has_loop)
                 loop_free(d);
         if (r < 0) /* last, when nothing is held any more */
-                supervised_tell(&d->options, WORD_FAILED, &e);
+                supervised_tell(&d->options, MESSAGE_FAILED, &e);
         return code;
 }
 

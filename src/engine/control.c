@@ -23,6 +23,15 @@ struct control_question {
         void *data;
 };
 
+/* What its peer sent and was not read would hold up whoever closes it (base/peer.h); a copy is not to be shut down for the others. */
+static void close_socket(struct control *c)
+{
+        if (c->is_copy)
+                peer_discard_one(&c->fd);
+        else
+                peer_close(&c->fd);
+}
+
 static void question_free(struct control_question *q)
 {
         for (size_t i = 0; i < q->fd_count; i++)
@@ -38,7 +47,7 @@ static void tell(struct control_question *q, const struct init_answer *answer, i
 
         question_free(q);
         if (e || !done)
-                fd_close(&fd);
+                peer_discard_one(&fd);
         if (done)
                 done(data, e ? NULL : answer, fd, e);
 }
@@ -78,7 +87,7 @@ static void end(struct control *c, const int *is_gone, const struct cloche_err *
         struct control_question *q;
 
         stop(c);
-        fd_close(&c->fd);
+        close_socket(c);
         while (!*is_gone && (q = take_first(c)))
                 tell(q, NULL, -EBADF, e);
 }
@@ -162,19 +171,21 @@ static int receive(struct control *c)
 
         if (n == -EAGAIN || n == -EINTR)
                 return 0;
+        if (n == -ECONNRESET) /* a request was not read; what was sent before follows (net/unix/af_unix.c, unix_release_sock) */
+                return 1;
         if (n == -EMFILE) { /* all of ours, or of the system's, are taken: this question alone fails */
                 err_os(&answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the %s's init", c->kind->name);
                 n = sizeof(answer);
         }
         if (check(c, &answer, n, &e) < 0) {
-                fd_close(&fd);
+                peer_discard_one(&fd);
                 fail(c, &e);
                 return 0;
         }
         if (answer.op != INIT_EXITED) {
                 answered(c, &answer, fd);
         } else {
-                fd_close(&fd);
+                peer_discard_one(&fd);
                 if (c->on_exit)
                         c->on_exit(c->data, &answer);
         }
@@ -185,37 +196,61 @@ static int receive(struct control *c)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void flush(struct control *c)
+static int send_question(struct control *c, struct control_question *q)
+{
+        int r;
+
+        do
+                r = fd_send(c->fd, &q->request, sizeof(q->request), q->fds, q->fd_count);
+        while (r == -EINTR);
+        if (r < 0)
+                return r;
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        for (size_t i = 0; i < q->fd_count; i++)
+                fd_close(&q->fds[i]);
+        q->fd_count = 0;
+        STAILQ_INSERT_TAIL(&c->asked, q, link);
+        return 0;
+}
+
+/* 0, or -errno for the first that is not sent: it can never be (ETOOMANYREFS, ENOMEM). */
+static int flush(struct control *c)
 {
         struct control_question *q;
+        int r = 0, is_over;
 
-        while ((q = STAILQ_FIRST(&c->unsent))) {
-                int r = fd_send(c->fd, &q->request, sizeof(q->request), q->fds, q->fd_count);
+        while (r == 0 && (q = STAILQ_FIRST(&c->unsent)))
+                r = send_question(c, q);
+        is_over = r == -EPIPE || r == -ECONNRESET; /* told where answers are read */
+        uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_over ? 0 : UV_WRITABLE), on_poll);
+        return is_over || r == -EAGAIN ? 0 : r;
+}
 
-                if (r == -EAGAIN || r == -ENOBUFS)
-                        break;
-                if (r < 0 && r != -EINTR)
-                        break; /* its end will be told where answers are read */
-                if (r < 0)
-                        continue;
-                STAILQ_REMOVE_HEAD(&c->unsent, link);
-                for (size_t i = 0; i < q->fd_count; i++)
-                        fd_close(&q->fds[i]);
-                q->fd_count = 0;
-                STAILQ_INSERT_TAIL(&c->asked, q, link);
-        }
-        uv_poll_start(c->poll, UV_READABLE | (STAILQ_EMPTY(&c->unsent) ? 0 : UV_WRITABLE), on_poll);
+static int cannot_ask(const struct control *c, int code, struct cloche_err *e)
+{
+        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+}
+
+static void fail_unsent(struct control *c, int code)
+{
+        struct control_question *q = STAILQ_FIRST(&c->unsent);
+        struct cloche_err e;
+
+        (void)cannot_ask(c, code, &e);
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        watch_time(c);
+        tell(q, NULL, -EBADF, &e);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct control *c = poll->data;
-        int is_gone = 0;
+        int is_gone = 0, r;
 
-        if (events & UV_WRITABLE)
-                flush(c);
         c->is_gone = &is_gone;
-        if (status < 0 || (events & UV_READABLE))
+        while (events & UV_WRITABLE && !is_gone && (r = flush(c)) < 0)
+                fail_unsent(c, -r);
+        if (!is_gone && (status < 0 || (events & UV_READABLE)))
                 while (receive(c) && !is_gone)
                         ;
         if (!is_gone)
@@ -226,6 +261,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 struct cloche_err *e)
 {
         struct control_question *q;
+        int r;
 
         if (c->fd < 0)
                 return err_set(e, c->kind->gone, "the %s has ended", c->kind->name);
@@ -233,7 +269,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a %s's init", fd_count, c->kind->name);
         q = calloc(1, sizeof(*q));
         if (!q)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a %s's init", c->kind->name);
+                return cannot_ask(c, ENOMEM, e);
         q->request = *request;
         q->done = done;
         q->data = data;
@@ -243,14 +279,19 @@ int control_ask(struct control *c, const struct init_request *request, const int
                         int code = errno;
 
                         question_free(q);
-                        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+                        return cannot_ask(c, code, e);
                 }
         }
         if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent) && c->timer)
                 uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
-        flush(c);
-        return 0;
+        r = flush(c);
+        if (r == 0 || STAILQ_FIRST(&c->unsent) != q) /* one before it is failed by the loop, not from here */
+                return 0;
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        watch_time(c);
+        question_free(q);
+        return cannot_ask(c, -r, e);
 }
 
 int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count, control_done done,
@@ -320,7 +361,7 @@ int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *
         r = watch(c, loop);
         if (r < 0) {
                 stop(c);
-                fd_close(&c->fd);
+                close_socket(c);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a %s's init", c->kind->name);
         }
         uv_poll_start(c->poll, UV_READABLE, on_poll);
@@ -378,5 +419,5 @@ void control_free(struct control *c)
 {
         int fd = c ? control_free_but_fd(c) : -EBADF;
 
-        fd_close(&fd);
+        peer_close(&fd);
 }

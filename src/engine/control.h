@@ -10,7 +10,8 @@
 
 struct control;
 
-/* e: NULL, or why not (then answer is NULL and fd -EBADF). fd: owned by the callback, -EBADF when none came. */
+/* e: NULL, or why not (then answer is NULL and fd -EBADF). fd: owned by the callback, -EBADF when none came; to
+ * close a socket it takes peer_discard_one, for it may be any. */
 typedef void (*control_done)(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e);
 
 struct control_kind {
@@ -24,6 +25,7 @@ struct control_question; /* opaque */
 struct control {
         const struct control_kind *kind;
         int fd; /* owned; -EBADF: gone */
+        int is_copy; /* others go on with the same socket; set before it is opened */
         uv_poll_t *poll;
         uv_timer_t *timer; /* NULL: the kind has patience without end */
         STAILQ_HEAD(control_unsent, control_question) unsent;

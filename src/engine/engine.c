@@ -345,6 +345,13 @@ unsigned cloche_engine_waiting(const cloche_engine *engine)
         return engine->waiting + engine->cold_waiting_count;
 }
 
+int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
+{
+        unsigned waiting = cloche_engine_waiting(engine);
+
+        return waiting < engine->options.queue_max ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting, engine->options.queue_max);
+}
+
 void cloche_engine_turn(cloche_engine *engine)
 {
         uv_run(&engine->loop, UV_RUN_NOWAIT);

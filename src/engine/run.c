@@ -429,8 +429,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         struct cloche_engine *engine = run->engine;
         int r = 0;
 
-        if (engine->waiting >= engine->options.queue_max)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->waiting, engine->options.queue_max);
+        if (engine_check_queue(engine, e) < 0)
+                return -CLOCHE_E_QUEUE_FULL;
         if (opt->prefix)
                 run->template = opt->prefix->template;
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
@@ -647,8 +647,9 @@ static void on_looked(void *data)
                 return;
         }
         if (run->aside_error.code)
-                run_warn(run, run->quiet.op == INIT_QUIESCE && !run->quiet.err.code ? "the files could not be compared"
-                                                                                   : "the box did not survive the run: changes of files are not known");
+                run_warn(run, run->aside_error.code == CLOCHE_E_RESOURCE || (run->quiet.op == INIT_QUIESCE && !run->quiet.err.code)
+                                      ? "the files could not be compared"
+                                      : "the box did not survive the run: changes of files are not known");
         if (run->mounts)
                 run_collect_mounts(run);
         else

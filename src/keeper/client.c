@@ -197,11 +197,13 @@ static int has_unsent(const struct keeper *k)
         return 0;
 }
 
-/* 0, or -errno; -EAGAIN: the socket is full. */
+/* 0, or -errno; -EAGAIN: not now, for the socket is full, or there is no memory for the message, or too many descriptors are on their way. */
 static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds, size_t fd_count)
 {
         int r = fd_send(k->socket_fd, bytes, size, fds, fd_count);
 
+        if (r == -ENOBUFS || r == -ENOMEM || r == -ETOOMANYREFS)
+                r = -EAGAIN;
         k->is_full = r == -EAGAIN;
         row->since_ns = clock_now_ns();
         return r;

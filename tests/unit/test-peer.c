@@ -124,6 +124,41 @@ static void test_ends(void)
         CHECK(copy_fd == -EBADF, "no socket, and nothing, are closed as well");
 }
 
+static void send_fd_out_of_band(int socket_fd, int fd)
+{
+        union {
+                char bytes[CMSG_SPACE(sizeof(int))];
+                struct cmsghdr align;
+        } control = {0};
+        struct iovec iov = {(char[]){'z'}, 1};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+
+        *h = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+        CHECK(sendmsg(socket_fd, &msg, MSG_OOB | MSG_NOSIGNAL) == 1, "a descriptor is sent out of band");
+}
+
+/* A byte out of band brings descriptors that a look passes over, without peer_open. */
+static void test_out_of_band(void)
+{
+        int pair[2], file_fd = fd_from_bytes("file", "abc", 3), before;
+        char text[4];
+
+        pair_of(SOCK_STREAM, pair);
+        before = open_files();
+        peer_open(pair[1]);
+        send(pair[0], "x", 1, MSG_OOB | MSG_NOSIGNAL);
+        send(pair[0], "y", 1, MSG_NOSIGNAL);
+        CHECK(peer_receive(pair[1], text, sizeof(text)) == 2 && memcmp(text, "xy", 2) == 0, "a byte out of band is read in order");
+        send_fd_out_of_band(pair[0], file_fd);
+        CHECK(peer_receive(pair[1], text, sizeof(text)) == -1 && errno == EBADMSG, "its descriptors are seen");
+        CHECK(open_files() == before, "and not taken");
+        close(pair[0]);
+        peer_close(&pair[1]);
+        close(file_fd);
+}
+
 static void test_packets(void)
 {
         int pair[2], fd, event_fd = eventfd(0, EFD_CLOEXEC), file_fd = fd_from_bytes("file", "abc", 3), before;
@@ -196,6 +231,7 @@ int main(void)
 
         test_bytes();
         test_ends();
+        test_out_of_band();
         test_packets();
         test_without_threads();
         CHECK(open_files() == before, "nothing stays open");
