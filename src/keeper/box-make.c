@@ -89,7 +89,7 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
         if (r == 0)
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
+                r = err_set(e, CLOCHE_E_RESOURCE, "the first process of the template's box was killed, for want of memory perhaps, before it handed out its root");
         return r;
 }
 

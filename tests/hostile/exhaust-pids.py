@@ -2,7 +2,7 @@
 from hostile_sandboxes import Box, Daemon, Failed, Host, wait_for
 from own_group import bounded, used
 
-REFUSED = ("resource", "spawn")  # the host had no process for us; the box had none for a program
+REFUSED = ("resource", "spawn", "template")  # the host had no process for us; the box had none for a program, or a template for its child
 PYTHON = {"language": "python", "code": "return 6 * 7"}
 # Fork to the box's own limit, and hold what there is.
 HOLD = "python3 -c 'import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(1000)\nexcept OSError: print(\"full\", flush=True)\ntime.sleep(1000)'"
