@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/peer.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
@@ -93,6 +94,7 @@ static void on_sweep(uv_timer_t *timer)
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
+        peer_discard(NULL, 0);
         supervised_tell(&d->options, d->state_told, NULL);
         on_demand_tidy_log(&d->options);
 }
@@ -280,6 +282,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .preview_is_tls = d->options.tls_key != NULL,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
+                .saved_max = (unsigned)d->options.saved_max,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
                 .on_load = on_load,

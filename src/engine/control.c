@@ -190,7 +190,7 @@ static mode_t awaited_type(const struct control *c)
 /* 1: there may be more, if it is still there. */
 static int receive(struct control *c)
 {
-        struct init_answer answer;
+        struct init_answer answer = {0};
         struct cloche_err e = {0};
         int fd = -EBADF;
         ssize_t n = peer_receive_with(c->fd, &answer, sizeof(answer), awaited_type(c), &fd, MSG_DONTWAIT);
@@ -199,6 +199,10 @@ static int receive(struct control *c)
                 return 0;
         if (n == -ECONNRESET) /* a request was not read; what was sent before follows (net/unix/af_unix.c, unix_release_sock) */
                 return 1;
+        if (n == -EMFILE) { /* all of ours, or of the system's, are taken: this question alone fails */
+                err_os(&answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the %s's init", c->kind->name);
+                n = sizeof(answer);
+        }
         if (check(c, &answer, n, &e) < 0) {
                 peer_discard_one(&fd);
                 fail(c, &e);

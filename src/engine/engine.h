@@ -126,7 +126,7 @@ struct cloche_run {
         json_t *own_changes; /* of the box's own files */
         struct init_answer quiet;
         struct keeper_usage usage;
-        struct cloche_err usage_error;
+        struct cloche_err usage_error; /* of measuring it, or of looking at its files: the run has no result then */
 
         /* Of a run with mounts. */
         struct mounts *mounts; /* NULL: none */

@@ -90,7 +90,7 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
         if (r == 0)
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
+                r = err_set(e, CLOCHE_E_RESOURCE, "the first process of the template's box was killed, for want of memory perhaps, before it handed out its root");
         return r;
 }
 
@@ -190,6 +190,7 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
 {
         const struct clone_order order = {keeper, plan, row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
                                           row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with], go_read_fd, report_fd};
+        int r;
 
         if (plan->nested)
                 return nest_clone(&order, &m->helpers, &m->p.fd, e);
@@ -207,7 +208,8 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         }
         m->is_cloned = 1;
         m->p.fd = TAKE_FD(m->report_fd);
-        return map_child(keeper, plan, row->init_pid, e);
+        r = map_child(keeper, plan, row->init_pid, e);
+        return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
 }
 
 static int let_go(struct making *m, struct cloche_err *e)

@@ -327,34 +327,50 @@ static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper
         return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
 }
 
-static int is_answer(struct keeper *k, ssize_t size, struct pending **ret)
+/* is_cut: it is whole, but its descriptors could not be opened. */
+static int is_answer(struct keeper *k, ssize_t size, int is_cut, struct pending **ret)
 {
         size_t expected = k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD;
 
-        if ((size_t)size != expected || err_check(&k->answer.err) < 0 || !k->answer.serial)
+        if ((!is_cut && (size_t)size != expected) || err_check(&k->answer.err) < 0 || !k->answer.serial)
                 return 0;
         *ret = find_pending(k, k->answer.serial);
         return *ret && !(*ret)->unsent && (*ret)->op == k->answer.op;
 }
 
+/* Without descriptors for it, a box is of no use. */
+static void give_up(struct keeper *k)
+{
+        uint32_t box = k->answer.box;
+
+        err_os(&k->answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a box from the keeper");
+        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_later(k, box, NULL, NULL, NULL) < 0)
+                return; /* the keeper is gone, and all boxes with it */
+}
+
 int keeper_hear(struct keeper *k, struct cloche_err *e)
 {
-        int fds[KEEPER_ANSWER_FDS];
+        int fds[KEEPER_ANSWER_FDS], is_cut;
         size_t fd_count = KEEPER_ANSWER_FDS;
         struct pending *row, taken;
         ssize_t n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, 0);
 
         if (n == -EAGAIN)
                 return 0;
-        if (n <= 0)
+        is_cut = n == -EMFILE;
+        if (is_cut)
+                fd_count = 0;
+        else if (n <= 0)
                 return lose_for(k, n == 0 ? EPIPE : (int)-n, e);
-        if (!is_answer(k, n, &row)) {
+        if (!is_answer(k, n, is_cut, &row)) {
                 for (size_t i = 0; i < fd_count; i++)
                         close(fds[i]);
                 return lose_for(k, EPROTO, e);
         }
         taken = *row;
         free_row(row);
+        if (is_cut)
+                give_up(k);
         hand_over(k, &taken, k->answer.err.code ? &k->answer.err : NULL, fds, fd_count);
         for (size_t i = 0; i < fd_count; i++)
                 fd_close(&fds[i]);

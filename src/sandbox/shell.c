@@ -212,12 +212,14 @@ static void on_shell(uv_poll_t *poll, int status, int events)
 
         (void)events;
         while (session->poll == poll) {
-                struct shell_answer answer;
+                struct shell_answer answer = {0};
                 int fd = -EBADF;
                 ssize_t n = peer_receive_with(session->shell_fd, &answer, sizeof(answer), S_IFREG, &fd, MSG_DONTWAIT);
 
                 if (n == -EAGAIN && status >= 0)
                         break;
+                if (n == -EMFILE) /* the variables it told of are not known, then */
+                        n = sizeof(answer);
                 if (n == sizeof(answer) && fd >= 0 && (answer.flags & SHELL_ENVIRONMENT))
                         take_exported(session, fd);
                 fd_close(&fd);
