@@ -449,7 +449,9 @@ void drains_gone(struct sandbox *s);
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
 void processes_gone(struct sandbox *s);
 unsigned processes_running(const struct sandbox *s);
-void killings_ended(struct process *p); /* process-ask.c */
+/* process-ask.c: it has ended, and so has what it started; or whether it has is not known. */
+void killings_ended(struct process *p);
+void killings_failed(struct process *p, const struct cloche_err *e);
 /* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
 /* How much of each stream the answer may hold. */

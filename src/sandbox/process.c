@@ -148,6 +148,8 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
         struct process *p = data;
 
         fd_close(&fd);
+        if (e && e->code == CLOCHE_E_TIMEOUT)
+                killings_failed(p, e);
         if (e || answer->pid == 0)
                 sweep_over(p);
         else
@@ -232,9 +234,17 @@ void processes_exited(struct sandbox *s, struct control *control, const struct i
 
 /* -- being killed --------------------------------------------------------------------------------------------- */
 
+static void on_killed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        (void)answer;
+        fd_close(&fd);
+        if (e && e->code == CLOCHE_E_TIMEOUT) /* else it has ended, or its box has */
+                killings_failed(data, e);
+}
+
 static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloche_err *e)
 {
-        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, NULL, NULL, e);
+        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
 }
 
 static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)

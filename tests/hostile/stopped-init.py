@@ -147,7 +147,7 @@ def test_requests_to_a_sandbox_whose_init_is_stopped_fail():
         init = int(box_init_of(evil, "evil"))
         evil.call("exec", sandbox="evil", command="echo kept > file")
         os.kill(init, signal.SIGSTOP)
-        numbers = [evil.ask(method, sandbox="evil") for method in ("sandbox.save", "port.list")]
+        numbers = [evil.ask(method, sandbox="evil") for method in ("sandbox.save", "port.list", "process.killAll")]
         equal(other.call("exec", sandbox="other", command="echo served")["stdout"], "served\n")
         for number in numbers:
             try:
