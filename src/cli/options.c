@@ -1,8 +1,6 @@
 #include "options.h"
 #include "suggest.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
