@@ -287,3 +287,13 @@ def test_a_daemon_that_is_named_is_the_one_that_is_stopped():
         equal((finished.code, running.path.encode() in finished.stderr), (1, True), finished)
         finished = cli("daemon", "status", "--json")
         equal((finished.code, json.loads(finished.stdout)), (1, {"socket": None, "missing": None, "stats": None}), finished)
+
+
+def test_a_bundle_is_checked_out():
+    with daemon():
+        ok("exec", "box", "--", "git init -q -b main origin && cd origin && git config user.email a@b && git config user.name a && echo 1 > f && git add f && "
+                                "git commit -qm one && git bundle create -q ../parcel.bundle --all")
+        for url, directory in (("/workspace/parcel.bundle", ()), ("file:///workspace/parcel.bundle", ("/workspace/again",))):
+            said = ok("git", "box", url, *directory).decode().split()
+            equal((said[0], said[2]), (directory[0] if directory else "/workspace/parcel", "main"))
+        equal(ok("exec", "box", "--", "cat /workspace/parcel/f /workspace/again/f"), b"1\n1\n")
