@@ -1,14 +1,17 @@
 import path from 'node:path'
-import { InvalidArgumentError } from '../generated/errors.js'
+import { InvalidArgumentError, ProtocolError } from '../generated/errors.js'
+import { ConnectionError } from '../internal/error.js'
 import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
-import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents } from '../run.js'
+import { present } from '../run.js'
+import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents, Usage } from '../run.js'
 import { argumentsOf } from './arguments.js'
 import { Events, type EventContext } from './events.js'
 import { asError, changeOf, denialOf, foldersOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import { SignatureInferenceEngine } from './signature.js'
 import type {
-  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
+  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionMeta, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
   PermissionDeniedRecord, SyncErrorBehavior, SyncResult
 } from './types.js'
 
@@ -25,19 +28,26 @@ function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
   return { wallMs, cpuMs: wallMs * PROCESSORS, ...limits }
 }
 
-/** Where the host's folders lie is this process's to say: the daemon has another current directory. */
+/** Where the host's folders lie is this process's to say: the daemon has another current directory. A mount that does not say
+ * `batch` is manual: its changes are in the result, and nothing is written. */
 function mountOf (mount: MountConfig): MountOptions {
   if (mount.dirs === null || typeof mount.dirs !== 'object') {
     throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
   }
-  return { ...mount, dirs: Object.fromEntries(Object.entries(mount.dirs).map(([virtual, real]) => [virtual, path.resolve(real)])) } as MountOptions
+  const dirs = Object.fromEntries(Object.entries(mount.dirs).map(([virtual, real]) => [virtual, path.resolve(real)]))
+  return { ...mount, dirs, sync: { mode: 'manual', ...present(mount.sync ?? {}) as object } } as MountOptions
 }
 
 const errorOf = ({ message, type, stack }: RunFailure): ExecutionError => ({ message, type, ...stack === undefined ? {} : { stack } })
 
-function resultOf<T> (result: Result<T>, hasFiles: boolean): ExecutionResult<T> {
+/** No directories: everything is virtual. */
+const isEmpty = ({ dirs }: MountConfig): boolean => dirs !== null && typeof dirs === 'object' && Object.keys(dirs).length === 0
+
+type SignatureSource = ExecutionMeta['signatureSource']
+
+function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => SignatureSource): ExecutionResult<T> {
   const { status, success, error, stdout, stderr, exitCode, files, meta, sync } = result
-  const { duration, signatureSource = 'convention', usage, limitsHit, warnings } = meta
+  const { duration, signatureSource = inferred(), usage, limitsHit, warnings } = meta
   return {
     status,
     success,
@@ -52,14 +62,36 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean): ExecutionResult<T> 
   }
 }
 
-const neverBegan = (): ExecutionResult<never> => ({
-  status: 'terminated',
-  success: false,
-  error: { message: 'cancelled by the caller before it began', type: 'Cancelled' },
-  stdout: '',
-  stderr: '',
-  exitCode: exitCodes.terminated
-})
+const NO_USAGE: Usage = { wallMs: 0, cpuMs: 0, memoryPeakBytes: 0, pidsPeak: 0, diskBytes: 0, diskInodes: 0, stdoutBytes: 0, stderrBytes: 0 }
+
+/** Of a call that came to no run. */
+function withoutRun (status: 'error' | 'terminated', error: ExecutionError, duration: number, signatureSource: SignatureSource): ExecutionResult<never> {
+  return {
+    status,
+    success: false,
+    error,
+    stdout: '',
+    stderr: '',
+    exitCode: exitCodes[status],
+    meta: { duration, signatureSource, usage: NO_USAGE, limitsHit: [], warnings: [] }
+  }
+}
+
+const CANCELLED: ExecutionError = { message: 'cancelled by the caller before it began', type: 'Cancelled' }
+
+/** The request is not at fault: there is no daemon, or it does not speak as it should. */
+const isBroken = (thrown: unknown): boolean => thrown instanceof ConnectionError || thrown instanceof ProtocolError
+
+function refusalOf (thrown: unknown): ExecutionError {
+  const { message, name } = asError(thrown)
+  return { message: message.replace(/^call: /, ''), type: name }
+}
+
+/** As the agent says it for a call that succeeds. */
+function sourceOf (request: FunctionCallRequest): SignatureSource {
+  const { code, functionName, language, schema } = Object(request) as FunctionCallRequest
+  return new SignatureInferenceEngine().resolve(String(code), functionName === undefined ? undefined : String(functionName), language, schema).source
+}
 
 export interface ExecutorEvents {
   beforeSync: (
@@ -83,23 +115,28 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
 
   constructor (private readonly options: ExecutorOptions = {}) {
     super()
-    const { defaultWorkdir: _, syncEventConfig: __, ...client } = options
+    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, ...client } = options
     this.leasing = new Leasing(client)
   }
 
+  /** Rejects only when there is no daemon to ask, or it is broken: all else is a result. */
   async execute<T = unknown> (request: FunctionCallRequest): Promise<ExecutionResult<T>> {
-    const { signal } = request
-    if (signal?.aborted) return neverBegan()
-    const call = this.callOf(request)
-    const { client } = await this.leasing.take()
+    const started = performance.now()
+    const { signal, rich = this.options.rich ?? false } = Object(request) as FunctionCallRequest
+    const ended = (status: 'error' | 'terminated', error: ExecutionError): ExecutionResult<T> =>
+      withoutRun(status, error, performance.now() - started, sourceOf(request))
+    if (signal?.aborted) return ended('terminated', CANCELLED)
     try {
-      const result = await client.call<T>(call, this.runOptions(signal))
+      const call = this.callOf(request)
+      const { client } = await this.leasing.take()
+      const result = await client.run<T>('call', call, this.runOptions(signal), { isJson: !rich })
       // The contents are in the result; what the daemon holds of them would stay as long as the connection.
       if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
-      return resultOf(result, call.resultOptions?.includeChanges !== false)
+      return resultOf(result, call.resultOptions?.includeChanges !== false, () => sourceOf(request))
     } catch (thrown) {
-      if (signal?.aborted && thrown === signal.reason) return neverBegan()
-      throw thrown
+      if (signal?.aborted && thrown === signal.reason) return ended('terminated', CANCELLED)
+      if (isBroken(thrown)) throw thrown
+      return ended('error', refusalOf(thrown))
     }
   }
 
@@ -146,7 +183,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       stdin,
       build,
       globals,
-      mount: mount === undefined ? undefined : mountOf(mount)
+      mount: mount === undefined || isEmpty(mount) ? undefined : mountOf(mount)
     }
     // A template has its own folder and environment: what asks for others starts cold.
     if (workdir !== WORKDIR) call.workdir = workdir

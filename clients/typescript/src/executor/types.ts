@@ -136,6 +136,8 @@ export interface FunctionCallRequest {
 
   // What is new here.
   signal?: AbortSignal
+  /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) stay what they are, instead of what JSON has for them. */
+  rich?: boolean
   env?: Record<string, string>
   stdin?: string | Uint8Array
   limits?: Limits
@@ -239,5 +241,7 @@ export interface SyncEventConfig {
 export interface ExecutorOptions extends ClientOptions {
   /** By default /workspace. */
   defaultWorkdir?: string
+  /** Of all calls that do not say it themselves. */
+  rich?: boolean
   syncEventConfig?: SyncEventConfig
 }
