@@ -39,6 +39,12 @@ export interface Change {
   size: number
   /** Milliseconds since 1970. */
   timestamp: number
+  mode?: number
+  /** The mode or the time changed, and no content. */
+  attributesOnly?: boolean
+  /** The two names of a rename, of which one is deleted and one created. */
+  renamedFrom?: string
+  renamedTo?: string
 }
 
 export interface Denial {

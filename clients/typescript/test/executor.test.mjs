@@ -344,7 +344,7 @@ describe('executor events, without a daemon', () => {
     assert.deepEqual([outcome.synced, outcome.failed[0].path, outcome.failed[0].error instanceof Error, outcome.failed[0].error.message, outcome.skipped], [['/a'], '/b', true, 'full', ['/c']])
     const { method, params } = link.asked[1]
     assert.deepEqual([method, params.onError, params.changes], ['sync', 'continue', [{ type: 'created', path: '/a', kind: 'file', content: { $: 'bytes', at: 0, n: 1 }, size: 1, timestamp: 7 }]])
-    await assert.rejects(executor.syncFiles([{ type: 'created', path: '/a' }], { dirs: {} }), { message: /changes\[0\]\.type is "created"/ })
+    await assert.rejects(executor.syncFiles([{ type: 'created', path: '/a' }], { dirs: { '/': '/tmp' } }), { message: /changes\[0\]\.type is "created"/ })
   }))
   test('a listener must be a function; a class of its own; PermissionDeniedError says what and where', () => {
     const executor = new SandboxExecutor()

@@ -8,7 +8,8 @@ import { present } from '../run.js'
 import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents, Usage } from '../run.js'
 import { argumentsOf } from './arguments.js'
 import { Events, type EventContext } from './events.js'
-import { asError, changeOf, denialOf, foldersOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import { asError, changeOf, denialOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import { readyForSync } from './sync.js'
 import { SignatureInferenceEngine } from './signature.js'
 import type {
   AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionMeta, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
@@ -28,12 +29,15 @@ function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
   return { wallMs, cpuMs: wallMs * PROCESSORS, ...limits }
 }
 
+function checkDirs ({ dirs }: MountConfig): void {
+  if (dirs !== null && typeof dirs === 'object') return
+  throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
+}
+
 /** Where the host's folders lie is this process's to say: the daemon has another current directory. A mount that does not say
  * `batch` is manual: its changes are in the result, and nothing is written. */
 function mountOf (mount: MountConfig): MountOptions {
-  if (mount.dirs === null || typeof mount.dirs !== 'object') {
-    throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
-  }
+  checkDirs(mount)
   const dirs = Object.fromEntries(Object.entries(mount.dirs).map(([virtual, real]) => [virtual, path.resolve(real)]))
   return { ...mount, dirs, sync: { mode: 'manual', ...present(mount.sync ?? {}) as object } } as MountOptions
 }
@@ -144,17 +148,23 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
   async syncFiles (
     changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
   ): Promise<SyncResult> {
-    const { client } = await this.leasing.take()
     const { onError, signal } = options
-    const folders = foldersOf(changes)
-    const unasked = new Set(folders.map(({ path }) => String(path)))
-    const request = {
-      changes: [...folders, ...changes.map(wireChange)],
-      mount: mountOf(mount),
-      ...onError === undefined ? {} : { onError }
-    }
+    changes.forEach(wireChange) // throws for what is none
     const given = new Map(changes.map((change) => [change.path, change]))
-    return syncResultOf(await client.sync(request, { events: this.events(given, unasked), ...signal === undefined ? {} : { signal } }), unasked)
+    checkDirs(mount)
+    const { mount: ready, changes: chosen, folders, skipped, failed } = readyForSync(changes, mount)
+    const unasked = new Set(folders.map(({ path }) => path))
+    const wire = [...folders, ...chosen].map(wireChange)
+    if (wire.length === 0) return { synced: [], failed, skipped }
+    const { client } = await this.leasing.take()
+    const request = { changes: wire, mount: mountOf(ready), ...onError === undefined ? {} : { onError } }
+    const outcome = syncResultOf(await client.sync(request, { events: this.events(given, unasked), ...signal === undefined ? {} : { signal } }), unasked)
+    const renamed = chosen.filter(({ path, renamedFrom, content }) => renamedFrom !== undefined && content === undefined && outcome.synced.includes(path)).map(({ renamedFrom }) => renamedFrom as string)
+    return {
+      synced: [...outcome.synced, ...renamed.filter((path) => !outcome.synced.includes(path))],
+      failed: [...failed, ...outcome.failed],
+      skipped: [...skipped, ...outcome.skipped]
+    }
   }
 
   /** Lets go of the daemon. An executor that is not disposed does so with the process. */

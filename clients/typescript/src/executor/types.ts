@@ -170,6 +170,13 @@ export interface FileChange {
   kind?: 'directory' | 'symlink' | 'special'
   /** The content is not here because it is too large. */
   contentOmitted?: boolean
+  /** Below a mount: the file's permission bits. */
+  mode?: number
+  /** The mode or the time changed, and no content. */
+  attributesOnly?: boolean
+  /** A rename below a mount is a deletion that says where to, and a creation that says where from; the host has the content. */
+  renamedFrom?: string
+  renamedTo?: string
 }
 
 export interface PermissionDeniedRecord {
