@@ -150,4 +150,32 @@ describe('results', real, () => {
       assert.deepEqual((await client.call({ language: 'python', code })).result, expected, 'the native client')
     })
   })
+
+  describe('stdin of a call', () => {
+    const readers = {
+      python: 'import sys\ndef f(): return sys.stdin.read()', ruby: 'def f = $stdin.read', php: 'function f() { return stream_get_contents(STDIN); }',
+      js: 'const f = () => require("node:fs").readFileSync(0, "utf8")', bash: 'f() { cat; }',
+      c: '#include <stdio.h>\n#include <string.h>\nstatic char line[100];\nchar *f(void) { return fgets(line, sizeof line, stdin); }',
+      cpp: '#include <iostream>\n#include <string>\nstd::string f() { std::string line; std::getline(std::cin, line); return line; }'
+    }
+    for (const [language, code] of Object.entries(readers)) {
+      test(language, async () => {
+        const { result, error } = await executor.execute({ language, code, functionName: 'f', stdin: 'héllo' })
+        assert.equal(result, 'héllo', JSON.stringify(error))
+      })
+    }
+    test('line by line, large, bytes; without one it is empty', async () => {
+      assert.deepEqual((await python('def f(): return [input("? "), input()]', { stdin: 'a\nb\n' })).result, ['a', 'b'])
+      assert.equal((await python('import sys\ndef f(): return len(sys.stdin.buffer.read())', { stdin: new Uint8Array(3e6).fill(255) })).result, 3e6)
+      assert.equal((await python('import sys\ndef f(): return sys.stdin.read()')).result, '')
+    })
+  })
+
+  describe('workdir', () => {
+    test('of several missing levels, with files below it', async () => {
+      const { result, error } = await python('import os\ndef f(): return [os.getcwd(), open("a.txt").read()]', { workdir: '/workspace/x/y/z', files: { 'a.txt': 'text' } })
+      assert.deepEqual(result, ['/workspace/x/y/z', 'text'], JSON.stringify(error))
+      for (const workdir of ['/tmp/p/q/r', '/home/cloche/p/q']) assert.equal((await python('import os\ndef f(): return os.getcwd()', { workdir })).result, workdir)
+    })
+  })
 })
