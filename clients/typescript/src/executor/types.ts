@@ -98,6 +98,8 @@ export interface ReportingOptions {
   includeChanges?: boolean
   includeContents?: boolean
   includeDenied?: boolean
+  /** Changes below /tmp and the home, too. Those of the working directory always are told. */
+  includeTemporary?: boolean
 }
 export type ResultOptions = ReportingOptions
 
