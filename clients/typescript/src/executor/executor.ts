@@ -7,6 +7,7 @@ import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure,
 import { argumentsOf } from './arguments.js'
 import { Events, type EventContext } from './events.js'
 import { asError, changeOf, denialOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import type { WASIFile } from './memory.js'
 import { checkDirs, mountOf } from './mounts.js'
 import { Places } from './places.js'
 import { readyForSync } from './sync.js'
@@ -51,6 +52,13 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => Sign
     ...sync === undefined ? {} : { sync: syncResultOf(sync) },
     meta: { duration, signatureSource, usage, limitsHit, warnings }
   }
+}
+
+/** Those that FSBuilder built are what is in them. */
+function filesOf (given: object | undefined): object | undefined {
+  if (given === null || typeof given !== 'object') return given
+  const isBuilt = (file: unknown): file is WASIFile => ['string', 'binary'].includes((Object(file) as { mode?: unknown }).mode as string)
+  return Object.fromEntries(Object.entries(given).map(([name, file]) => [name, isBuilt(file) ? file.content : file as unknown]))
 }
 
 /** As the daemon knows them. */
@@ -201,7 +209,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     const workdir = options.workdir ?? request.workdir ?? this.options.defaultWorkdir ?? WORKDIR
     const given = options.mount ?? request.mount
     const mount = given === undefined || isEmpty(given) ? undefined : mountOf(given)
-    const files = options.files ?? request.files
+    const files = filesOf(options.files ?? request.files)
     const call: Record<string, unknown> = {
       language,
       code,

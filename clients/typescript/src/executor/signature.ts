@@ -37,10 +37,11 @@ function stringEnd (text: string, at: number): number {
   return text.length
 }
 
-/** The parameters in parentheses at the beginning of a text, undefined without a closing one. */
+/** The parameters in parentheses at the beginning of a text without comments, undefined without a closing one. A comma in `<…>` parts
+ * types, not parameters. */
 function partsOf (text: string): string[] | undefined {
   const parts = ['']
-  let depth = 0
+  let [depth, angles] = [0, 0]
   for (let i = 0; i < text.length; i++) {
     const char = text[i] as string
     if (`"'\``.includes(char)) {
@@ -50,13 +51,14 @@ function partsOf (text: string): string[] | undefined {
       continue
     }
     if (CLOSING.includes(char) && --depth === 0) return parts.map((part) => part.trim()).filter((part) => part !== '')
-    if (char === ',' && depth === 1) parts.push('')
+    if (char === '<') angles++
+    if (char === '>' && angles > 0 && text[i - 1] !== '=') angles--
+    if (char === ',' && depth === 1 && angles === 0) parts.push('')
     else if (!(OPENING.includes(char) && depth++ === 0)) parts.push(`${parts.pop()}${char}`)
   }
   return undefined
 }
 
-const withoutComments = (text: string, comment: RegExp): string => text.replace(comment, ' ')
 const hasDefault = (part: string): boolean => /=(?!>)/.test(part)
 const nameBefore = (part: string, stop: RegExp): string => (part.split(stop)[0] as string).trim()
 
@@ -161,6 +163,11 @@ function definitionOf (code: string, syntax: Syntax, functionName: string | unde
   return found.size === 1 ? [...found.values()][0] : undefined
 }
 
+/** Comments become spaces; what looks like one in a string stays. */
+function withoutComments (code: string, comment: RegExp): string {
+  return code.replace(new RegExp(`("(?:[^"\\\\\\n]|\\\\.)*"|'(?:[^'\\\\\\n]|\\\\.)*')|${comment.source}`, 'g'), (_, string: string | undefined) => string ?? ' ')
+}
+
 function partsBehind (behind: string): string[] {
   if (behind.startsWith('(')) return partsOf(behind) ?? []
   // Ruby without parentheses; an arrow function of one name.
@@ -186,8 +193,8 @@ export class SignatureInferenceEngine {
     const known = Object.hasOwn(languages, language) ? languages[language] : undefined
     const { syntax, comment } = known ?? { syntax: words, comment: HASH }
     if (schema?.params !== undefined || schema?.input !== undefined) return bySchema(schema, syntax.convention)
-    const found = definitionOf(code, syntax, functionName)
+    const found = definitionOf(withoutComments(code, comment), syntax, functionName)
     if (found === undefined) return { ...syntax.convention, params: [], source: 'convention' }
-    return { ...syntax.read(partsBehind(found.behind).map((part) => withoutComments(part, comment).trim())), source: 'inferred' }
+    return { ...syntax.read(partsBehind(found.behind)), source: 'inferred' }
   }
 }

@@ -1,6 +1,7 @@
 // The public types of the executor façade. Names and shapes are those its users know.
 import type { FileSource, Usage } from '../run.js'
 import type { ClientOptions } from '../internal/shared.js'
+import type { WASIFile } from './memory.js'
 import type { Limits } from '../generated/limits.js'
 
 export type { Limits }
@@ -103,6 +104,9 @@ export interface ReportingOptions {
 }
 export type ResultOptions = ReportingOptions
 
+/** What began standard input where arguments travelled there. Nothing here reads it. */
+export type InputProtocol = string
+
 /** How arguments travelled elsewhere; here always beside the code, never in it. */
 export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
 
@@ -111,7 +115,7 @@ export type ArgumentItem = any | { index: number, value: any }
 
 export interface InvokeOptions {
   mount?: MountConfig
-  files?: Record<string, FileSource>
+  files?: Record<string, FileSource | WASIFile>
   workdir?: string
   reporting?: ReportingOptions
 }
@@ -129,7 +133,7 @@ export interface FunctionCallRequest {
   timeout?: number
   mount?: MountConfig
   /** Path to content; relative paths lie under workdir. */
-  files?: Record<string, FileSource>
+  files?: Record<string, FileSource | WASIFile>
   workdir?: string
   resultOptions?: ResultOptions
   options?: InvokeOptions
