@@ -178,4 +178,26 @@ describe('results', real, () => {
       for (const workdir of ['/tmp/p/q/r', '/home/cloche/p/q']) assert.equal((await python('import os\ndef f(): return os.getcwd()', { workdir })).result, workdir)
     })
   })
+
+  describe('what changed files were before', () => {
+    const CODE = 'import os\ndef f(d):\n  open(d + "/same", "w").write("same")\n  open(d + "/old", "a").write("!")\n  os.remove(d + "/gone")\n  open(d + "/new", "w").write("n")'
+    const told = (files) => files.all().map(({ type, path: name, oldContent }) => [type, path.basename(name), oldContent && Buffer.from(oldContent).toString()])
+    const expected = [['create', 'new', undefined], ['modify', 'old', 'old'], ['delete', 'gone', 'gone']]
+    test('of the call\'s own files', async () => {
+      for (const workdir of ['/workspace', '/workspace/x']) {
+        const { files, error } = await python(CODE, { workdir, args: [workdir], files: { same: 'same', [`${workdir}/old`]: 'old', './gone': new Uint8Array(Buffer.from('gone')) } })
+        assert.deepEqual(told(files), expected, JSON.stringify(error))
+      }
+    })
+    mounted('of a mount', async ({ dir, mount }) => {
+      for (const name of ['same', 'old', 'gone']) writeFileSync(path.join(dir, name), name)
+      const { files, error } = await python(CODE, { args: ['/data'], mount })
+      assert.deepEqual(told(files), expected, JSON.stringify(error))
+    })
+    mounted('the same bytes with another mode are a change', async ({ dir, mount }) => {
+      writeFileSync(path.join(dir, 'same'), 'same', { mode: 0o644 })
+      const { files } = await python('import os\ndef f():\n  open("/data/same", "w").write("same")\n  os.chmod("/data/same", 0o755)', { mount })
+      assert.deepEqual(files.all().map(({ type, mode }) => [type, mode]), [['modify', 0o755]])
+    })
+  })
 })

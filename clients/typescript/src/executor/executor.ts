@@ -5,6 +5,7 @@ import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
 import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure, RunOptions, SyncEvents, Usage } from '../run.js'
 import { argumentsOf } from './arguments.js'
+import { givenContents, withOldContents } from './before.js'
 import { Events, type EventContext } from './events.js'
 import { asError, changeOf, denialOf, summaryOf, syncResultOf, wireChange } from './files.js'
 import type { WASIFile } from './memory.js'
@@ -162,7 +163,9 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       const result = await client.run<T>('call', call, this.runOptions(signal, places), { isJson: !rich })
       // The contents are in the result; what the daemon holds of them would stay as long as the connection.
       if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
-      return resultOf(withoutPlaces(result, places), call.resultOptions?.includeChanges !== false, () => sourceOf(request))
+      const contents = givenContents(call.files, call.workdir ?? WORKDIR)
+      const told = call.resultOptions?.includeContents === false ? withoutPlaces(result, places) : withOldContents(withoutPlaces(result, places), contents)
+      return resultOf(told, call.resultOptions?.includeChanges !== false, () => sourceOf(request))
     } catch (thrown) {
       if (signal?.aborted && thrown === signal.reason) return ended('terminated', CANCELLED)
       if (isBroken(thrown)) throw thrown
