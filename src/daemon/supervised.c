@@ -23,12 +23,12 @@ static int is_named(const char *names, const char *name)
 int supervised_enter(struct daemon_options *o, uint32_t *ret_restarts, int *ret_had_state)
 {
         const char *names = getenv("LISTEN_FDNAMES"), *pid = getenv("LISTEN_PID");
-        struct supervisor_word word;
+        struct supervisor_message message;
 
-        if (!names || !pid || atol(pid) != (long)getpid() || !is_named(names, HANDED_LINK) || recv(LINK_FD, &word, sizeof(word), 0) != sizeof(word))
+        if (!names || !pid || atol(pid) != (long)getpid() || !is_named(names, HANDED_LINK) || recv(LINK_FD, &message, sizeof(message), 0) != sizeof(message))
                 return 0;
-        *ret_restarts = word.number;
-        *ret_had_state = word.has_state != 0;
+        *ret_restarts = message.number;
+        *ret_had_state = message.has_state != 0;
         o->link_fd = LINK_FD;
         fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
         if (is_named(names, HANDED_LINK ":" HANDED_LOCK)) {
@@ -51,26 +51,26 @@ int supervised_bind(const struct daemon_options *o, struct cloche_err *e)
         return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP ? err_set(e, CLOCHE_E_STOPPING, "the supervisor has ended") : 0;
 }
 
-void supervised_tell(const struct daemon_options *o, enum supervisor_word_kind kind, const struct cloche_err *e)
+void supervised_tell(const struct daemon_options *o, enum supervisor_message_kind kind, const struct cloche_err *e)
 {
-        struct supervisor_word word = {.kind = kind, .number = kind == WORD_READY && o->has_state};
+        struct supervisor_message message = {.kind = kind, .number = kind == MESSAGE_READY && o->has_state};
 
         if (o->link_fd < 0)
                 return;
         if (e)
-                word.error = *e;
-        (void)send(o->link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+                message.error = *e;
+        (void)send(o->link_fd, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void on_word(uv_poll_t *poll, int status, int events)
+static void on_message(uv_poll_t *poll, int status, int events)
 {
         struct daemon *d = poll->data;
-        struct supervisor_word word;
+        struct supervisor_message message;
 
         (void)status;
         (void)events;
-        if (recv(d->options.link_fd, &word, sizeof(word), MSG_DONTWAIT) == sizeof(word) && word.kind == WORD_SIGNAL)
-                loop_signal(d, (int)word.number);
+        if (recv(d->options.link_fd, &message, sizeof(message), MSG_DONTWAIT) == sizeof(message) && message.kind == MESSAGE_SIGNAL)
+                loop_signal(d, (int)message.number);
 }
 
 int supervised_start(struct daemon *d, struct cloche_err *e)
@@ -83,6 +83,6 @@ int supervised_start(struct daemon *d, struct cloche_err *e)
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch the supervisor");
         d->link_poll.data = d;
-        uv_poll_start(&d->link_poll, UV_READABLE, on_word);
+        uv_poll_start(&d->link_poll, UV_READABLE, on_message);
         return 0;
 }

@@ -28,7 +28,7 @@
 #define TURN_NS (UINT64_C(1000000) * TURN_MS)
 #define CHILDREN_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
 #define START_NS (UINT64_C(120000000000)) /* for an engine to start, which says nothing before it serves */
-#define END_MS 90000 /* beyond the grace: SAVE_MS of loop.c, last words, boxes */
+#define END_MS 90000 /* beyond the grace: SAVE_MS of loop.c, last messages, boxes */
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 10000
 #define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served so long is not one of a row of failures */
@@ -41,13 +41,14 @@ struct supervisor {
         int signal_fd, link_fd;
         int socket_fd; /* O_PATH, of the unix socket; -EBADF: none */
         pid_t engine; /* 0: none */
-        enum supervisor_word_kind state; /* WORD_BEGIN, WORD_READY or WORD_STOPPING: the last that counted */
+        enum supervisor_message_kind state; /* MESSAGE_BEGIN, MESSAGE_READY or MESSAGE_STOPPING: the last that counted */
         int status; /* of the last engine, for wait(2) */
         int ordered; /* the signal that is to end the daemon, or 0 */
         int has_served;
         unsigned restarts, failures_in_row;
         uint64_t started_ns, turned_ns, silence_ns;
         uint64_t end_ns; /* it was told to end, or is idle: when it is killed; 0: not yet */
+        int is_given_up; /* it was killed for that */
         int has_state;   /* the engine before saved sandboxes */
         sigset_t outer_mask;
 };
@@ -55,7 +56,7 @@ struct supervisor {
 /* -- descriptors that are handed over ------------------------------------------------------------------------- */
 
 struct handed {
-        int fds[LISTEN_FDS_MAX + 2]; /* and the link, the lock */
+        int fds[LISTEN_FDS_MAX + HANDED_MORE];
         int count;
         char *names;
         FILE *names_stream;
@@ -63,7 +64,7 @@ struct handed {
 
 static int add_handed(struct handed *h, int fd, const char *name, const char *suffix)
 {
-        if (h->count == LISTEN_FDS_MAX + 2)
+        if (h->count == LISTEN_FDS_MAX + HANDED_MORE)
                 return -E2BIG;
         fprintf(h->names_stream, "%s%s%s", h->count ? ":" : "", name, suffix);
         h->fds[h->count++] = fd;
@@ -138,13 +139,13 @@ static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
 
 static int start_engine(struct supervisor *s, struct cloche_err *e)
 {
-        struct supervisor_word word = {.kind = WORD_BEGIN, .number = s->restarts, .has_state = (uint32_t)s->has_state};
+        struct supervisor_message message = {.kind = MESSAGE_BEGIN, .number = s->restarts, .has_state = (uint32_t)s->has_state};
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socketpair");
-        (void)send(pair[0], &word, sizeof(word), MSG_NOSIGNAL);
-        s->state = WORD_BEGIN;
+        (void)send(pair[0], &message, sizeof(message), MSG_NOSIGNAL);
+        s->state = MESSAGE_BEGIN;
         s->silence_ns = 0;
         s->started_ns = s->turned_ns = clock_now_ns();
         s->engine = fork();
@@ -161,7 +162,7 @@ static int start_engine(struct supervisor *s, struct cloche_err *e)
 
 static void on_ready(struct supervisor *s, int has_state)
 {
-        s->state = WORD_READY;
+        s->state = MESSAGE_READY;
         s->has_state = has_state;
         if (!s->has_served) {
                 notify("READY=1");
@@ -183,38 +184,44 @@ static void on_stopping(struct supervisor *s)
         if (!s->ordered && !s->options->exit_when_idle_ms)
                 return;
         set_end(s);
-        s->state = WORD_STOPPING;
+        s->state = MESSAGE_STOPPING;
         notify("STOPPING=1");
         listen_stop(&s->sockets); /* whoever connects from now on is refused */
 }
 
-static void on_failed(struct supervisor *s, struct supervisor_word *word)
+static void on_failed(struct supervisor *s, struct supervisor_message *message)
 {
-        word->error.msg[sizeof(word->error.msg) - 1] = '\0';
+        message->error.msg[sizeof(message->error.msg) - 1] = '\0';
         if (!s->has_served)
-                on_demand_fail(s->options, &word->error);
+                on_demand_fail(s->options, &message->error);
 }
 
-static void hear_engine(struct supervisor *s)
+/* Its last message may be read after its end. */
+static void kill_engine(const struct supervisor *s, const char *event)
 {
-        struct supervisor_word word;
-        ssize_t n = peer_receive(s->link_fd, &word, sizeof(word));
-
-        if (n < 0 && errno == EBADMSG) { /* descriptors came along: it was taken over */
-                log_event(LEVEL_ERROR, "engine-sends-descriptors", "{s:i}", "pid", (int)s->engine);
+        log_event(LEVEL_ERROR, event, "{s:i}", "pid", (int)s->engine);
+        if (s->engine > 0)
                 kill(s->engine, SIGKILL);
-        }
+}
+
+static void receive_message(struct supervisor *s)
+{
+        struct supervisor_message message;
+        ssize_t n = peer_receive(s->link_fd, &message, sizeof(message));
+
+        if (n < 0 && errno == EBADMSG) /* it was taken over */
+                kill_engine(s, "engine-sends-descriptors");
         if (n == 0 || (n < 0 && errno == EBADMSG))
                 peer_close(&s->link_fd); /* it ends */
-        if (n != sizeof(word))
+        if (n != sizeof(message))
                 return;
         s->silence_ns = 0;
-        if (word.kind == WORD_READY && s->state == WORD_BEGIN)
-                on_ready(s, word.number != 0);
-        else if (word.kind == WORD_STOPPING && s->state != WORD_STOPPING)
+        if (message.kind == MESSAGE_READY && s->state == MESSAGE_BEGIN)
+                on_ready(s, message.number != 0);
+        else if (message.kind == MESSAGE_STOPPING && s->state != MESSAGE_STOPPING)
                 on_stopping(s);
-        else if (word.kind == WORD_FAILED)
-                on_failed(s, &word);
+        else if (message.kind == MESSAGE_FAILED)
+                on_failed(s, &message);
 }
 
 /* The engine's orphans are children of this process (PR_SET_CHILD_SUBREAPER). 1: no child is left. */
@@ -233,17 +240,17 @@ static int reap(struct supervisor *s)
 
 static void on_order(struct supervisor *s, int number)
 {
-        struct supervisor_word word = {.kind = WORD_SIGNAL, .number = (uint32_t)number};
+        struct supervisor_message message = {.kind = MESSAGE_SIGNAL, .number = (uint32_t)number};
 
         s->ordered = number;
         set_end(s);
-        if (s->engine && s->state == WORD_BEGIN)
-                kill(s->engine, number); /* it receives no word before its loop runs, and leaves signals alone from then on */
+        if (s->engine && s->state == MESSAGE_BEGIN)
+                kill(s->engine, number); /* it receives no message before its loop runs, and leaves signals alone from then on */
         if (s->link_fd >= 0)
-                (void)send(s->link_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+                (void)send(s->link_fd, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Wait for a signal, a word or the time. */
+/* Wait for a signal, a message or the time. */
 static void turn(struct supervisor *s, int timeout_ms)
 {
         struct pollfd polled[] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->link_fd, .events = POLLIN}};
@@ -252,7 +259,7 @@ static void turn(struct supervisor *s, int timeout_ms)
         if (poll(polled, 2, timeout_ms) <= 0)
                 return;
         if (polled[1].revents)
-                hear_engine(s);
+                receive_message(s);
         if (polled[0].revents && read(s->signal_fd, &signal, sizeof(signal)) == sizeof(signal)) {
                 if (signal.ssi_signo == SIGCHLD)
                         reap(s);
@@ -261,23 +268,27 @@ static void turn(struct supervisor *s, int timeout_ms)
         }
 }
 
+/* It was told to end. */
+static void look_for_end(struct supervisor *s)
+{
+        if (!s->end_ns || s->is_given_up || clock_now_ns() <= s->end_ns)
+                return;
+        s->is_given_up = 1;
+        kill_engine(s, "engine-does-not-end");
+}
+
 /* A turn counts for two seconds at most: a machine that slept, or a group that was frozen, did not hang. */
 static void look_for_silence(struct supervisor *s)
 {
         uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
 
         s->turned_ns = now_ns;
-        if (s->end_ns && now_ns > s->end_ns) {
-                log_event(LEVEL_ERROR, "engine-does-not-end", "{s:i}", "pid", (int)s->engine);
-                kill(s->engine, SIGKILL);
-        }
         s->silence_ns += passed_ns < 2 * TURN_NS ? passed_ns : 2 * TURN_NS;
-        if (s->state == WORD_BEGIN && hang_ns < START_NS)
+        if (s->state == MESSAGE_BEGIN && hang_ns < START_NS)
                 hang_ns = START_NS;
         if (!s->options->hang_ms || s->silence_ns < hang_ns)
                 return;
-        log_event(LEVEL_ERROR, "engine-hangs", "{s:i, s:i}", "pid", (int)s->engine, "seconds", (int)(s->silence_ns / 1000000000));
-        kill(s->engine, SIGKILL);
+        kill_engine(s, "engine-hangs");
         s->silence_ns = 0;
 }
 
@@ -374,7 +385,7 @@ static int mend_sockets(struct supervisor *s, struct cloche_err *e)
 
 static int is_final(const struct supervisor *s)
 {
-        return s->state == WORD_STOPPING || s->ordered || !s->has_served;
+        return s->state == MESSAGE_STOPPING || s->ordered || !s->has_served;
 }
 
 static int exit_code(const struct supervisor *s)
@@ -393,7 +404,7 @@ static void pause_before_start(struct supervisor *s)
 {
         uint64_t pause_ms = PAUSE_MS_MIN, until_ns, now_ns = clock_now_ns();
 
-        if (s->state == WORD_READY && now_ns - s->started_ns > PROVEN_NS)
+        if (s->state == MESSAGE_READY && now_ns - s->started_ns > PROVEN_NS)
                 s->failures_in_row = 0;
         for (unsigned i = 0; i < s->failures_in_row && pause_ms < PAUSE_MS_MAX; i++)
                 pause_ms *= 2;
@@ -403,15 +414,15 @@ static void pause_before_start(struct supervisor *s)
                 turn(s, (int)((until_ns - now_ns) / 1000000) + 1);
 }
 
-/* ECONNRESET comes first, when a word of ours was not read. */
-static void hear_last_words(struct supervisor *s)
+/* ECONNRESET comes first, when a message of ours was not read. */
+static void receive_last_messages(struct supervisor *s)
 {
         ssize_t n = s->link_fd < 0 ? 0 : 1;
 
         while (n > 0 || (n < 0 && errno == ECONNRESET)) {
                 n = recv(s->link_fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT);
                 if (n > 0)
-                        hear_engine(s);
+                        receive_message(s);
         }
 }
 
@@ -427,11 +438,13 @@ static void watch(struct supervisor *s)
         }
         while (s->engine) {
                 turn(s, TURN_MS);
-                if (s->engine)
+                if (s->engine) {
+                        look_for_end(s);
                         look_for_silence(s);
+                }
         }
-        hear_last_words(s);
-        fd_close(&s->link_fd);
+        receive_last_messages(s);
+        peer_close(&s->link_fd);
         end_children(s);
 }
 

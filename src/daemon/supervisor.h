@@ -6,7 +6,7 @@
  *       └──────── pause ◀──────┘   (sockets stay open: callers wait in the kernel)
  *
  * Without privilege it could not start a keeper, and a filter or a Landlock domain would pass to the keeper with fork and exec (seccomp(2), landlock(7)). So
- * it is kept small instead: it reads nothing but words of one size from the engine, signals, and whom the kernel says it can reap. */
+ * it is kept small instead: it reads nothing but messages of one size from the engine, signals, and whom the kernel says it can reap. */
 #ifndef CLOCHE_DAEMON_SUPERVISOR_H
 #define CLOCHE_DAEMON_SUPERVISOR_H
 

@@ -17,6 +17,7 @@
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
 #define LOOK_MS 5000 /* whether the host's name servers are others */
+#define START_LOOKS 4 /* in which the gate begins: it may be stopped, and its sandbox waits for it */
 
 enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
 
@@ -28,6 +29,8 @@ struct network {
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
         int is_asking;  /* the keeper */
+        unsigned looks; /* until it is ready */
+        int is_ready;
         int is_stopped, is_ended, is_closed;
 };
 
@@ -157,8 +160,11 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return err_set(e, CLOCHE_E_NAMESPACE, "the sandbox's network: %s", m->error_message);
         if (m->kind != RPC_RESULT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate asked '%.40s'", m->method);
-        if (json_integer_value(m->id) == ASK_START && network->face.on_ready)
-                network->face.on_ready(network->face.data);
+        if (json_integer_value(m->id) == ASK_START) {
+                network->is_ready = 1;
+                if (network->face.on_ready)
+                        network->face.on_ready(network->face.data);
+        }
         return 0;
 }
 
@@ -209,7 +215,10 @@ static void on_timer(uv_timer_t *timer)
         struct network *network = timer->data;
         struct cloche_err e = {0};
 
-        if (renew_servers(network) && ask(network, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
+        if (!network->is_ready && ++network->looks == START_LOOKS) {
+                err_set(&e, CLOCHE_E_TIMEOUT, "the sandbox's network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
+                fail(network, &e);
+        } else if (renew_servers(network) && ask(network, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
                 fail(network, &e);
 }
 

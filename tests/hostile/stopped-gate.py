@@ -1,0 +1,121 @@
+"""The gate of a sandbox's network is stopped, while it serves or before it begins. That sandbox waits or does without; all others are served. (The test stops it from outside, in the role of code that found a way to do it.)"""
+import os
+import signal
+import sys
+
+from cloche import SOURCE, equal, need_root, wait_for
+
+sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+import gate  # noqa: E402
+from rpc import Daemon, Failed  # noqa: E402
+
+TIMEOUT = 120  # one waits for a deadline of 20 s
+NETWORK = {"allow": ["allowed.test"]}
+SAID = "allowed.test / 0\n"
+ASK = "curl -sS -m 30 http://allowed.test/"
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return {int(child) for child in file.read().split()}
+
+
+def is_gate(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().startswith("cloche-gate")
+    except OSError:
+        return False
+
+
+class Evil:
+    """A daemon, a caller whose sandbox's gate is stopped, and another caller, who has a network too. All gates go on at the end."""
+
+    def __init__(self):
+        need_root()
+        gate.World({"allowed.test": ["93.184.216.34"]})
+        gate.use_name_servers(gate.NAMES)
+
+    def __enter__(self):
+        self.daemon = Daemon()
+        self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
+        self.keeper = next(iter(children(self.daemon.engine_pid())))
+        self.stopped = []
+        return self
+
+    def __exit__(self, *error):
+        for pid in self.stopped:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+        self.daemon.__exit__(*error)
+
+    def gates(self):
+        return {pid for pid in children(self.keeper) if is_gate(pid)}
+
+    def stop(self, pid):
+        self.stopped.append(pid)
+        os.kill(pid, signal.SIGSTOP)
+
+    def others_are_served(self, name):
+        """A network of their own is made, and used."""
+        self.victim.call("sandbox.create", sandbox=name, network=NETWORK)
+        equal(self.victim.call("exec", sandbox=name, command=ASK)["stdout"], SAID)
+        equal(self.victim.call("call", language="python", code="return 6 * 7", warm=True)["result"], 42)
+
+
+def test_a_gate_that_serves():
+    with Evil() as it:
+        it.evil.call("sandbox.create", sandbox="evil", network=NETWORK)
+        equal(it.evil.call("exec", sandbox="evil", command=ASK)["stdout"], SAID)
+        it.stop(it.gates().pop())
+        number = it.evil.ask("exec", sandbox="evil", command=ASK)
+        it.others_are_served("victim")
+        assert not it.evil.is_answered(number, 0.2), it.evil.answers
+        it.evil.call("session.create", sandbox="evil", session="other")
+        equal(it.evil.call("exec", sandbox="evil", command="echo here", session="other")["stdout"], "here\n")
+        equal(it.evil.call("sandbox.get", sandbox="evil")["state"], "running")
+        it.evil.call("sandbox.update", sandbox="evil", network={"allow": []})
+        pid = it.stopped[0]
+        it.evil.call("sandbox.delete", sandbox="evil")
+        wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the gate of a sandbox that was deleted")
+        it.others_are_served("next")
+
+
+def test_a_gate_that_goes_on():
+    with Evil() as it:
+        it.evil.call("sandbox.create", sandbox="evil", network=NETWORK)
+        it.stop(it.gates().pop())
+        number = it.evil.ask("exec", sandbox="evil", command=ASK)
+        it.others_are_served("victim")
+        assert not it.evil.is_answered(number, 0.2), it.evil.answers
+        os.kill(it.stopped.pop(), signal.SIGCONT)
+        equal(it.evil.wait(number)["stdout"], SAID)
+
+
+def hold_up(it):
+    """The number of a request whose sandbox's gate is stopped before it begins."""
+    for attempt in range(40):
+        known = it.gates()
+        it.evil.ask("sandbox.create", sandbox=f"evil{attempt}", network=NETWORK)
+        number = it.evil.ask("exec", sandbox=f"evil{attempt}", command="echo late")
+        while not it.evil.is_answered(number, 0.0005):
+            for pid in it.gates() - known:
+                it.stop(pid)
+                if it.evil.is_answered(number, 0.5):
+                    break
+                return number, f"evil{attempt}"
+        it.evil.wait(number)
+    raise AssertionError("no gate was met in time; the attack must be written anew")
+
+
+def test_a_gate_that_does_not_begin():
+    with Evil() as it:
+        number, name = hold_up(it)
+        it.others_are_served("victim")
+        try:
+            raise AssertionError(it.evil.wait(number))
+        except Failed as error:
+            equal(error.name, "timeout", error)
+        equal(it.evil.call("exec", sandbox=name, command="echo again")["stdout"], "again\n")
