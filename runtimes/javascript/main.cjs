@@ -88,11 +88,13 @@ function sendFailure (thrown) {
 
 const named = ({ type, message, stack }) => ({ name: type, message, stack })
 
-function sendResult (value, signatureSource) {
+// place: of the function that gave the value.
+function sendResult (value, signatureSource, place = '') {
   let encoded
   try {
     encoded = values.encode(value, state.resultBytes)
   } catch (thrown) {
+    if (place !== '' && `${thrown?.message}`.startsWith('$')) thrown.message += `; returned by ${place}`
     sendError(thrown)
     return
   }
@@ -197,12 +199,18 @@ async function call (request) {
   const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, request, scan)
   if (found.body) return { value: await collect(found.value), source: 'convention' }
   const bound = signature.bind(found.fn, request)
-  return { value: await collect(found.fn.apply(found.self, bound.args)), source: bound.source }
+  return { value: await collect(found.fn.apply(found.self, bound.args)), source: bound.source, fn: found.fn }
 }
 
 async function answerCall (params) {
-  const { value, source } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
-  sendResult(value, source)
+  const { value, source, fn } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
+  sendResult(value, source, placeOf(fn, params))
+}
+
+// "f (main.js, line 3)", as far as the code says it.
+function placeOf (fn, { code, filename }) {
+  const at = fn === undefined ? -1 : code.indexOf(Function.prototype.toString.call(fn))
+  return at < 0 ? filename : `${fn.name} (${filename}, line ${code.slice(0, at).split('\n').length})`
 }
 
 async function answerPrepare (params) {

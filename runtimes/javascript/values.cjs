@@ -116,7 +116,7 @@ class Encoder {
     if (types.isTypedArray(value)) return this.attach(path, { $: 'array', t: typedName(value) }, value)
     if (types.isDate(value)) return { $: 'date', v: Number.isNaN(Date.prototype.getTime.call(value)) ? null : this.date(path, value) }
     if (types.isBoxedPrimitive(value)) return this.encode(this.unbox(value), path, depth)
-    if (this.numbers && types.isRegExp(value)) return this.regexp(path, value)
+    if (types.isRegExp(value)) return this.regexp(path, value)
     return this.container(value, path, depth + 1)
   }
 
@@ -174,6 +174,10 @@ class Encoder {
     if (types.isNativeError(value) && this.numbers) return this.error(value, path, depth)
     if (types.isNativeError(value)) return this.object({ name: value.name, message: value.message, ...value }, path, depth)
     for (const [test, name] of refusedKinds) if (types[test](value)) refuse(path, `${name} cannot be sent`)
+    if (!this.numbers && isIterator(value)) return this.array(collected(path, value), path, depth)
+    // Without properties of its own, of a class that says what it is: URL, URLSearchParams, decimals, wrappers of private fields.
+    if (!this.numbers && isBlank(value) && hasMethod(value, 'toJSON')) return this.encode(value.toJSON(), path, depth)
+    if (!this.numbers && isBlank(value) && hasMethod(value, Symbol.iterator)) return this.array(collected(path, value[Symbol.iterator]()), path, depth)
     const carried = this.numbers && host.encodeClass && attempt(path, () => host.encodeClass(value))
     return carried ? this.carry(carried, value, path, depth) : this.object(value, path, depth)
   }
@@ -222,10 +226,32 @@ const notFields = ['__proto__', ...errorTexts]
 const isClass = (name) => typeof name === 'string' && /^[A-Za-z]{1,64}$/.test(name)
 
 const refusedKinds = [
-  ['isPromise', 'promise'], ['isRegExp', 'regular expression'], ['isWeakMap', 'weak map'], ['isWeakSet', 'weak set'],
-  ['isGeneratorObject', 'generator'], ['isModuleNamespaceObject', 'module'], ['isExternal', 'external'], ['isMapIterator', 'iterator'],
-  ['isSetIterator', 'iterator']
+  ['isPromise', 'promise that is not awaited'], ['isWeakMap', 'weak map'], ['isWeakSet', 'weak set'],
+  ['isModuleNamespaceObject', 'module'], ['isExternal', 'external']
 ]
+
+const ITEMS_MAX = 1000000
+const isIterator = (value) => types.isGeneratorObject(value) || (hasMethod(value, 'next') && hasMethod(value, Symbol.iterator))
+// The user's code runs here, and an exception of it is the call's.
+function collected (path, iterator) {
+  const items = []
+  for (let step = iterator.next(); !step.done; step = iterator.next()) {
+    if (typeof step.then === 'function') refuse(path, 'asynchronous iterator inside a value cannot be sent: await its items')
+    if (items.length === ITEMS_MAX) refuse(path, `iterator of more than ${ITEMS_MAX} items cannot be sent: return an array of those that are needed`)
+    items.push(step.value)
+  }
+  return items
+}
+
+// Whether a class has the method; what somebody put on Object.prototype is no class's.
+function hasMethod (value, name) {
+  for (let owner = Object.getPrototypeOf(value); owner !== null && Object.getPrototypeOf(owner) !== null; owner = Object.getPrototypeOf(owner)) {
+    if (Object.prototype.hasOwnProperty.call(owner, name)) return typeof owner[name] === 'function'
+  }
+  return false
+}
+
+const isBlank = (value) => Object.keys(value).length === 0
 
 function encode (value, limit, references = false) {
   const encoder = new Encoder(limit, references)

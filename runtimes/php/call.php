@@ -14,6 +14,12 @@ final class Target
         $this->signature = new Signature(new \ReflectionFunction($closure), $name, $filename);
     }
 
+    /** "f (main.php, line 3)" */
+    public function place(): string
+    {
+        return $this->signature->place();
+    }
+
     public static function named(string $name, string $filename): self
     {
         $callable = match (true) {

@@ -2,9 +2,9 @@
 namespace Cloche\Agent;
 
 use Cloche\{BigInt, Bytes, Day, HostError, LocalTime, Map, Pattern, Set, TypedArray};
-use function array_filter, array_flip, array_is_list, array_unshift, count, fdiv, get_debug_type, get_object_vars, implode,
-    ini_get, ini_set, is_array, is_bool, is_float, is_infinite, is_int, is_nan, is_object, is_string, iterator_to_array,
-    json_encode, preg_match, spl_object_id, str_contains, strlen, substr;
+use function array_filter, array_flip, array_is_list, array_map, array_unshift, count, fdiv, get_debug_type, get_object_vars, implode,
+    ini_get, ini_set, is_array, is_bool, is_callable, is_float, is_infinite, is_int, is_nan, is_object, is_string, iterator_to_array,
+    json_encode, preg_match, spl_object_id, str_contains, str_split, strlen, substr;
 /** A value that cannot travel; every container adds its step to the path while this passes. */
 final class Refused extends \Exception
 {
@@ -43,6 +43,7 @@ final class Encoder
     public const DEPTH_MAX = 200;
     private const STRING_MAX = 256 << 20;
     private const ATTACHMENTS_MAX = 65536;
+    private const WAY_OUT = 'return its data, or let its class be JsonSerializable';
     private const FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
 
     /** @var string[] */
@@ -56,15 +57,15 @@ final class Encoder
     {
     }
 
-    /** The message of what cannot be sent is in the words of the user's world. */
-    public function encode(mixed $value): string
+    /** The message of what cannot be sent is in the words of the user's world. place: of the function that gave the value. */
+    public function encode(mixed $value, string $place = ''): string
     {
         $precision = ini_get('serialize_precision');
         ini_set('serialize_precision', -1);
         try {
             return $this->value($value, 0);
         } catch (Refused $refused) {
-            throw new \TypeError($refused->told());
+            throw new \TypeError($refused->told() . ($place === '' ? '' : "; returned by $place"));
         } catch (TooLarge) {
             throw new \ValueError("what is to be sent is over the limit of $this->limit bytes");
         } finally {
@@ -287,9 +288,31 @@ final class Encoder
             $value instanceof \UnitEnum => $this->text($value->name),
             $value instanceof \SplObjectStorage => $this->storage($value, $depth),
             $value instanceof \Traversable => $this->collected($value, $depth),
+            $this->isPlain($value) && !get_object_vars($value) && is_callable([$value, 'toArray']) =>
+                $this->value($value->toArray(), $this->deeper($depth)),
             $this->isPlain($value) => $this->pairs(get_object_vars($value), $depth),
-            default => throw new Refused(Errors::className($value) . ' cannot be sent'),
+            $value instanceof \Throwable => $this->pairs(self::fieldsOf($value), $depth),
+            $value instanceof \DateInterval => $this->text(self::duration($value)),
+            $value instanceof \DateTimeZone => $this->text($value->getName()),
+            default => throw new Refused(Errors::className($value) . ' cannot be sent: ' . self::WAY_OUT),
         };
+    }
+
+    private static function fieldsOf(\Throwable $error): array
+    {
+        $fields = ['name' => Errors::className($error), 'message' => $error->getMessage()] + get_object_vars($error);
+        return $error->getCode() ? $fields + ['code' => $error->getCode()] : $fields;
+    }
+
+    /** ISO 8601. */
+    private static function duration(\DateInterval $value): string
+    {
+        $format = static fn (string $letters, array $names): string => implode('', array_map(
+            static fn (string $letter, string $name) => $value->$name ? $value->$name . $letter : '', str_split($letters), $names));
+        $days = $value->days === false ? $format('YMD', ['y', 'm', 'd']) : $value->days . 'D';
+        $seconds = $value->s + $value->f;
+        $clock = $format('HM', ['h', 'i']) . ($seconds ? $seconds . 'S' : '');
+        return ($value->invert ? '-P' : 'P') . $days . ($clock === '' ? ($days === '' ? 'T0S' : '') : "T$clock");
     }
 
     private function integer(string $digits): string

@@ -288,6 +288,7 @@ final class Server
     private static function call(string $name, array $request): void
     {
         $target = Target::named($name, $request['filename']);
+        self::$place = $target->place();
         self::sendResult($target->call($request['args'], $request['holes'], $request['kwargs'], $request['order']), 'inferred');
     }
 
@@ -327,10 +328,13 @@ final class Server
 
     // ---- answers ----
 
+    /** Of the function that is called, for what it gives and cannot be sent. */
+    private static ?string $place = null;
+
     private static function sendResult(mixed $value, string $source): void
     {
         $encoder = new Encoder(self::$request['resultBytes'] ?: self::RESULT_BYTES);
-        $text = $encoder->encode($value);
+        $text = $encoder->encode($value, self::$place ?? self::$request['filename'] ?? '');
         if (isset(self::$request['order'])) {
             $source = 'schema';
         }

@@ -22,6 +22,11 @@ final class Signature
         }
     }
 
+    public function place(): string
+    {
+        return "$this->name ($this->filename, line " . ($this->function->getStartLine() ?: 0) . ')';
+    }
+
     /** Arguments by position, then those by name that a variadic parameter collects.
      *  @param array<int, mixed> $placed by position, perhaps with gaps */
     public function bind(array $placed, array $named, ?array $order): array

@@ -275,7 +275,20 @@ def call(code, filename, name, args, holes, kwargs, order):
     function = load(code, filename, name)
     source = "schema" if order is not None else source_of(function)
     args, keywords = bind(function, placed, kwargs, order or [])
+    CALLED["function"] = function
     return settle(function(*args, **keywords)), source
+
+
+CALLED = {}
+
+
+def place_of_called(filename):
+    """Where the function is that gave what cannot be sent."""
+    function = CALLED.get("function")
+    code = getattr(function, "__code__", None)
+    if code is None or is_body(function):
+        return filename
+    return "%s (%s, line %d)" % (code.co_name, code.co_filename, code.co_firstlineno)
 
 
 # ---- what the function gave ----

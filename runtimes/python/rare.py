@@ -53,7 +53,7 @@ def encode_other(encoder, value, depth):
         return encode_numpy(encoder, value, depth)
     if is_a(value, "re", "Pattern"):
         return encode_pattern(encoder, value)
-    raise Refused("%s cannot be sent" % type(value).__name__)
+    return part("evident")["encode"](encoder, value, depth)
 
 
 def dataclass_pairs(value):
@@ -67,12 +67,14 @@ def date_text(value):
         return None
     if not isinstance(value, types.datetime):
         return types.date.isoformat(value)
-    if getattr(value, "nanosecond", 0):
-        raise Refused("%s with nanoseconds cannot be sent" % type(value).__name__)
     offset = types.datetime.utcoffset(value)
     if offset is not None and (offset.seconds % 60 or offset.microseconds):
         value = types.datetime.astimezone(value, types.timezone.utc)
     text = types.datetime.isoformat(value)
+    nanoseconds = getattr(value, "nanosecond", 0)
+    if nanoseconds:
+        text = types.datetime.isoformat(value, timespec="microseconds")
+        text = "%s%03d%s" % (text[:26], nanoseconds, text[26:])
     return text[:-6] + "Z" if text.endswith("+00:00") else text
 
 
@@ -90,9 +92,9 @@ def encode_numpy(encoder, value, depth):
     kind, size = value.dtype.kind, value.dtype.itemsize
     # What lies under a mask is not the user's data.
     if hasattr(value, "mask"):
-        raise Refused("%s cannot be sent" % type(value).__name__)
-    if kind in "mM":
-        raise Refused("array of %s cannot be sent" % value.dtype)
+        return encoder.encode(value.tolist(), depth)
+    if kind in "mMcV":
+        return part("evident")["numpy_array"](encoder, value, depth)
     if value.ndim == 1 and "%s%d" % (kind, size * 8) in CODES:
         tag = {"$": "array", "t": "%s%d" % (kind, size * 8)}
         return encoder.attach(tag, value.astype(value.dtype.newbyteorder("<")).tobytes())
@@ -101,8 +103,8 @@ def encode_numpy(encoder, value, depth):
 
 def encode_scalar(encoder, value, depth):
     plain = value.item()
-    if value.dtype.kind in "mM" or type(plain) is type(value):
-        raise Refused("%s cannot be sent" % type(value).__name__)
+    if value.dtype.kind in "mMcV" or type(plain) is type(value):
+        return part("evident")["numpy_scalar"](encoder, value, depth)
     return encoder.encode(plain, depth)
 
 

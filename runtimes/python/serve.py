@@ -257,7 +257,7 @@ def answer_code(channel, number, params, attachments, shapes, work):
             value, head = work(request)
         finally:
             settle_down()
-        answer = success(number, value, head, request["resultBytes"] or 1024)
+        answer = success(number, value, head, request["resultBytes"] or 1024, request["filename"])
     except BaseException as caught:
         error = caught
     if error is not None:
@@ -327,11 +327,11 @@ def unmute():
         signal(number, handler)
 
 
-def success(number, value, head, limit):
+def success(number, value, head, limit, filename="main.py"):
     try:
         text, parts, size = encode(value, limit)
     except Refused as refusal:
-        raise TypeError(str(refusal)) from None
+        raise TypeError("%s; returned by %s" % (refusal, calls["place_of_called"](filename))) from None
     except TooLarge as error:
         raise ValueError(str(error)) from None
     head = '{"jsonrpc":"2.0","id":%s,"result":%s' % (json_text(number), head)

@@ -21,7 +21,7 @@ module ClocheAgent
   end
 
   # Each part is read now, and run when first asked for: by then the user may have used up all descriptors.
-  PARTS = %w[pristine border channel json_text values rare signature code hooks errors serve bridge template
+  PARTS = %w[pristine border channel json_text values rare evident signature code hooks errors serve bridge template
              context cells displays looks offered commands names].to_h do |name|
     path = "#{FOLDER}/#{name}.rb"
     [name, [path, File.read(path), File.exist?("#{path}.iseq") ? File.binread("#{path}.iseq") : nil]]

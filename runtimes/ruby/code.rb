@@ -27,7 +27,14 @@ module ClocheAgent
         return [value, order ? "schema" : "convention"] unless found
         positional, named = Signature.bind(found.callable, found.name, args, holes, keywords, order)
         source = order ? "schema" : Signature.known?(found.callable) ? "inferred" : "convention"
+        @called = found
         [yield(-> { found.callable.call(*positional, **named) }), source]
+      end
+
+      # Where the function is that gave what cannot be sent.
+      def place_of_called(filename)
+        line = @called && @called.callable.source_location&.last
+        line ? "#{@called.name} (#{filename}, line #{line})" : filename
       end
 
       # What it leaves is there for the code of every run: methods, constants, globals, and the variables of its top level.

@@ -91,11 +91,11 @@ module ClocheAgent
         HostErrors.add_fields(error, fields)
       end
 
-      private
-
       def defined_class(name)
         Object.const_defined?(name, false) && !Object.autoload?(name) ? Object.const_get(name, false) : nil
       end
+
+      private
 
       def time_text(time)
         is_naive = NAIVE.equal?(time.zone)

@@ -296,7 +296,7 @@ module ClocheAgent
         begin
           offer_host(request)
           value, head = yield request
-          answer = success(number, value, head, request["resultBytes"])
+          answer = success(number, value, head, request["resultBytes"], request["filename"])
         rescue Exception => error
           settle_down
           answer = threw(number, error, request)
@@ -317,12 +317,12 @@ module ClocheAgent
 
       # ---- answers ----
 
-      def success(number, value, head, limit)
+      def success(number, value, head, limit, filename = "main.rb")
         encoder = Encoder.new(limit)
         text = encoder.encode(value)
         result(number, "{#{head}\"value\":" + text + "}", encoder.parts)
       rescue Refused => refusal
-        raise TypeError, refusal.message, cause: nil
+        raise TypeError, "#{refusal.message}; returned by #{Code.place_of_called(filename)}", cause: nil
       rescue TooLarge => error
         raise RangeError, error.message, cause: nil
       end

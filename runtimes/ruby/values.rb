@@ -83,9 +83,9 @@ module ClocheAgent
       @quoted = {}
     end
 
-    # The value's JSON text. What an enumerator gives is collected, but only of one that is the whole value.
+    # The value's JSON text.
     def encode(value)
-      Enumerator === value ? collect(value) : one(value, 0)
+      one(value, 0)
       check_size
       @out
     end
@@ -151,6 +151,19 @@ module ClocheAgent
       @out << "]"
     end
 
+    # User code runs between the items: what goes wrong here must not pass through its rescue clauses.
+    def collect(enumerable, depth)
+      list(enumerable, depth) do |add|
+        failure = nil
+        enumerable.each do |*yielded|
+          add.call(yielded.size > 1 ? yielded : yielded[0])
+        rescue Refused, TooLarge => failure
+          break
+        end
+        raise failure if failure
+      end
+    end
+
     def attach(kind, data, fields = "")
       raise Refused, "more than #{ATTACHMENTS_MAX} attachments" if @parts.size == ATTACHMENTS_MAX
       tag(kind, %(#{fields}"at":#{@size},"n":#{data.bytesize}))
@@ -213,19 +226,6 @@ module ClocheAgent
 
     def array(value, depth)
       list(value, depth) { |add| EACH.bind_call(value, &add) }
-    end
-
-    # User code runs between the items: what goes wrong here must not pass through its rescue clauses.
-    def collect(enumerator)
-      list(enumerator, 0) do |add|
-        failure = nil
-        enumerator.each do |*yielded|
-          add.call(yielded.size > 1 ? yielded : yielded[0])
-        rescue Refused, TooLarge => failure
-          break
-        end
-        raise failure if failure
-      end
     end
 
     def hash(value, depth)
@@ -330,8 +330,10 @@ module ClocheAgent
     def other(value, depth)
       Agent.part("rare")
       return if Rare.encode(self, value, depth)
-      pairs = own_pairs(value) or raise Refused, "#{Agent.class_name(value)} cannot be sent"
-      pairs(value, pairs, depth)
+      Agent.part("evident")
+      return if Evident.encode(self, value, depth)
+      pairs = own_pairs(value)
+      pairs ? pairs(value, pairs, depth) : Evident.encode_object(self, value, depth)
     end
 
     # Struct, Data, OpenStruct and whatever else says by a to_h of its own what it is made of. Enumerable's says nothing.

@@ -211,14 +211,14 @@ static int read_mount(const struct daemon *d, struct request *request, const jso
 /* -- wholes --------------------------------------------------------------------------------------------------- */
 
 /* Absent: where it can be done. Environment and working directory are a template's, not a run's. */
-static int is_warm(const struct daemon *d, const json_t *params, const char *language, int has_prefix)
+static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix)
 {
         const json_t *said = json_object_get(params, "warm"), *known = languages_find(&d->languages, language);
 
         if (said)
                 return json_is_true(said);
         return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") &&
-               json_object_size(json_object_get(params, "env")) == 0;
+               !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) && json_object_size(json_object_get(params, "env")) == 0;
 }
 
 int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix,
@@ -238,7 +238,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .filename = text_of(params, "filename"),
                 .function = text_of(params, "function"),
                 .workdir = text_of(params, "workdir"),
-                .warm = is_warm(d, params, language, has_prefix),
+                .warm = is_warm(d, kind, params, language, has_prefix),
         };
         limits_read(json_object_get(params, "limits"), &ret->run.limits);
         read_result_options(json_object_get(params, "resultOptions"), &ret->run);

@@ -562,7 +562,20 @@ static int take_content(const struct changeset_row *row, json_t *change, const c
         return 0;
 }
 
-/* Of renames the old name comes as deleted and the new one as created: without a link between them that is what is done. */
+/* The new name of a rename. Without content it is the host's own file that moves. 1: it is none. */
+static int take_rename(struct changeset_row *row, struct cloche_changeset *set, const json_t *change, json_t *taken, struct cloche_err *e)
+{
+        const char *from = json_string_value(json_object_get(change, "renamedFrom")), *below;
+
+        if (!from || strcmp(json_string_value(json_object_get(taken, "type")), "created") != 0 || json_object_get(change, "content"))
+                return 1;
+        if (find_row(set, from, &below) != row)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "renamedFrom must lie in the same one of mount.dirs, not '%.100s'", from);
+        json_object_set_new(taken, "type", json_string("renamed"));
+        json_object_set_new(taken, "from", json_string(below));
+        return 0;
+}
+
 static int take_change(struct cloche_changeset *set, json_t *change, struct cloche_err *e)
 {
         static const char *const passed[] = {"mode", "target"};
@@ -583,9 +596,34 @@ static int take_change(struct cloche_changeset *set, json_t *change, struct cloc
         if (!taken)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a change");
         copy(taken, change, passed, sizeof(passed) / sizeof(passed[0]));
-        r = take_content(row, change, type, json_object_get(change, "content"), taken, e);
+        r = take_rename(row, set, change, taken, e);
+        if (r > 0)
+                r = take_content(row, change, type, json_object_get(change, "content"), taken, e);
         if (json_array_append_new(row->changes, taken) < 0 && r == 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a change");
+        return r;
+}
+
+/* The old name of a rename comes as deleted, too; the rename takes it away. */
+static int drop_old_names(struct changeset_row *row)
+{
+        json_t *old_names = json_object(), *left = json_array(), *change;
+        size_t i;
+        int r = old_names && left ? 0 : -1;
+
+        json_array_foreach(row->changes, i, change)
+                if (r == 0 && json_object_get(change, "from"))
+                        r = json_object_set_new(old_names, json_string_value(json_object_get(change, "from")), json_true());
+        json_array_foreach(row->changes, i, change) {
+                int is_deleted = strcmp(json_string_value(json_object_get(change, "type")), "deleted") == 0;
+
+                if (r == 0 && !(is_deleted && json_object_get(old_names, json_string_value(json_object_get(change, "path")))))
+                        r = json_array_append(left, change);
+        }
+        json_decref(old_names);
+        json_decref(r == 0 ? row->changes : left);
+        if (r == 0)
+                row->changes = left;
         return r;
 }
 
@@ -649,6 +687,9 @@ int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const
                 r = prepare_rows(set, e);
         if (r == 0)
                 r = take_changes(set, list, e);
+        for (size_t i = 0; r == 0 && i < set->count; i++)
+                if (drop_old_names(&set->rows[i]) < 0)
+                        r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
         if (r == 0)
                 r = seal_rows(set, e);
         mount_options_done(&options);

@@ -22,7 +22,8 @@ struct files {
         char *bytes;
 };
 
-/* An absolute path without empty parts, '.' and '..' for path, which may be relative to workdir. -CLOCHE_E_INVALID_ARGUMENT. */
+/* An absolute path without empty parts and '.' for path, which may be relative to workdir and have them; '..' is
+ * -CLOCHE_E_INVALID_ARGUMENT. */
 int files_normalise(const char *path, const char *workdir, char *ret, size_t size, struct cloche_err *e);
 /* An absolute normal path in the box's writable places for path, which may be relative to workdir.
  * -CLOCHE_E_INVALID_ARGUMENT for anything else. */

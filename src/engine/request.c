@@ -117,7 +117,8 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", opt->filename);
         if (!opt->workdir)
                 return 0;
-        r = files_resolve(opt->workdir, FILES_ROOT, path, sizeof(path), e);
+        /* With mounts it may lie in one: run_start_cold looks once they are read. */
+        r = (opt->mount ? files_normalise : files_resolve)(opt->workdir, FILES_ROOT, path, sizeof(path), e);
         if (r == 0 && opt->workdir[0] != '/')
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.60s' must be an absolute path", opt->workdir);
         return r < 0 ? err_wrap(e, "working directory") : 0;

@@ -2,6 +2,7 @@
  * a mount's server, and gone on with when the answer comes; a run that ends meanwhile hears no answer. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/path.h"
 #include "base/fd.h"
 #include "engine.h"
 
@@ -263,10 +264,26 @@ static int keep_script(struct cloche_run *run, const struct cloche_run_options *
         return files_keep_more(&run->own_files, path, opt->code, opt->code_size ? opt->code_size : strlen(opt->code), e);
 }
 
+/* In a writable place of the box, or in a mount. */
+static int check_workdir(const struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        char path[INIT_PATH_MAX];
+        int r = opt->workdir && run->mounts ? files_normalise(opt->workdir, FILES_ROOT, path, sizeof(path), e) : 1;
+
+        for (size_t i = 0; r == 0 && i < run->mounts->options.count; i++)
+                if (path_is_at_or_below(path, run->mounts->options.rows[i].target))
+                        r = 1;
+        if (r == 0)
+                r = files_resolve(opt->workdir, FILES_ROOT, path, sizeof(path), e);
+        return r < 0 ? err_wrap(e, "working directory") : 0;
+}
+
 int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
-        int r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
+        int r = check_workdir(run, opt, e);
 
+        if (r == 0)
+                r = files_keep(opt->files, opt->file_count, opt->workdir, run->mounts, &run->own_files, e);
         if (r == 0 && run->kind == CLOCHE_SCRIPT)
                 r = keep_script(run, opt, e);
         if (r == 0)

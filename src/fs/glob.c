@@ -1,5 +1,6 @@
 #include "glob.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <ctype.h>
@@ -35,6 +36,7 @@ struct alternative {
 struct glob {
         struct alternative *alternatives;
         size_t count;
+        int is_negated;
 };
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
@@ -241,9 +243,9 @@ int glob_matches(const struct glob *glob, const char *path)
                 const struct alternative *a = &glob->alternatives[i];
 
                 if (!*path ? a->is_everything : a->count && may_match(a, path, first_end, last, end) && segments_match(a, path))
-                        return 1;
+                        return !glob->is_negated;
         }
-        return 0;
+        return glob->is_negated;
 }
 
 /* -- braces --------------------------------------------------------------------------------------------------- */
@@ -370,17 +372,81 @@ static int expand(struct expansion *x, const char *text)
 
 /* -- compiling ------------------------------------------------------------------------------------------------ */
 
+/* The parenthesis that closes the one at p, or NULL. */
+static const char *closing_group(const char *p)
+{
+        int depth = 0;
+
+        for (; *p; p = skip_plain(p)) {
+                depth += (*p == '(') - (*p == ')');
+                if (depth == 0)
+                        return p;
+        }
+        return NULL;
+}
+
 static int refuse_others(const char *pattern, struct cloche_err *e)
 {
         if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
-        if (*pattern == '!')
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' begins with '!': a rule says deny instead", pattern);
         for (const char *p = pattern; *p; p = skip_plain(p))
-                if (strchr("?*+@!", *p) && p[1] == '(')
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has an extended glob at %zu, which is not taken", pattern,
+                if (strchr("*+!", *p) && p[1] == '(' && closing_group(p + 1))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has an extended glob at %zu that repeats or excludes, which is not taken", pattern,
                                        (size_t)(p - pattern));
         return 0;
+}
+
+/* `@(a|b)` as `{a,b}`, `?(a|b)` as `{,a,b}`; of one choice as it is, for braces around one are no alternatives. */
+static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
+{
+        int depth = 0, has_choice = is_optional, r;
+
+        for (const char *p = open + 1; p < close; p = skip_plain(p))
+                has_choice |= *p == '|';
+        r = buf_append(ret, has_choice ? "{," : "", has_choice ? 1 + (size_t)is_optional : 0);
+        for (const char *p = open + 1; r == 0 && p < close;) {
+                const char *next = skip_plain(p);
+
+                depth += (*p == '(') - (*p == ')');
+                r = buf_append(ret, *p == '|' && depth == 0 ? "," : p, *p == '|' && depth == 0 ? 1 : (size_t)(next - p));
+                p = next;
+        }
+        return r < 0 ? r : buf_append(ret, "}", (size_t)has_choice);
+}
+
+/* Inner groups are written out in later rounds. */
+static int write_groups(const char *pattern, struct buf *ret)
+{
+        int found = 0, r = 0;
+
+        for (const char *p = pattern; r == 0 && *p;) {
+                const char *close = (*p == '@' || *p == '?') && p[1] == '(' ? closing_group(p + 1) : NULL, *next = close ? close + 1 : skip_plain(p);
+
+                r = close ? write_group(p + 1, close, *p == '?', ret) : buf_append(ret, p, (size_t)(next - p));
+                found |= close != NULL;
+                p = next;
+        }
+        if (r == 0)
+                r = buf_append(ret, "", 1);
+        return r < 0 ? r : found;
+}
+
+static int without_groups(const char *pattern, char **ret, struct cloche_err *e)
+{
+        char *text = strdup(pattern);
+        int r = text ? 1 : -ENOMEM;
+
+        while (r > 0) {
+                struct buf written = BUF_INIT(2 * GLOB_BYTES_MAX);
+
+                r = write_groups(text, &written);
+                free(text);
+                text = r < 0 ? NULL : written.data;
+                if (r < 0)
+                        buf_done(&written);
+        }
+        *ret = text;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern") : 0;
 }
 
 static struct segment classify(const char *text)
@@ -426,10 +492,18 @@ int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e)
 {
         struct expansion x = {.pattern = pattern, .e = e};
         struct glob *glob = calloc(1, sizeof(*glob));
-        int r = glob ? refuse_others(pattern, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        char *plain = NULL;
+        int r = glob ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
 
+        for (; r == 0 && pattern[0] == '!' && (pattern[1] != '(' || !closing_group(pattern + 1)); pattern++)
+                glob->is_negated = !glob->is_negated;
         if (r == 0)
-                r = expand(&x, pattern);
+                r = refuse_others(pattern, e);
+        if (r == 0)
+                r = without_groups(pattern, &plain, e);
+        if (r == 0)
+                r = expand(&x, plain);
+        free(plain);
         if (r == 0) {
                 glob->alternatives = calloc(x.count, sizeof(*glob->alternatives));
                 if (!glob->alternatives)

@@ -2,7 +2,8 @@
  *
  * `*` any run of characters within a segment, `?` one, `[abc]` `[a-z]` `[!abc]` `[[:alpha:]]` one of a class, `\c` c itself,
  * `{a,b{c,d}}` `{1..12}` alternatives, and a segment that is `**` any number of segments, none included. Characters are code
- * points; bytes that are no UTF-8 are one each. Not taken, and refused by name: `!` at the start, extended globs as `+(a|b)`. */
+ * points; bytes that are no UTF-8 are one each. `@(a|b)` is `{a,b}`, `?(a|b)` is `{,a,b}`. A `!` at the start: every path that the rest does
+ * not match. Not taken, and refused by name: the extended globs `+(a|b)`, `*(a|b)` and `!(a|b)`, which repeat or exclude. */
 #ifndef CLOCHE_FS_GLOB_H
 #define CLOCHE_FS_GLOB_H
 

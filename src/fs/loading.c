@@ -28,7 +28,7 @@ static int add(struct glob ***list, size_t *count, size_t *room, const char *pat
         return glob_compile(pattern, &(*list)[*count], e) < 0 ? -(int)e->code : ((*count)++, 0);
 }
 
-/* The end of the segment at, or NULL when a slash stands in braces: such a pattern is not taken apart. */
+/* The end of the segment at, or NULL when a slash stands in braces or in a group: such a pattern is not taken apart. */
 static const char *segment_end(const char *at)
 {
         int depth = 0;
@@ -38,9 +38,9 @@ static const char *segment_end(const char *at)
                         at++;
                 else if (*at == '/')
                         return NULL;
-                else if (*at == '{')
+                else if (*at == '{' || *at == '(')
                         depth++;
-                else if (*at == '}' && depth > 0)
+                else if ((*at == '}' || *at == ')') && depth > 0)
                         depth--;
                 if (depth > 0 && at[1] == '/')
                         return NULL;
@@ -52,10 +52,10 @@ static const char *segment_end(const char *at)
 static int add_ways(struct loading *loading, const char *pattern, struct cloche_err *e)
 {
         char front[GLOB_BYTES_MAX + 8];
-        const char *at = pattern, *end;
+        const char *at = pattern, *end = NULL;
         int r = 0;
 
-        while (r == 0 && (end = segment_end(at)) && *end == '/') {
+        while (r == 0 && *pattern != '!' && (end = segment_end(at)) && *end == '/') {
                 if (end - at == 2 && memcmp(at, "**", 2) == 0)
                         break;
                 snprintf(front, sizeof(front), "%.*s", (int)(end - pattern), pattern);
@@ -79,7 +79,7 @@ static int add_include(struct loading *loading, const json_t *given, size_t inde
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "loading.include[%zu]: expected a pattern of at most %d bytes", index, GLOB_BYTES_MAX);
         r = add(&loading->files, &loading->file_count, &loading->file_room, pattern, e);
         snprintf(below, sizeof(below), "%s/**", pattern);
-        if (r == 0)
+        if (r == 0 && *pattern != '!')
                 r = add(&loading->files, &loading->file_count, &loading->file_room, below, e);
         if (r == 0)
                 r = add_ways(loading, pattern, e);

@@ -313,6 +313,12 @@ static int has_mount_at_top(const struct jail_plan *plan, size_t before, const c
         return 0;
 }
 
+/* Of /home the box has its own user's directory only. */
+static int is_beside_home(const char *path)
+{
+        return strncmp(path, "home/", 5) == 0 && path[5];
+}
+
 /* Where a mount stands outside of the writable places: below a directory at the top that mounts alone have. */
 static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
 {
@@ -323,7 +329,7 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
         if (root_is_writable(path))
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
-        if (!has_mount_at_top(plan, mount, top) && access(top, F_OK) == 0)
+        if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path, top);
         r = make_parents(path, e);
         return r < 0 ? r : make_directory(path, 0755, e);

@@ -25,7 +25,7 @@ static int open_path(const char *path, uint64_t flags, uint64_t mode)
         return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 }
 
-static int make_parents(char *path, struct cloche_err *e)
+int files_make_parents(char *path, struct cloche_err *e)
 {
         for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 int r;
@@ -106,7 +106,7 @@ int files_put(struct init_request *request, const int *fds, size_t fd_count, str
 
         if (fd_count != 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a file comes with one descriptor, not %zu", fd_count);
-        r = make_parents(request->path, e);
+        r = files_make_parents(request->path, e);
         if (r < 0)
                 return r;
         if (S_ISDIR(request->mode))

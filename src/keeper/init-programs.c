@@ -255,6 +255,7 @@ static int prepare_child(const struct program *p)
                 return -errno;
         if (p->flags & INIT_SPAWN_REAPS && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return -errno;
+        (void)files_make_parents(p->vector[0], NULL); /* chdir says what is missing */
         if (mkdir(p->vector[0], 0755) < 0 && errno != EEXIST && errno != EROFS)
                 return -errno;
         return chdir(p->vector[0]) < 0 ? -errno : 0;

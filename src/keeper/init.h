@@ -18,6 +18,8 @@
 int files_put(struct init_request *request, const int *fds, size_t fd_count, struct cloche_err *e);
 int files_get(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 int files_read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+/* The directories above path, which is written to meanwhile. */
+int files_make_parents(char *path, struct cloche_err *e);
 int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 
 /* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none; open_files: RLIMIT_NOFILE. */

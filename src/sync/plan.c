@@ -288,7 +288,7 @@ static enum on_conflict meet_conflict(struct plan *plan, uint32_t row, const str
         return policy;
 }
 
-static const char gone_already[] = "gone";
+static const char gone_already[] = "gone", done_already[] = "done";
 
 /* -- what leaves its place ------------------------------------------------------------------------------------ */
 
@@ -789,6 +789,57 @@ static int stop_at_failure(struct plan *plan)
         return spread(plan);
 }
 
+/* -- a list that is done already ------------------------------------------------------------------------------ */
+
+static bool is_made_already(const struct plan *plan, const struct change *c, const struct stat *st)
+{
+        int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+        struct stat other;
+
+        if (c->kind != change_kind_of(st->st_mode))
+                return false;
+        if (c->link)
+                return lower_stat(&plan->root, c->link, &other) == 0 && other.st_ino == st->st_ino;
+        if (c->kind != KIND_SYMLINK && c->has_mode && (st->st_mode & 07777) != (c->mode & 07777))
+                return false;
+        if (c->kind == KIND_DIRECTORY)
+                return true;
+        return c->has_mtime && mtime_ns == c->mtime_ns && (c->kind == KIND_SYMLINK || (c->has_size && (uint64_t)st->st_size == c->size));
+}
+
+static bool is_done(const struct plan *plan, uint32_t row)
+{
+        const struct change *c = &plan->list->rows[row];
+        struct stat st;
+        int r = lower_stat(&plan->root, c->path, &st);
+
+        if (plan->rows[row].verdict != VERDICT_DO || c->is_virtual)
+                return true; /* it is nothing to be done */
+        if (c->type == CHANGE_DELETED)
+                return r == -ENOENT || r == -ENOTDIR || plan_find(&plan->places, c->path) != ROW_NONE;
+        if (r == -EACCES)
+                return true; /* in a directory that nobody may look into: the others say it */
+        if (r < 0)
+                return false;
+        if (c->type != CHANGE_RENAMED)
+                return is_made_already(plan, c, &st);
+        return plan_find(&plan->modified, c->path) != ROW_NONE || (c->origin.state == ORIGIN_KNOWN && is_same(&c->origin, &st));
+}
+
+/* The host is as the whole list would make it, times and all: a sync of it was interrupted behind its commit, and recovered. Row by row
+ * this would look like conflicts. */
+static void skip_what_is_done(struct plan *plan)
+{
+        for (uint32_t i = 0; i < plan->list->count; i++)
+                if (!is_done(plan, i))
+                        return;
+        for (uint32_t i = 0; i < plan->list->count; i++)
+                if (plan->rows[i].verdict == VERDICT_DO && !plan->list->rows[i].is_virtual) {
+                        skip(plan, i, plan->list->rows[i].type == CHANGE_DELETED ? gone_already : done_already, "the host has it so already");
+                        plan->rows[i].settled = true;
+                }
+}
+
 int plan_evaluate(struct plan *plan, struct cloche_err *e)
 {
         plan->edge_count = 0;
@@ -796,6 +847,7 @@ int plan_evaluate(struct plan *plan, struct cloche_err *e)
         forget_touched(plan);
         for (uint32_t i = 0; i < plan->list->count; i++)
                 begin(plan, i);
+        skip_what_is_done(plan);
         for (uint32_t i = 0; i < plan->list->count; i++)
                 if (plan->rows[i].verdict == VERDICT_DO && left_path(&plan->list->rows[i]))
                         evaluate_leaving(plan, i);

@@ -59,7 +59,8 @@ def test_errors():
     equal(result.error["type"], "ParseError")
     assert "main.php:2" in result.error["stack"], result
     result = call("php", "return ['rows' => [1, ['handler' => fn () => 1]]];")
-    equal((result.error["type"], result.error["message"]), ("TypeError", "$.rows[1].handler: Closure cannot be sent"))
+    equal((result.error["type"], result.error["message"]), ("TypeError", "$.rows[1].handler: Closure cannot be sent: return its data, "
+          "or let its class be JsonSerializable; returned by main.php"))
 
 
 def test_ends_before_the_result():

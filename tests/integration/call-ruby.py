@@ -56,7 +56,8 @@ def test_errors():
     equal(call("ruby", "exit 3").error["type"], "SystemExit")
     equal(call("ruby", "exit! 0").status, "crash")
     equal(call("ruby", "Process.kill(:SEGV, $$); sleep 5").status, "crash")
-    equal(call("ruby", "def f = {rows: [0, {h: method(:puts)}]}").error["message"], "$.rows[1].h: Method cannot be sent")
+    equal(call("ruby", "def f = {rows: [0, {h: method(:puts)}]}").error["message"], "$.rows[1].h: Method cannot be sent: return its data, or give its class a method to_h; "
+          "returned by f (main.rb, line 1)")
 
 
 def test_limits():

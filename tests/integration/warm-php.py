@@ -62,7 +62,7 @@ def test_host_functions():
         equal((error["type"], error["message"], error["stack"]),
               ("ValueError", "no such thing", "Cloche\\HostError: no such thing in main.php:2\nStack trace:\n#0 main.php(2): fail()\n#1 [internal function]: f()\n#2 {main}"))
         error = warm.run("return $echo(['f' => fn () => 1]);").error
-        equal((error["type"], error["message"]), ("TypeError", "echo: $[0].f: Closure cannot be sent"))
+        equal((error["type"], error["message"]), ("TypeError", "echo: $[0].f: Closure cannot be sent: return its data, or let its class be JsonSerializable"))
         equal(warm.value("try { return hostmodule\\deep->nothing(); } catch (Error $e) { return $e->getMessage(); }"), "The host's object has no nothing()")
     both(check)
 

@@ -150,7 +150,10 @@ class AgentCase(unittest.TestCase):
         return error
 
     def refused(self, code, message):
-        return self.fails(code, "TypeError", message)
+        """message: how the error's begins; a way out and the place of the function may follow."""
+        error = self.error(code)
+        self.assertEqual((error["type"], error["message"][:len(message)]), ("TypeError", message))
+        return error
 
     def sent(self, code, want, attachment=None):
         answer, attached = self.answer_and_attachments(code)

@@ -48,5 +48,25 @@ def test_killed_at_random():
     assert {"old", "new"} == {state for _, state in seen}, seen
 
 
+def test_killed_and_the_same_list_again():
+    """The next sync of the list rolls forward: what is done already is no conflict."""
+    chance, states = random.Random(os.getpid()), set()
+    with Synced(every_kind_tree(), memory="64m") as s:
+        trees = Trees(s)
+        longest = duration(s, trees)
+        for i in range(40):
+            s.begin()
+            s.control.send("apply", {"changes": trees.changes})
+            time.sleep(chance.random() * longest)
+            s.control.process.kill()
+            s.begin()
+            result = s.apply(trees.changes)
+            states.add(result.get("recovered", {}).get("state"))
+            assert not result["failed"] and not result["conflicts"], (i, result)
+            assert trees.state() == "new", (i, trees.state(), result)
+            trees.renew()
+    print(f"states {states}", flush=True)
+
+
 if __name__ == "__main__":
     kill_again_and_again(1000 if "--thousand" in sys.argv else 80, seed=int(time.time()))

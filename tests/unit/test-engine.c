@@ -51,7 +51,8 @@ static void test_paths(void)
                 const char *path, *resolved;
         } rows[] = {
                 {"a.txt", "/workspace/a.txt"}, {"d/e/f", "/workspace/d/e/f"}, {"/tmp/x", "/tmp/x"}, {"/home/cloche/.x", "/home/cloche/.x"},
-                {"..", NULL}, {"../x", NULL}, {"a/../b", NULL}, {"a/./b", NULL}, {"a//b", NULL}, {"a/", NULL}, {"", NULL}, {"/", NULL},
+                {"..", NULL}, {"../x", NULL}, {"a/../b", NULL}, {"", NULL}, {"/", NULL}, {"/.", NULL},
+                {"a/./b", "/workspace/a/b"}, {"a//b", "/workspace/a/b"}, {"a/", "/workspace/a"}, {"./a", "/workspace/a"}, {"//tmp//x/.", "/tmp/x"},
                 {"/etc/passwd", NULL}, {"/workspacex", NULL}, {"/tmp/../etc", NULL}, {"/proc/self/mem", NULL},
         };
         char path[4096];

@@ -47,8 +47,8 @@ static void test_globs_of_a_mount(void)
         } rows[] = {
                 {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
                 {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
-                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!a", "b", -CLOCHE_E_INVALID_ARGUMENT},
-                {"+(a|b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"a@(b)", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
+                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(a)", "b", -CLOCHE_E_INVALID_ARGUMENT},
+                {"+(a|b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"a*(b)", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
                 {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
         };
 
@@ -192,7 +192,7 @@ static void test_refusals(void)
         refuses("{\"rules\":[{\"pattern\":\"a\"},{\"pattern\":\"b\",\"deny\":[\"write\"]}]}", "rules[1].deny");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"allow\":[1]}]}", "rules[0].allow");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"priority\":\"high\"}]}", "rules[0].priority");
-        refuses("{\"rules\":[{\"pattern\":\"!a\"}]}", "rules[0].pattern");
+        refuses("{\"rules\":[{\"pattern\":\"!(a)\"}]}", "rules[0].pattern");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"allows\":[]}]}", "allows");
         refuses("{\"exclude\":[\"\"]}", "exclude[0]");
         refuses("{\"exclude\":[\"a\",\"+(b)\"]}", "exclude[1]");

@@ -46,7 +46,15 @@ def encode(encoder: Encoder, value: Any, depth: int) -> Tree:
             return handler(encoder, value, depth)
     if _is_a(value, "numpy", "ndarray"):
         return _encode_numpy(encoder, value, depth)
+    if isinstance(value, BaseException):
+        return encoder.pairs(value, _error_pairs(value), depth)
     raise Refused(f"{type(value).__name__} cannot be sent")
+
+
+def _error_pairs(error: BaseException) -> list[tuple[Any, Any]]:
+    """As code in a box sends exceptions: name, message and public attributes."""
+    own = {name: item for name, item in vars(error).items() if not name.startswith("_")}
+    return list({"name": type(error).__name__, "message": str(error), **own}.items())
 
 
 def _encode_date(encoder: Encoder, value: datetime.date, depth: int) -> Tree:

@@ -82,6 +82,8 @@ export interface RunHooks {
   imports?: Record<string, ModuleDeclaration>
   handlers?: Handlers
   call?: Listener['call']
+  /** The result's value is as JSON has it. */
+  isJson?: boolean
 }
 
 const ASK_TIMEOUT_MS = 30_000
@@ -205,7 +207,7 @@ export class Cloche implements AsyncDisposable {
     const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
     const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments)
     try {
-      return decodeResult<T>(await this.cancellable(id, method, make, options))
+      return decodeResult<T>(await this.cancellable(id, method, make, options), hooks.isJson)
     } finally {
       this.listeners.delete(id)
     }

@@ -39,6 +39,12 @@ export interface Change {
   size: number
   /** Milliseconds since 1970. */
   timestamp: number
+  mode?: number
+  /** The mode or the time changed, and no content. */
+  attributesOnly?: boolean
+  /** The two names of a rename, of which one is deleted and one created. */
+  renamedFrom?: string
+  renamedTo?: string
 }
 
 export interface Denial {
@@ -230,9 +236,10 @@ const withoutNulls = (value: Record<string, unknown>): Record<string, unknown> =
   Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null))
 const fromBase64 = (text: unknown): Uint8Array => new Uint8Array(Buffer.from(String(text), 'base64'))
 
-export function decodeResult<T> (received: Received): Result<T> {
+/** isJson: the result's value is as JSON.parse gives it, instead of a rich one. */
+export function decodeResult<T> (received: Received, isJson = false): Result<T> {
   try {
-    return resultOf<T>(received)
+    return resultOf<T>(received, isJson)
   } catch (thrown) {
     if (thrown instanceof MalformedValueError) {
       throw new ProtocolError(`the result of a run cannot be read: ${thrown.message}`, { cause: thrown })
@@ -241,12 +248,12 @@ export function decodeResult<T> (received: Received): Result<T> {
   }
 }
 
-function resultOf<T> ({ body, incoming }: Received): Result<T> {
+function resultOf<T> ({ body, incoming }: Received, isJson: boolean): Result<T> {
   if (!isObject(body) || typeof body.status !== 'string') throw new ProtocolError('the answer is no result of a run')
   const { result, error, files, stdoutBase64, stderrBase64, meta, ...rest } = body
   const decode = (value: unknown): unknown => incoming.decode(value)
   const made: Record<string, unknown> = rest
-  if (rest.success === true) made.result = result === undefined ? undefined : decode(result)
+  if (rest.success === true) made.result = result === undefined ? undefined : isJson ? incoming.decodeJson(result) : decode(result)
   if (isObject(error)) {
     const { fields, ...texts } = error
     made.error = isObject(fields) ? { ...withoutNulls(texts), fields: decode(fields) } : withoutNulls(texts)

@@ -34,18 +34,18 @@ describe('subprocess', real, () => {
   })
   test('a comment at the end is no harm', async () => assert.equal((await execute('return 5 // five')).result, 5))
   test('logs are lines with their level or stream in front', async () => {
-    const { logs } = await execute('console.log("Hello", { a: 1 }); console.info("i"); console.warn("two\\nlines"); console.error("%s!", "e"); console.debug("d"); process.stdout.write("raw\\n"); process.stderr.write("err\\n")')
-    assert.deepEqual(logs, ['[log] Hello { a: 1 }', '[info] i', '[warn] two', '[warn] lines', '[error] e!', '[debug] d', '[stdout] raw', '[stderr] err'])
+    const { logs } = await execute('console.log("Hello", { a: 1 }); console.info("i"); console.warn("two\\nlines"); console.error("%s!", "e"); console.debug("d", undefined, 1n, [null], () => 1); console.log(); process.stdout.write("raw\\n"); process.stderr.write("err\\n")')
+    assert.deepEqual(logs, ['[log] "Hello" {"a":1}', '[log] "i"', '[warn] "two\\nlines"', '[error] "%s!" "e"', '[debug] "d" undefined 1 [null] () => 1', '[log] ', '[stdout] raw', '[stderr] err'])
   })
   test('logs cannot be forged by what is printed', async () => {
     assert.deepEqual((await execute('process.stdout.write("[error] forged\\n")')).logs, ['[stdout] [error] forged'])
   })
   test('errors are in the answer, by class and message; logs are kept', async () => {
     const { error, logs, result } = await execute('console.log("before")\nthrow new RangeError("no")')
-    assert.deepEqual([error, logs, result], ['RangeError: no', ['[log] before'], undefined])
+    assert.deepEqual([error, logs, result], ['no', ['[log] "before"'], undefined])
     assert.match((await execute('await Promise.reject(new Error("Async error"))')).error, /Async error/)
-    assert.match((await execute('undefinedVariable.method()')).error, /ReferenceError/)
-    assert.match((await execute('return (')).error, /SyntaxError/)
+    assert.equal((await execute('undefinedVariable.method()')).error, 'undefinedVariable is not defined')
+    assert.match((await execute('return (')).error, /^Unexpected token/)
   })
 
   describe('tools', () => {
@@ -68,10 +68,18 @@ describe('subprocess', real, () => {
       assert.deepEqual(result, ['TypeError: add: params.b is missing', 'TypeError: add: params.a must be number, not string', 'TypeError: add: params has no parameter "c"; there are a, b', 'TypeError: add: params.a is missing'])
       assert.equal(calls, 0)
     })
+    test('names that are no identifiers: members by their own name, and by an identifier', async () => {
+      const tools = [{ name: 'my-ns:do-it' }, { name: 'my-ns:deep-er:x.y' }, { name: 'a-b' }]
+      const tool = async (name) => name
+      const { result, error } = await execute('return [await my_ns["do-it"]({}), await my_ns.do_it({}), await my_ns["deep-er"].x.y({}), await my_ns.deep_er.x.y({}), await a_b({})]', tools, tool)
+      assert.deepEqual(result, ['my-ns:do-it', 'my-ns:do-it', 'my-ns:deep-er:x.y', 'my-ns:deep-er:x.y', 'a-b'], error)
+      const { result: python } = await execute('return [my_ns.do_it(), my_ns.deep_er.x.y(), a_b()]', tools, tool, { language: 'python' })
+      assert.deepEqual(python, ['my-ns:do-it', 'my-ns:deep-er:x.y', 'a-b'])
+    })
     test('a tool\'s error is an exception in the code, and can be caught', async () => {
       const tool = async () => { throw Object.assign(new RangeError('too far'), { status: 4 }) }
       assert.deepEqual((await execute('try { await go({}) } catch (e) { return [e.name, e.message, e.status] }', [{ name: 'go' }], tool)).result, ['RangeError', 'too far', 4])
-      assert.equal((await execute('await go({})', [{ name: 'go' }], tool)).error, 'RangeError: too far')
+      assert.equal((await execute('await go({})', [{ name: 'go' }], tool)).error, 'too far')
     })
     test('many calls, more than the daemon permits by default, and several at once', async () => {
       let open = 0, most = 0
@@ -106,8 +114,8 @@ describe('subprocess', real, () => {
     test('parameters are checked; errors are exceptions', async () => {
       const { result } = await python('try:\n  add(a="x", b=1)\nexcept TypeError as e:\n  return str(e)', [{ name: 'add', inputSchema: numbers }])
       assert.equal(result, 'add: params.a must be number, not string')
-      assert.match((await python('return 1 / 0')).error, /^ZeroDivisionError: division by zero/)
-      assert.match((await python('def (')).error, /^SyntaxError/)
+      assert.match((await python('return 1 / 0')).error, /^division by zero$/)
+      assert.match((await python('def (')).error, /^invalid syntax/)
     })
     test('print, logging and standard error', async () => {
       const { logs } = await python('import logging, sys\nprint("hi")\nlogging.warning("careful %s", 1)\nlogging.info("so")\nprint("e", file=sys.stderr)')
@@ -137,7 +145,7 @@ describe('subprocess', real, () => {
       let told
       const tool = (_, __, { signal }) => new Promise(() => { signal.addEventListener('abort', () => { told = signal.reason.message }) })
       const { error, logs } = await createSubprocessSandbox({ client, timeout: 3000 }).execute('console.log("in"); await hang({})', [{ name: 'hang' }], tool)
-      assert.deepEqual([error, logs, told], ['execution terminated: timed out after 3000 ms', ['[log] in'], 'the execution has ended'])
+      assert.deepEqual([error, logs, told], ['execution terminated: timed out after 3000 ms', ['[log] "in"'], 'the execution has ended'])
       assert.match((await createSubprocessSandbox({ client, timeout: 300 }).execute('while (true) { }')).error, /terminated/)
     })
     test('memoryLimit', async () => {

@@ -137,3 +137,35 @@ test('depth and size are bounded', () => {
   assert.throws(() => sent([deep]), /nested deeper than 200/)
   assert.throws(() => sent('x'.repeat(100), { limit: 50 }), RangeError)
 })
+
+test('as JSON: what a value is when its receiver knows JSON only', () => {
+  const json = (value) => {
+    const bytes = []
+    const framed = toFrame(value, bytes)
+    return new Incoming(Uint8Array.from(bytes)).decodeJson(framed)
+  }
+  const cases = [
+    [{ $: 'map', v: [[1, 'a'], [{ $: 'number', v: 'NaN' }, 'b'], [true, 'c'], [null, 'd'], [[1, 2], 'e'], ['x', { $: 'undefined' }]] }, { 1: 'a', null: 'd', true: 'c', '[1,2]': 'e' }],
+    [{ $: 'set', v: [3, { $: 'set', v: [1] }] }, [3, [1]]],
+    [{ $: 'bigint', v: '9007199254740993' }, 9007199254740992],
+    [[{ $: 'number', v: 'NaN' }, { $: 'number', v: '-Infinity' }], [null, null]],
+    [[{ $: 'undefined' }], [null]],
+    [{ a: { $: 'undefined' }, b: 1 }, { b: 1 }],
+    [{ $: 'undefined' }, undefined],
+    [{ $: 'bytes', b64: 'AP8=' }, 'AP8='],
+    [{ $: 'buffer', b64: 'AP8=' }, 'AP8='],
+    [{ $: 'array', t: 'u8', b64: 'AP8=' }, [0, 255]],
+    [{ $: 'array', t: 'i64', b64: '/////////38=' }, [9223372036854775807]],
+    [{ $: 'array', t: 'f32', b64: 'AADAfw==' }, [null]],
+    [{ $: 'date', v: '2026-11-21' }, '2026-11-21'],
+    [{ $: 'date', v: '2026-11-21T10:20:30.123456+02:00' }, '2026-11-21T10:20:30.123456+02:00'],
+    [{ $: 'date', v: null }, null],
+    [{ $: 'regexp', source: 'a/b', flags: 'gi' }, '/a\\/b/gi'],
+    [{ $: 'error', v: { name: 'KeyError', message: 'k', stack: 's', fields: { code: { $: 'bigint', v: '7' } } } }, { name: 'KeyError', message: 'k', code: 7 }],
+    [{ $: 'class', t: 'URL', v: 'http://x/' }, 'http://x/'],
+    [{ $: 'object', v: [['$', 1], ['__proto__', 2]] }, JSON.parse('{"$":1,"__proto__":2}')],
+    [[{ $: 'map', v: [[1, 2]] }, { $: 'ref', n: 1 }], [{ 1: 2 }, { 1: 2 }]]
+  ]
+  for (const [wire, expected] of cases) assert.deepEqual(json(wire), expected, JSON.stringify(wire))
+  for (const bad of [{ $: 'bigint', v: 'x' }, { $: 'date', v: 'today' }, { $: 'set', v: 1 }, { $: 'map', v: [[1]] }, { $: 'set', v: [], more: 1 }]) assert.throws(() => json(bad), TypeError, JSON.stringify(bad))
+})

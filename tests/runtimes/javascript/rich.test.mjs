@@ -92,12 +92,11 @@ test('identity', () => {
   assert.ok(back.map.get(back.list[0]).has(back.list[0]))
 })
 
-test('without references shared values are copied, and cycles, regular expressions refused', () => {
+test('without references shared values are copied, and cycles refused', () => {
   const shared = [1]
   assert.deepEqual(JSON.parse(JSON.stringify(values.encode([shared, shared], 1000).value)), [[1], [1]])
   shared.push(shared)
   assert.throws(() => values.encode(shared, 1000), /^TypeError: \$\[1\]: cycle cannot be sent/)
-  assert.throws(() => values.encode([/x/], 1000), /^TypeError: \$\[0\]: regular expression cannot be sent/)
   assert.equal(values.encode(new ArrayBuffer(1), 1000).value.$, 'bytes')
 })
 
@@ -175,7 +174,7 @@ const refusals = {
   'a symbol': [[Symbol('x')], /^TypeError: \$\[0\]: symbol cannot be sent/],
   'a boxed symbol': [[Object(Symbol('x'))], /^TypeError: \$\[0\]: symbol cannot be sent/],
   'a function in an error': [Object.assign(new Error('x'), { f () {} }), /^TypeError: \$\.f: function cannot be sent/],
-  'a promise': [Promise.resolve(), /^TypeError: \$: promise cannot be sent/],
+  'a promise': [Promise.resolve(), /^TypeError: \$: promise that is not awaited cannot be sent/],
   'a proxy': [{ p: new Proxy({}, {}) }, /^TypeError: \$\.p: proxy cannot be sent/]
 }
 for (const [name, [value, message]] of Object.entries(refusals)) test(`${name} is refused by its path`, () => assert.throws(() => encode(value), message))
@@ -192,7 +191,7 @@ test('classes go through the tables of the host', () => {
   assert.equal(back.same, back.url)
   assert.deepEqual([back.url.href, back.headers.get('a'), back.plain], [url.href, 'b', [1]])
   assert.equal(again(url, load({ encodeClass: classes.encodeClass })), url.href)
-  assert.deepEqual(JSON.parse(JSON.stringify(rich.encode(new Headers(), 100).value)), {})
+  assert.deepEqual(JSON.parse(JSON.stringify(rich.encode(new Headers(), 100).value)), [])
   assert.throws(() => decode([{ $: 'class', t: 'URL', v: 'no' }], rich), /^TypeError: \$\[0\]: Invalid URL/)
   assert.throws(() => encode(url, load({ encodeClass: () => ({ t: 'a b', v: 1 }) })), /^TypeError: \$: a class has a name/)
   const throwing = load({ encodeClass: (value) => { if (value === url) throw new TypeError('read before') } })

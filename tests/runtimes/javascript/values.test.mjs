@@ -104,8 +104,10 @@ const refusals = {
   'a function': ['() => [() => 1]', /^\$\[0\]: function cannot be sent/],
   'a symbol': ['() => ({ a: Symbol() })', /^\$\.a: symbol cannot be sent/],
   'a cycle': ['() => { const o = {}; o.self = o; return o }', /^\$\.self: cycle cannot be sent/],
-  'a regular expression': ['() => [/x/]', /^\$\[0\]: regular expression cannot be sent/],
-  'a promise inside': ['() => [Promise.resolve(1)]', /^\$\[0\]: promise cannot be sent/],
+  'its place': ['\n(() => [() => 1])', /^\$\[0\]: function cannot be sent; returned by f \(main\.js, line 2\)$/],
+  'a promise inside': ['() => [Promise.resolve(1)]', /^\$\[0\]: promise that is not awaited cannot be sent/],
+  'an iterator without end': ['() => ({ n: (function * () { for (;;) yield 1 })() })', /^\$\.n: iterator of more than 1000000 items cannot be sent/],
+  'an asynchronous iterator inside': ['() => [(async function * () { yield 1 })()]', /^\$\[0\]: asynchronous iterator inside a value cannot be sent/],
   'a lone surrogate': ['() => "\\ud800"', /lone surrogate/],
   'a proxy': ['() => new Proxy({}, {})', /proxy cannot be sent/]
 }
@@ -114,6 +116,22 @@ for (const [name, [code, message]] of Object.entries(refusals)) {
     const answer = await agent.call(`const f = ${code}`, [])
     assert.equal(answer.error.data.type, 'TypeError')
     assert.match(answer.error.data.message, message)
+  })
+}
+
+const evident = {
+  'a regular expression': ['[/a.b/gi]', [{ $: 'regexp', source: 'a.b', flags: 'gi' }]],
+  'iterators': ['[new Map([[1, 2]]).entries(), new Set([3]).values(), [4].values(), (function * () { yield 5 })()]', [[[1, 2]], [3], [4], [5]]],
+  'class instances': ['[new (class A { a = 1; #b = 2; get c () { return 3 } })()]', [{ a: 1 }]],
+  'classes that say what they are': ['[new URL("http://x/y"), new URLSearchParams("a=1"), new (class { #v = 7; toJSON () { return { v: this.#v } } })()]', ['http://x/y', [['a', '1']], { v: 7 }]],
+  'a class that can be iterated': ['new (class { #items = [1, 2]; [Symbol.iterator] () { return this.#items.values() } })()', [1, 2]],
+  'errors': ['[new RangeError("r"), Object.assign(new Error("m"), { code: 7 })]', [{ name: 'RangeError', message: 'r' }, { name: 'Error', message: 'm', code: 7 }]],
+  'empty objects, whatever is on their prototype': ['(Object.prototype.toJSON = Object.prototype.next = () => 1, [{}])', [{}]]
+}
+for (const [name, [expression, expected]] of Object.entries(evident)) {
+  test(`the evident form of ${name}`, async () => {
+    const answer = await agent.call(`const f = () => (${expression})`, [])
+    assert.deepEqual(answer.result?.value, expected, JSON.stringify(answer.error))
   })
 }
 

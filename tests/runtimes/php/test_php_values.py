@@ -177,7 +177,16 @@ class Outgoing(OwnTypesCase):
                   [{"$": "date", "v": text} for text in ("2026-11-21T10:20:30.500000Z", "2026-11-21T10:20:30+02:00",
                    "2026-07-01T00:00:00+02:00", "2026-11-21", "2026-11-21T10:00:00", "1849-12-31T23:06:32Z")])
         self.refused("new DateTime('@253402300800')", "$: a date outside the years 1 to 9999 cannot be sent")
-        self.refused("[new DateInterval('P1D')]", "$[0]: DateInterval cannot be sent")
+        self.sent("[new DateInterval('P1Y2M3DT4H5M6S'), new DateInterval('PT0S'), new DateTimeZone('UTC'),"
+                  " (new DateTime('2026-01-03'))->diff(new DateTime('2026-01-01T12:00'))]", ["P1Y2M3DT4H5M6S", "PT0S", "UTC", "-P1DT12H"])
+
+    def test_evident_forms(self):
+        self.sent("[new Bad('m', 7), new Exception('x')]", [{"name": "Bad", "message": "m", "detail": 7}, {"name": "Exception", "message": "x"}],
+                  head="class Bad extends Exception { function __construct(string $m, public int $detail) { parent::__construct($m); } }")
+        self.sent("[Suit::Hearts, Size::Small]", ["Hearts", "s"], head="enum Suit { case Hearts; } enum Size: string { case Small = 's'; }")
+        self.sent("[new ArrayObject(['a' => 1]), new ArrayIterator([1]), new SplStack(), (fn () => yield 1)()]", [{"a": 1}, [1], [], [1]])
+        self.sent("[new Hidden, new Shown]", [{"x": 1}, {"x": 1, "y": [2]}],
+                  head="class Hidden { private $x = 1; function toArray() { return ['x' => $this->x]; } } class Shown { public $x = 1; public $y = [2]; private $z = 3; }")
 
     def test_own_classes(self):
         self.sent("[new Cloche\\Map([[1, 'a'], ['1', 'b']]), new Cloche\\Set([1, '1', 1]), new Cloche\\BigInt('12345678901234567890'),"
@@ -189,7 +198,8 @@ class Outgoing(OwnTypesCase):
         self.refused("['rows' => [0, 1, 2, ['handler' => fn () => 1]]]", "$.rows[3].handler: Closure cannot be sent")
         self.refused("['a b' => STDIN]", "$['a b']: resource (stream) cannot be sent")
         self.refused("[new ReflectionClass('stdClass')]", "$[0]: ReflectionClass cannot be sent")
-        self.refused("new class('x') extends Exception {}", "$: Exception@anonymous cannot be sent")
+        message = self.error("\nfunction g() { return [STDIN]; }", function="g")["message"]
+        self.assertEqual(message, "$[0]: resource (stream) cannot be sent; returned by g (main.php, line 2)")
         self.refused("new C", "$.inner: Closure cannot be sent", head="class C { public $inner; function __construct() { $this->inner = strlen(...); } }")
         self.refused("(function () { yield 'k' => STDIN; })()", "$.k: resource (stream) cannot be sent")
 

@@ -210,7 +210,7 @@ class Displays(SharedCase):
     def test_what_cannot_be_sent_is_named(self):
         display = self.run_cell("display({'text/plain': 'a', 'application/x': object()}, raw=True)")[0]
         self.assertEqual(display["data"], {"text/plain": "a"})
-        self.assertEqual(display["metadata"], {"application/x": {"error": "$: object cannot be sent"}})
+        self.assertEqual(display["metadata"], {"application/x": {"error": "$: object cannot be sent: return its data, or give its class a method to_dict()"}})
         self.assertEqual(self.text("'\\ud800'"), "'\\ud800'")
 
     def test_large_ones_are_kept_in_files(self):

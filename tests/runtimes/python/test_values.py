@@ -70,7 +70,6 @@ class OwnTypes(AgentCase):
         dates = ["2026-11-21T10:20:30.123456Z", "2026-01-02T03:04:05", "2026-11-21", "2026-01-02T00:00:00-03:30",
                  "2026-01-01T23:59:30Z"]
         self.sent(code, [{"$": "date", "v": text} for text in dates])
-        self.refused("import datetime\ndatetime.time(1)", "$: time cannot be sent")
 
     def test_dates_arrive_as_dates(self):
         code = "def f(x): return repr(x)"
@@ -105,9 +104,17 @@ class OwnTypes(AgentCase):
     def test_refusals_name_the_path(self):
         self.refused("{'rows': [0, 1, 2, {'handler': lambda: 1}]}", "$.rows[3].handler: function cannot be sent")
         self.refused("import os\n[os]", "$[0]: module cannot be sent")
-        self.refused("from decimal import Decimal\n{'a b': Decimal(1)}", "$['a b']: Decimal cannot be sent")
-        self.refused("import uuid, pathlib\n[uuid.UUID(int=1)]", "$[0]: UUID cannot be sent")
-        self.refused("1j", "$: complex cannot be sent")
+        self.refused("{'a b': object()}", "$['a b']: object cannot be sent: return its data, or give its class a method to_dict()")
+        self.refused("import threading\n[threading.Lock()]", "$[0]: lock cannot be sent")
+        self.refused("[open('/dev/null')]", "$[0]: TextIOWrapper cannot be sent")
+        self.refused("import itertools\n{'n': itertools.count()}", "$.n: count of more than 1000000 items cannot be sent")
+        self.refused("[range(10 ** 12)]", "$[0]: range of more than 1000000 items cannot be sent")
+        self.refused("class A:\n    def __init__(self): self._x = 1\nA()", "$: A cannot be sent: it has no public attributes; return its data")
+        self.refused("class A: pass\na = A()\na.me = [a]\na", "$.me[0]: cycle cannot be sent")
+        message = self.error("\n\ndef g(): return {'f': print}")["message"]
+        self.assertEqual(message, "$.f: builtin_function_or_method cannot be sent: return its data, or give its class a method to_dict(); "
+                         "returned by g (main.py, line 3)")
+        self.assertIn("; returned by main.py", self.error("[print]")["message"])
         self.refused("['\\ud800']", "$[0]: string with a lone surrogate cannot be sent")
         self.refused("{'\\ud800': 1}", "$['\\ud800']: string with a lone surrogate cannot be sent")
 
@@ -128,8 +135,74 @@ class Numpy(AgentCase):
         self.sent(head + "np.arange(3, dtype='>i2')[::-1]", {"$": "array", "t": "i16", "at": 0, "n": 6}, b"\2\0\1\0\0\0")
         self.sent(head + "np.arange(4).reshape(2, 2)", [[0, 1], [2, 3]])
         self.sent(head + "[np.float64(2), np.int8(3), np.bool_(True), np.array([True])]", [2.0, 3, True, [True]])
-        self.refused(head + "np.datetime64('2020-01-01')", "$: datetime64 cannot be sent")
-        self.refused(head + "np.ma.array([1], mask=[1])", "$: MaskedArray cannot be sent")
+        dates = ["2020-01-01", "2020-01-01", "2020-01-01T10:00:00", "2020-01-01T00:00:00.120000", "2020-01-01T00:00:00.123456789", None]
+        self.sent(head + "[np.datetime64(t) for t in ('2020', '2020-01-01', '2020-01-01T10', '2020-01-01T00:00:00.12', "
+                  "'2020-01-01T00:00:00.123456789', 'NaT')]", [{"$": "date", "v": text} for text in dates])
+        self.sent(head + "np.array(['2020-01-01', 'NaT'], dtype='M8[ns]')", [{"$": "date", "v": text} for text in ("2020-01-01T00:00:00", None)])
+        self.sent(head + "[np.timedelta64(90, 'm'), np.timedelta64('NaT'), np.array([1500], dtype='m8[ms]')]", [5400.0, None, [1.5]])
+        self.sent(head + "[np.complex128(1 + 2j), np.array([1j]), np.longdouble(1.5), np.float16(0.5)]",
+                  [{"real": 1.0, "imag": 2.0}, [{"real": 0.0, "imag": 1.0}], 1.5, 0.5])
+        self.sent(head + "np.ma.array([1, 2], mask=[1, 0])", [None, 2])
+        self.sent(head + "np.array([(1, 'a')], dtype=[('n', 'i4'), ('s', 'U1')])", [{"n": 1, "s": "a"}])
+        self.sent(head + "[np.array(5), np.array(['a', 'b']), np.array([None, 'x'], dtype=object)]", [5, ["a", "b"], [None, "x"]])
+        self.refused(head + "np.timedelta64(1, 'M')", "$: timedelta64 of months or years")
+
+
+@unittest.skipIf(subprocess.run([PYTHON, "-c", "import pandas"], stderr=subprocess.DEVNULL).returncode, "no pandas")
+class Pandas(AgentCase):
+    def test_pandas(self):
+        head = "import pandas as pd, warnings\n"
+        frame = "pd.DataFrame({'n': [1, 2], 's': ['a', None], 't': pd.to_datetime(['2020-01-01', None])})"
+        rows = [{"n": 1, "s": "a", "t": {"$": "date", "v": "2020-01-01T00:00:00"}}, {"n": 2, "s": None, "t": {"$": "date", "v": None}}]
+        self.sent(head + frame, rows)
+        self.sent(head + frame + ".iloc[:0]", [])
+        self.sent(head + "pd.DataFrame([[1, 2]], columns=['a', 'b']).to_dict('split')", {"index": [0], "columns": ["a", "b"], "data": [[1, 2]]})
+        self.sent(head + "pd.DataFrame([[1]])", [{"$": "map", "v": [[0, 1]]}])
+        self.refused(head + "pd.DataFrame([[1, 2]], columns=['a', 'a'])", "$: DataFrame in which two columns have one name cannot be sent: return its to_dict('split')")
+        self.sent(head + "[pd.Series([1, 2]), pd.Series(['x']), pd.Series([1.5], index=['k']), pd.Series(['a', 'a', 'b']).value_counts()]",
+                  [[1, 2], ["x"], {"k": 1.5}, {"a": 2, "b": 1}])
+        self.sent(head + "pd.Series([1, 2], index=['k', 'k'])", [["k", 1], ["k", 2]])
+        self.sent(head + "[pd.Index(['a', 'b']), pd.RangeIndex(2), pd.MultiIndex.from_tuples([(1, 'a')]), pd.Categorical(['x']), pd.array([1, None])]",
+                  [["a", "b"], [0, 1], [[1, "a"]], ["x"], [1, None]])
+        self.sent(head + "[pd.Timestamp('2020-01-01T00:00:00.123456789', tz='UTC'), pd.NaT, pd.NA, pd.Timedelta('90s'), pd.Period('2020-01')]",
+                  [{"$": "date", "v": "2020-01-01T00:00:00.123456789Z"}, {"$": "date", "v": None}, None, 90.0, "2020-01"])
+
+
+class Evident(AgentCase):
+    """Values without a kind of their own (the table in spec/values.md)."""
+
+    def test_numbers_and_texts(self):
+        self.sent("from decimal import Decimal\nfrom fractions import Fraction\n[Decimal('12.30'), Decimal('NaN'), Fraction(1, 3), 1 + 2j]",
+                  ["12.30", "NaN", "1/3", {"real": 1.0, "imag": 2.0}])
+        self.sent("import uuid, pathlib, ipaddress, datetime as d\n[uuid.UUID(int=1), pathlib.Path('/a/b'), pathlib.PureWindowsPath('c:/x'), "
+                  "ipaddress.ip_address('::1'), d.timedelta(days=1, milliseconds=1500), d.time(1), d.timezone.utc]",
+                  ["00000000-0000-0000-0000-000000000001", "/a/b", "c:\\x", "::1", 86401.5, "01:00:00", "UTC"])
+
+    def test_collections(self):
+        self.sent("from collections import *\n[deque([1, 2]), ChainMap({'a': 1}), UserDict(b=2), UserList([3]), UserString('s'), "
+                  "Counter('aab'), defaultdict(list, x=[1]), OrderedDict(z=1)]",
+                  [[1, 2], {"a": 1}, {"b": 2}, [3], "s", {"a": 2, "b": 1}, {"x": [1]}, {"z": 1}])
+        self.sent("d = {'a': 1, 2: 'b'}\n[range(3), d.keys(), d.values(), d.items()]", [[0, 1, 2], ["a", 2], [1, "b"], [["a", 1], [2, "b"]]])
+        self.sent("import types\ntypes.MappingProxyType({'a': types.SimpleNamespace(b=1, _c=2)})", {"a": {"b": 1}})
+
+    def test_iterators(self):
+        self.sent("import csv\n[map(str, [1]), zip([1], 'a'), filter(None, [0, 1]), enumerate('x'), reversed([1, 2]), (n for n in [1]), iter('ab'), csv.reader(['a,b'])]",
+                  [["1"], [[1, "a"]], [1], [[0, "x"]], [2, 1], [1], ["a", "b"], [["a", "b"]]])
+        error = self.error("def f(): return {'rows': (1 // n for n in [1, 0])}")
+        self.assertEqual((error["type"], error["message"]), ("ZeroDivisionError", "integer division or modulo by zero"))
+        self.assertIn("line 1", error["stack"])
+
+    def test_objects(self):
+        head = "class A:\n    def __init__(self, x): self.x = x; self._hidden = 1\n    @property\n    def y(self): return 5\n"
+        self.sent(head + "[A(1), A(A([2]))]", [{"x": 1}, {"x": {"x": [2]}}])
+        self.sent("class S:\n    __slots__ = ('a', 'b')\n    def __init__(self): self.a = 1\nclass T(S):\n    pass\nt = T()\nt.c = 2\n[S(), t]", [{"a": 1}, {"a": 1, "c": 2}])
+        self.sent("class P:\n    def __init__(self): self._x = 1\n    def to_dict(self): return {'x': self._x}\nP()", {"x": 1})
+        self.sent("class P:\n    def __init__(self): self._x = 1\n    def __json__(self): return [self._x]\nP()", [1])
+        self.sent("class E: pass\nE()", {})
+        self.sent("import enum, dataclasses as d\nclass C(enum.Enum): RED = 'r'\n@d.dataclass\nclass D:\n    c: C\n    m: map\nD(C.RED, map(abs, [-1]))", {"c": "r", "m": [1]})
+        self.sent("import sqlite3\nc = sqlite3.connect(':memory:')\nc.row_factory = sqlite3.Row\nc.execute('select 1 a, 2 b').fetchall()", [{"a": 1, "b": 2}])
+        self.sent("class Bad(Exception):\n    def __init__(self, m, code):\n        super().__init__(m); self.code = code\n[KeyError('k'), Bad('m', 7)]",
+                  [{"name": "KeyError", "message": "'k'"}, {"name": "Bad", "message": "m", "code": 7}])
 
 
 class Incoming(AgentCase):

@@ -314,7 +314,7 @@ class Host(AgentCase):
 
     def test_arguments_that_cannot_be_sent(self):
         answer, asked = self.converse("ask(1, [->() {}])", None, {"ask": {"kind": "function"}})
-        self.assertEqual((answer["error"]["data"]["type"], answer["error"]["message"]), ("TypeError", "ask: $.args[1][0]: Proc cannot be sent"))
+        self.assertEqual((answer["error"]["data"]["type"], answer["error"]["message"]), ("TypeError", "ask: $.args[1][0]: Proc cannot be sent: return its data, or give its class a method to_h"))
         self.assertEqual(asked, [])
 
     def test_several_in_flight(self):

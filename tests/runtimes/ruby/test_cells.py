@@ -128,7 +128,7 @@ class Displays(ContextCase):
 
     def test_what_cannot_be_sent_is_named(self):
         display = self.run_cell("Cloche.json([Object])")[0]
-        self.assertEqual((display["data"], display["metadata"]), ({}, {"application/json": {"error": "$[0]: Class cannot be sent"}}))
+        self.assertEqual((display["data"], display["metadata"]), ({}, {"application/json": {"error": "$[0]: Class cannot be sent: return its data, or give its class a method to_h"}}))
         self.assertEqual(self.shown("Cloche.html(\"\\xff\")"), {"text/html": "\ufffd"})
 
     def test_large_ones_are_kept_in_files(self):

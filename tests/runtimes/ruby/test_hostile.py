@@ -121,7 +121,7 @@ class Hostile(AgentCase):
                 "class IO\n def write(*) = 0\nend\nmodule Process\n def self.pid = 1\nend if false\n{a: 1}")
         self.assertEqual(self.call(code), {"a": 1})
         self.assertIn("error", self.answer("1 / 0"))
-        self.assertEqual(self.error("[Object]")["message"], "$[0]: Class cannot be sent")
+        self.assertIn("$[0]: Class cannot be sent", self.error("[Object]")["message"])
 
     def test_json_changed(self):
         code = "require 'json'\nmodule JSON\n def self.generate(*) = 'no'\n def self.parse(*) = 'no'\nend\nclass String\n def to_json(*) = 'no'\nend\n"
@@ -174,7 +174,7 @@ class Hostile(AgentCase):
         code = "class B < BasicObject\n def method_missing(n, *a) = ::Kernel.raise(::SystemExit)\nend\n[B.new]"
         self.assertIn("cannot be sent", self.error(code)["message"])
         code = "class O\n %i[class is_a? instance_of? respond_to? method public_method equal? == hash object_id].each { |n| define_method(n) { |*a| raise 'fight' } }\nend\n[O.new]"
-        self.assertEqual(self.error(code)["message"], "$[0]: O cannot be sent")
+        self.assertIn("$[0]: O cannot be sent", self.error(code)["message"])
 
     def test_working_directory_gone(self):
         self.assertEqual(self.call("def f\n Dir.rmdir(Dir.pwd)\n $0 = 'x' * 1000\n $PROGRAM_NAME = 'y'\n ENV.clear\n 1\nend"), 1)

@@ -1,15 +1,21 @@
-import path from 'node:path'
-import { InvalidArgumentError } from '../generated/errors.js'
+import { InvalidArgumentError, ProtocolError } from '../generated/errors.js'
+import { ConnectionError } from '../internal/error.js'
 import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
-import type { BeforeSyncAnswer, CallRequest, Change, Denial, MountOptions, Result, RunFailure, RunOptions, SyncEvents } from '../run.js'
+import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure, RunOptions, SyncEvents, Usage } from '../run.js'
 import { argumentsOf } from './arguments.js'
+import { givenContents, withOldContents } from './before.js'
 import { Events, type EventContext } from './events.js'
-import { asError, changeOf, denialOf, foldersOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import { asError, changeOf, denialOf, summaryOf, syncResultOf, wireChange } from './files.js'
+import type { WASIFile } from './memory.js'
+import { checkDirs, mountOf } from './mounts.js'
+import { Places } from './places.js'
+import { readyForSync } from './sync.js'
+import { SignatureInferenceEngine } from './signature.js'
 import type {
-  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
-  PermissionDeniedRecord, SyncErrorBehavior, SyncResult
+  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionMeta, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
+  PermissionDeniedRecord, ReportingOptions, SyncErrorBehavior, SyncResult
 } from './types.js'
 
 const WORKDIR = '/workspace'
@@ -25,19 +31,16 @@ function limitsOf ({ timeout, limits }: FunctionCallRequest): Limits {
   return { wallMs, cpuMs: wallMs * PROCESSORS, ...limits }
 }
 
-/** Where the host's folders lie is this process's to say: the daemon has another current directory. */
-function mountOf (mount: MountConfig): MountOptions {
-  if (mount.dirs === null || typeof mount.dirs !== 'object') {
-    throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
-  }
-  return { ...mount, dirs: Object.fromEntries(Object.entries(mount.dirs).map(([virtual, real]) => [virtual, path.resolve(real)])) } as MountOptions
-}
-
 const errorOf = ({ message, type, stack }: RunFailure): ExecutionError => ({ message, type, ...stack === undefined ? {} : { stack } })
 
-function resultOf<T> (result: Result<T>, hasFiles: boolean): ExecutionResult<T> {
+/** No directories: everything is virtual. */
+const isEmpty = ({ dirs }: MountConfig): boolean => dirs !== null && typeof dirs === 'object' && Object.keys(dirs).length === 0
+
+type SignatureSource = ExecutionMeta['signatureSource']
+
+function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => SignatureSource): ExecutionResult<T> {
   const { status, success, error, stdout, stderr, exitCode, files, meta, sync } = result
-  const { duration, signatureSource = 'convention', usage, limitsHit, warnings } = meta
+  const { duration, signatureSource = inferred(), usage, limitsHit, warnings } = meta
   return {
     status,
     success,
@@ -52,14 +55,72 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean): ExecutionResult<T> 
   }
 }
 
-const neverBegan = (): ExecutionResult<never> => ({
-  status: 'terminated',
-  success: false,
-  error: { message: 'cancelled by the caller before it began', type: 'Cancelled' },
-  stdout: '',
-  stderr: '',
-  exitCode: exitCodes.terminated
-})
+/** Those that FSBuilder built are what is in them. */
+function filesOf (given: object | undefined): object | undefined {
+  if (given === null || typeof given !== 'object') return given
+  const isBuilt = (file: unknown): file is WASIFile => ['string', 'binary'].includes((Object(file) as { mode?: unknown }).mode as string)
+  return Object.fromEntries(Object.entries(given).map(([name, file]) => [name, isBuilt(file) ? file.content : file as unknown]))
+}
+
+/** As the daemon knows them. */
+function resultOptionsOf (given: ReportingOptions | undefined): object | undefined {
+  if (given === undefined || given === null || typeof given !== 'object') return given
+  const { includeTemporary: _, ...rest } = given
+  return rest
+}
+
+/** What was written to a place is no file of the host's, and no business of a sync. */
+function withoutPlaces<T> (result: Result<T>, places: Places): Result<T> {
+  if (places.isEmpty) return result
+  const virtual = (changes: Change[]): Change[] => changes.map((change) => {
+    const { realPath: _, ...rest } = change
+    return places.has(String(change.path)) ? rest : change
+  })
+  const { created, modified, deleted } = result.files
+  const isGiven = ({ path }: Change): boolean => places.isGiven(String(path))
+  const changed = created.filter(isGiven).map((change): Change => ({ ...change, type: 'modified' }))
+  const files = {
+    ...result.files,
+    created: virtual(created.filter((change) => !isGiven(change))),
+    modified: virtual([...changed, ...modified]),
+    deleted: virtual(deleted)
+  }
+  if (result.sync === undefined) return { ...result, files }
+  const { synced, skipped } = result.sync
+  const sync = { ...result.sync, synced: synced.filter((path) => !places.has(path)), skipped: skipped.filter(({ path }) => !places.has(path)) }
+  return { ...result, files, sync }
+}
+
+const NO_USAGE: Usage = { wallMs: 0, cpuMs: 0, memoryPeakBytes: 0, pidsPeak: 0, diskBytes: 0, diskInodes: 0, stdoutBytes: 0, stderrBytes: 0 }
+
+/** Of a call that came to no run. */
+function withoutRun (status: 'error' | 'terminated', error: ExecutionError, duration: number, signatureSource: SignatureSource): ExecutionResult<never> {
+  return {
+    status,
+    success: false,
+    error,
+    stdout: '',
+    stderr: '',
+    exitCode: exitCodes[status],
+    meta: { duration, signatureSource, usage: NO_USAGE, limitsHit: [], warnings: [] }
+  }
+}
+
+const CANCELLED: ExecutionError = { message: 'cancelled by the caller before it began', type: 'Cancelled' }
+
+/** The request is not at fault: there is no daemon, or it does not speak as it should. */
+const isBroken = (thrown: unknown): boolean => thrown instanceof ConnectionError || thrown instanceof ProtocolError
+
+function refusalOf (thrown: unknown): ExecutionError {
+  const { message, name } = asError(thrown)
+  return { message: message.replace(/^call: /, ''), type: name }
+}
+
+/** As the agent says it for a call that succeeds. */
+function sourceOf (request: FunctionCallRequest): SignatureSource {
+  const { code, functionName, language, schema } = Object(request) as FunctionCallRequest
+  return new SignatureInferenceEngine().resolve(String(code), functionName === undefined ? undefined : String(functionName), language, schema).source
+}
 
 export interface ExecutorEvents {
   beforeSync: (
@@ -83,23 +144,34 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
 
   constructor (private readonly options: ExecutorOptions = {}) {
     super()
-    const { defaultWorkdir: _, syncEventConfig: __, ...client } = options
+    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, ...client } = options
     this.leasing = new Leasing(client)
   }
 
+  /** Rejects only when there is no daemon to ask, or it is broken: all else is a result. */
   async execute<T = unknown> (request: FunctionCallRequest): Promise<ExecutionResult<T>> {
-    const { signal } = request
-    if (signal?.aborted) return neverBegan()
-    const call = this.callOf(request)
-    const { client } = await this.leasing.take()
+    const started = performance.now()
+    const { signal, rich = this.options.rich ?? false } = Object(request) as FunctionCallRequest
+    const ended = (status: 'error' | 'terminated', error: ExecutionError): ExecutionResult<T> =>
+      withoutRun(status, error, performance.now() - started, sourceOf(request))
+    if (signal?.aborted) return ended('terminated', CANCELLED)
+    let places: Places | undefined
     try {
-      const result = await client.call<T>(call, this.runOptions(signal))
+      const { call, places: made } = this.callOf(request)
+      places = made
+      const { client } = await this.leasing.take()
+      const result = await client.run<T>('call', call, this.runOptions(signal, places), { isJson: !rich })
       // The contents are in the result; what the daemon holds of them would stay as long as the connection.
       if (result.changeset !== undefined) await client.dropChangeset(result.changeset)
-      return resultOf(result, call.resultOptions?.includeChanges !== false)
+      const contents = givenContents(call.files, call.workdir ?? WORKDIR)
+      const told = call.resultOptions?.includeContents === false ? withoutPlaces(result, places) : withOldContents(withoutPlaces(result, places), contents)
+      return resultOf(told, call.resultOptions?.includeChanges !== false, () => sourceOf(request))
     } catch (thrown) {
-      if (signal?.aborted && thrown === signal.reason) return neverBegan()
-      throw thrown
+      if (signal?.aborted && thrown === signal.reason) return ended('terminated', CANCELLED)
+      if (isBroken(thrown)) throw thrown
+      return ended('error', refusalOf(thrown))
+    } finally {
+      places?.[Symbol.dispose]()
     }
   }
 
@@ -107,17 +179,23 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
   async syncFiles (
     changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
   ): Promise<SyncResult> {
-    const { client } = await this.leasing.take()
     const { onError, signal } = options
-    const folders = foldersOf(changes)
-    const unasked = new Set(folders.map(({ path }) => String(path)))
-    const request = {
-      changes: [...folders, ...changes.map(wireChange)],
-      mount: mountOf(mount),
-      ...onError === undefined ? {} : { onError }
-    }
+    changes.forEach(wireChange) // throws for what is none
     const given = new Map(changes.map((change) => [change.path, change]))
-    return syncResultOf(await client.sync(request, { events: this.events(given, unasked), ...signal === undefined ? {} : { signal } }), unasked)
+    checkDirs(mount)
+    const { mount: ready, changes: chosen, folders, skipped, failed } = readyForSync(changes, mount)
+    const unasked = new Set(folders.map(({ path }) => path))
+    const wire = [...folders, ...chosen].map(wireChange)
+    if (wire.length === 0) return { synced: [], failed, skipped }
+    const { client } = await this.leasing.take()
+    const request = { changes: wire, mount: mountOf(ready), ...onError === undefined ? {} : { onError } }
+    const outcome = syncResultOf(await client.sync(request, { events: this.events(given, (path) => unasked.has(path)), ...signal === undefined ? {} : { signal } }), unasked)
+    const renamed = chosen.filter(({ path, renamedFrom, content }) => renamedFrom !== undefined && content === undefined && outcome.synced.includes(path)).map(({ renamedFrom }) => renamedFrom as string)
+    return {
+      synced: [...outcome.synced, ...renamed.filter((path) => !outcome.synced.includes(path))],
+      failed: [...failed, ...outcome.failed],
+      skipped: [...skipped, ...outcome.skipped]
+    }
   }
 
   /** Lets go of the daemon. An executor that is not disposed does so with the process. */
@@ -129,43 +207,48 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     await this.dispose()
   }
 
-  private callOf (request: FunctionCallRequest): CallRequest {
+  private callOf (request: FunctionCallRequest): { call: CallRequest, places: Places } {
     const { language, code, functionName, args, kwargs, schema, options = {}, env, stdin, build, globals } = request
     const workdir = options.workdir ?? request.workdir ?? this.options.defaultWorkdir ?? WORKDIR
-    const mount = options.mount ?? request.mount
+    const given = options.mount ?? request.mount
+    const mount = given === undefined || isEmpty(given) ? undefined : mountOf(given)
+    const files = filesOf(options.files ?? request.files)
     const call: Record<string, unknown> = {
       language,
       code,
       function: functionName,
       ...argumentsOf(args as readonly unknown[], kwargs),
       schema,
-      files: options.files ?? request.files,
-      resultOptions: options.reporting ?? request.resultOptions,
+      files,
+      resultOptions: resultOptionsOf(options.reporting ?? request.resultOptions),
       limits: limitsOf(request),
       env,
       stdin,
       build,
       globals,
-      mount: mount === undefined ? undefined : mountOf(mount)
+      mount
     }
     // A template has its own folder and environment: what asks for others starts cold.
     if (workdir !== WORKDIR) call.workdir = workdir
     if (workdir !== WORKDIR || env !== undefined || stdin !== undefined) call.warm = false
-    return call as unknown as CallRequest
+    const { includeTemporary = false } = options.reporting ?? request.resultOptions ?? {}
+    const places = new Places(workdir, files, mount as MountConfig | undefined, includeTemporary)
+    if (!places.isEmpty) call.mount = { sync: { mode: 'manual' }, ...mount, dirs: { ...mount?.dirs, ...places.dirs() } }
+    return { call: call as unknown as CallRequest, places }
   }
 
-  private runOptions (signal: AbortSignal | undefined): RunOptions {
+  private runOptions (signal: AbortSignal | undefined, places: Places): RunOptions {
     const onPermissionDenied = (denial: Denial): void => { this.emit('permissionDenied', denialOf(denial)) }
     return {
       ...signal === undefined ? {} : { signal },
-      events: this.events(),
+      events: this.events(new Map(), (path) => places.has(path)),
       ...this.listenerCount('permissionDenied') === 0 ? {} : { onPermissionDenied }
     }
   }
 
   // Only what somebody listens to is asked for: each answer costs a round trip. given: changes as the caller has them, contents and all.
-  // unasked: what goes with them without a word.
-  private events (given = new Map<string, FileChange>(), unasked = new Set<string>()): SyncEvents {
+  // isUnasked: what goes with them without a word.
+  private events (given: Map<string, FileChange>, isUnasked: (path: string) => boolean): SyncEvents {
     const seen = new Map(given)
     const known = (change: Change): FileChange => {
       const path = String(change.path)
@@ -176,10 +259,10 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     const isHeard = (name: keyof ExecutorEvents): boolean => this.listenerCount(name) > 0
     const beforeSync = async (change: Change): Promise<BeforeSyncAnswer> => {
       const own = known(change)
-      return unasked.has(own.path) || !isHeard('beforeSync') ? { action: 'continue' } : await this.beforeSync(own)
+      return isUnasked(own.path) || !isHeard('beforeSync') ? { action: 'continue' } : await this.beforeSync(own)
     }
     const afterSync = ({ path, success, error }: { path: string, success: boolean, error?: unknown }): void => {
-      if (unasked.has(path)) return
+      if (isUnasked(path)) return
       this.emit('afterSync', { ...seen.get(path), path, success, ...error === undefined || error === null ? {} : { error: asError(error) } })
     }
     return {

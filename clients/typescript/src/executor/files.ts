@@ -10,7 +10,7 @@ const bytesOf = (content: string | Uint8Array): Uint8Array => typeof content ===
 const textOf = (path: string | Uint8Array): string => typeof path === 'string' ? path : Buffer.from(path).toString()
 
 export function changeOf (change: Change): FileChange {
-  const { type, path, kind, content, oldContent, size, timestamp, realPath, contentOmitted } = change
+  const { type, path, kind, content, oldContent, size, timestamp, realPath, contentOmitted, mode, attributesOnly, renamedFrom, renamedTo } = change
   return {
     type: types[type],
     path: textOf(path),
@@ -20,7 +20,11 @@ export function changeOf (change: Change): FileChange {
     size: size ?? 0,
     timestamp: new Date(timestamp),
     ...kind === undefined || kind === 'file' ? {} : { kind },
-    ...contentOmitted === true ? { contentOmitted } : {}
+    ...contentOmitted === true ? { contentOmitted } : {},
+    ...mode === undefined || type === 'deleted' ? {} : { mode },
+    ...attributesOnly === true ? { attributesOnly } : {},
+    ...renamedFrom === undefined ? {} : { renamedFrom: textOf(renamedFrom) },
+    ...renamedTo === undefined ? {} : { renamedTo: textOf(renamedTo) }
   }
 }
 
@@ -33,7 +37,7 @@ export function wireChange (change: FileChange, i: number): object {
     const why = 'has no content, which was too large to come with the result: sync such a run with sync.mode batch'
     throw new TypeError(`changes[${i}] (${change.path}) ${why}`)
   }
-  const { path, content, oldContent, size, timestamp, kind } = change
+  const { path, content, oldContent, size, timestamp, kind, mode, attributesOnly, renamedFrom } = change
   return {
     type,
     path,
@@ -41,7 +45,10 @@ export function wireChange (change: FileChange, i: number): object {
     content,
     oldContent,
     size: size ?? content?.length ?? 0,
-    timestamp: timestamp instanceof Date ? timestamp.getTime() : timestamp
+    timestamp: timestamp instanceof Date ? timestamp.getTime() : timestamp,
+    mode,
+    attributesOnly,
+    renamedFrom: content === undefined ? renamedFrom : undefined
   }
 }
 
@@ -54,11 +61,13 @@ const isFolder = ({ kind }: Change): boolean => kind === 'directory'
 /** Folders the run made, which a change needs when it is written alone. */
 const needed = new WeakMap<FileChange, Change[]>()
 
-/** Folders are left out: what is in them is listed. */
+/** Folders are left out: what is in them is listed, unless they were renamed. */
+const isTold = (change: Change): boolean => !isFolder(change) || change.renamedFrom !== undefined || change.renamedTo !== undefined
+
 function filesIn (changes: Change[], folders: Change[] = []): FileChange[] {
-  return changes.filter((change) => !isFolder(change)).map((change) => {
+  return changes.filter(isTold).map((change) => {
     const made = changeOf(change)
-    const above = folders.filter(({ path }) => made.path.startsWith(`${textOf(path)}/`))
+    const above = folders.filter(({ path }) => made.path.startsWith(`${textOf(path)}/`) && path !== change.path)
     if (above.length > 0) needed.set(made, above)
     return made
   })

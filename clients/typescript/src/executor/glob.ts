@@ -1,5 +1,6 @@
 // Globs of a mount's rules: `*` `?` `[abc]` `[!abc]` within a segment, `**` any number of segments, `{a,b}` and `{1..9}`
-// alternatives, `\c` the character itself. Dot files are like others. tests/vectors/globs.json says what is meant.
+// alternatives, `@(a|b)` and `?(a|b)` likewise, `\c` the character itself; a `!` at the start: what the rest does not match. Dot files are
+// like others. tests/vectors/globs.json says what is meant.
 
 const ALTERNATIVES_MAX = 256
 
@@ -52,7 +53,9 @@ const posix: Record<string, string> = {
   space: '\\p{Z}\\t\\r\\n\\v\\f', punct: '\\p{P}', xdigit: 'A-Fa-f0-9', word: '\\p{L}\\p{Nd}\\p{Pc}',
   blank: '\\p{Zs}\\t', cntrl: '\\p{Cc}', graph: '\\x21-\\x7e', print: '\\x20-\\x7e', ascii: '\\x00-\\x7f'
 }
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+/** In a class a hyphen that is itself has a backslash; elsewhere it must not have one. */
+const escapedInClass = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 
 /** The class that opens at `at`, as a regular expression has it, and where it ends. */
 function classAt (segment: string, at: number): { source: string, end: number } | undefined {
@@ -65,8 +68,8 @@ function classAt (segment: string, at: number): { source: string, end: number } 
     if (named !== null && named[1] !== undefined && posix[named[1]] !== undefined) {
       source += posix[named[1]]
       i += named[0].length - 1
-    } else if (char === '\\' && i + 1 < segment.length) source += escaped(segment[++i] as string)
-    else source += char === '-' && source !== '' && segment[i + 1] !== ']' ? '-' : escaped(char)
+    } else if (char === '\\' && i + 1 < segment.length) source += escapedInClass(segment[++i] as string)
+    else source += char === '-' && source !== '' && segment[i + 1] !== ']' ? '-' : escapedInClass(char)
   }
   return undefined
 }
@@ -104,13 +107,66 @@ function matches (segments: Segment[], names: string[], at = 0, from = 0): boole
   return from === names.length
 }
 
+/** Segments without meaning go: `/a`, `./a` and `a//b` are paths below the mount as well. `a/**` with a slash behind it is what is below a. */
+function segmentsOf (pattern: string): Segment[] {
+  const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
+  if (parts.includes('..')) throw new TypeError(`the pattern ${JSON.stringify(pattern)} leaves the mount`)
+  return parts.map((part): Segment => part === '**' ? '**' : segmentTest(part))
+}
+
+/** The parenthesis that closes the one at `at`, -1 without one. */
+function groupEnd (pattern: string, at: number): number {
+  for (let i = at, depth = 0; i < pattern.length; i++) {
+    if (pattern[i] === '\\') i++
+    else if (pattern[i] === '(') depth++
+    else if (pattern[i] === ')' && --depth === 0) return i
+  }
+  return -1
+}
+
+const isGroup = (pattern: string, at: number): boolean => pattern[at + 1] === '(' && groupEnd(pattern, at + 1) > 0
+
+function bangsOf (pattern: string): number {
+  let count = 0
+  while (pattern[count] === '!' && !isGroup(pattern, count)) count++
+  return count
+}
+
+function choicesOf (group: string): string[] {
+  const found = ['']
+  for (let i = 0, depth = 0; i < group.length; i++) {
+    const piece = group[i] === '\\' ? group.slice(i, ++i + 1) : group[i] as string
+    depth += Number(piece === '(') - Number(piece === ')')
+    if (piece === '|' && depth === 0) found.push('')
+    else found.push(`${found.pop()}${piece}`)
+  }
+  return found
+}
+
+/** `@(a|b)` as `{a,b}`, `?(a|b)` as `{,a,b}`; of one choice as it is, for braces around one are no alternatives. */
+function withoutGroups (pattern: string): string {
+  for (let at = 0; at < pattern.length; at++) {
+    if (pattern[at] === '\\') at++
+    else if ('@?*+!'.includes(pattern[at] as string) && isGroup(pattern, at)) {
+      if ('*+!'.includes(pattern[at] as string)) {
+        throw new TypeError(`the pattern ${JSON.stringify(pattern)} has an extended glob that repeats or excludes, which is not taken`)
+      }
+      const end = groupEnd(pattern, at + 1)
+      const inside = [...pattern[at] === '?' ? [''] : [], ...choicesOf(pattern.slice(at + 2, end))]
+      const written = inside.length > 1 ? `{${inside.join(',')}}` : inside[0] as string
+      return withoutGroups(pattern.slice(0, at) + written + pattern.slice(end + 1))
+    }
+  }
+  return pattern
+}
+
 export function globTest (pattern: string): (path: string) => boolean {
   if (typeof pattern !== 'string' || pattern === '') throw new TypeError('a pattern must be a string that is not empty')
-  if (pattern.startsWith('!')) throw new TypeError(`the pattern ${JSON.stringify(pattern)} begins with "!", which has no meaning here`)
-  if (/[@+?*!]\(/.test(pattern)) throw new TypeError(`the pattern ${JSON.stringify(pattern)} is an extended glob, which has no meaning here`)
-  const alternatives = expand(pattern).map((one) => one.split('/').map((part): Segment => part === '**' ? '**' : segmentTest(part)))
+  const bangs = bangsOf(pattern)
+  const plain = withoutGroups(pattern.slice(bangs))
+  const alternatives = expand(plain).map(segmentsOf)
   return (path) => {
     const names = path === '' ? [] : path.split('/')
-    return alternatives.some((segments) => matches(segments, names))
+    return alternatives.some((segments) => matches(segments, names)) === (bangs % 2 === 0)
   }
 }

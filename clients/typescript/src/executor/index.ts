@@ -1,4 +1,8 @@
 export { createExecutor, SandboxExecutor, type ExecutorEvents } from './executor.js'
 export type { EventContext, Listener } from './events.js'
+export { CodeGenerator, type GenerationOptions, getGenerator, RESULT_MARKERS } from './generator.js'
+export { FSBuilder, type LoadOptions, TrackedFileSystem, type WASIFile, type WASIFS, type WASITimestamps } from './memory.js'
+export { type InferredSignature, SignatureInferenceEngine } from './signature.js'
+export { SyncManager, type SyncManagerOptions } from './sync-manager.js'
 export { PermissionDeniedError, PermissionResolver, type ResolvedPermission } from './permissions.js'
 export * from './types.js'

@@ -1,6 +1,7 @@
 // The public types of the executor façade. Names and shapes are those its users know.
 import type { FileSource, Usage } from '../run.js'
 import type { ClientOptions } from '../internal/shared.js'
+import type { WASIFile } from './memory.js'
 import type { Limits } from '../generated/limits.js'
 
 export type { Limits }
@@ -98,8 +99,13 @@ export interface ReportingOptions {
   includeChanges?: boolean
   includeContents?: boolean
   includeDenied?: boolean
+  /** Changes below /tmp and the home, too. Those of the working directory always are told. */
+  includeTemporary?: boolean
 }
 export type ResultOptions = ReportingOptions
+
+/** What began standard input where arguments travelled there. Nothing here reads it. */
+export type InputProtocol = string
 
 /** How arguments travelled elsewhere; here always beside the code, never in it. */
 export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
@@ -109,7 +115,7 @@ export type ArgumentItem = any | { index: number, value: any }
 
 export interface InvokeOptions {
   mount?: MountConfig
-  files?: Record<string, FileSource>
+  files?: Record<string, FileSource | WASIFile>
   workdir?: string
   reporting?: ReportingOptions
 }
@@ -127,7 +133,7 @@ export interface FunctionCallRequest {
   timeout?: number
   mount?: MountConfig
   /** Path to content; relative paths lie under workdir. */
-  files?: Record<string, FileSource>
+  files?: Record<string, FileSource | WASIFile>
   workdir?: string
   resultOptions?: ResultOptions
   options?: InvokeOptions
@@ -136,6 +142,8 @@ export interface FunctionCallRequest {
 
   // What is new here.
   signal?: AbortSignal
+  /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) stay what they are, instead of what JSON has for them. */
+  rich?: boolean
   env?: Record<string, string>
   stdin?: string | Uint8Array
   limits?: Limits
@@ -168,6 +176,13 @@ export interface FileChange {
   kind?: 'directory' | 'symlink' | 'special'
   /** The content is not here because it is too large. */
   contentOmitted?: boolean
+  /** Below a mount: the file's permission bits. */
+  mode?: number
+  /** The mode or the time changed, and no content. */
+  attributesOnly?: boolean
+  /** A rename below a mount is a deletion that says where to, and a creation that says where from; the host has the content. */
+  renamedFrom?: string
+  renamedTo?: string
 }
 
 export interface PermissionDeniedRecord {
@@ -239,5 +254,7 @@ export interface SyncEventConfig {
 export interface ExecutorOptions extends ClientOptions {
   /** By default /workspace. */
   defaultWorkdir?: string
+  /** Of all calls that do not say it themselves. */
+  rich?: boolean
   syncEventConfig?: SyncEventConfig
 }

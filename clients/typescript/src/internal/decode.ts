@@ -1,5 +1,5 @@
 // Values on their way in (spec/values.md). What comes is a guest's: each form is looked at whole before it is believed.
-import { classes } from './classes.js'
+import { classes as richClasses } from './classes.js'
 import { ATTACHMENTS_MAX, DEPTH_MAX, define, isText, notFields, step } from './encode.js'
 
 /** A value that is not as spec/values.md has it, named by its path. */
@@ -69,10 +69,12 @@ const typedClasses: Record<string, TypedClass> = {
 
 const OPEN = {} // the place of a class whose inside is being read
 
+type Tags = Record<string, (decoder: Decoder, form: Form, path: string, depth: number) => unknown>
+
 class Decoder {
   readonly opened: unknown[] = []
 
-  constructor (readonly frame: Incoming) {}
+  constructor (readonly frame: Incoming, private readonly tags = richTags, readonly classes = richClasses) {}
 
   open<T> (made: T, path: string, depth: number): T {
     if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
@@ -84,15 +86,16 @@ class Decoder {
     if (typeof value === 'string' && !isText(value)) refuse(path, 'string with a lone surrogate')
     if (value === null || typeof value !== 'object') return value
     depth++
-    if (Array.isArray(value)) {
-      const made = this.open<unknown[]>([], path, depth)
-      for (let i = 0; i < value.length; i++) made.push(this.decode(value[i], `${path}[${i}]`, depth))
-      return made
-    }
+    if (Array.isArray(value)) return this.items(this.open<unknown[]>([], path, depth), value, path, depth)
     const form = value as Form
     if (!has(form, '$')) return this.members(this.open({}, path, depth), form, path, depth)
-    const tag = has(tags, form.$) ? tags[form.$ as string] : undefined
+    const tag = has(this.tags, form.$) ? this.tags[form.$ as string] : undefined
     return tag === undefined ? refuse(path, `unknown tag ${JSON.stringify(form.$)}`) : tag(this, form, path, depth)
+  }
+
+  items (made: unknown[], value: unknown[], path: string, depth: number): unknown[] {
+    for (let i = 0; i < value.length; i++) made.push(this.decode(value[i], `${path}[${i}]`, depth))
+    return made
   }
 
   key (path: string, key: string): string {
@@ -114,7 +117,7 @@ class Decoder {
   }
 }
 
-const tags: Record<string, (decoder: Decoder, form: Form, path: string, depth: number) => unknown> = {
+const richTags: Tags = {
   undefined (_, form, path) { only(path, form) },
   number (_, form, path) {
     only(path, form, 'v')
@@ -195,9 +198,75 @@ const tags: Record<string, (decoder: Decoder, form: Form, path: string, depth: n
     decoder.open(OPEN, path, depth)
     const number = decoder.opened.length - 1
     const carried = decoder.decode(form.v, path, depth)
-    const make = has(classes, name) ? classes[name] : undefined
+    const make = has(decoder.classes, name) ? decoder.classes[name] : undefined
     decoder.opened[number] = make === undefined ? carried : attempt(path, () => make(carried))
     return decoder.opened[number]
+  }
+}
+
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+const keyText = (key: unknown): string => typeof key === 'string' ? key : JSON.stringify(key) ?? 'null'
+
+/** The same values as JSON has them; each is first looked at as a rich one. */
+const jsonTags: Tags = {
+  ...richTags,
+  number (decoder, form, path, depth) {
+    const value = richTags.number?.(decoder, form, path, depth) as number
+    return Number.isFinite(value) ? value : null
+  },
+  bigint: (decoder, form, path, depth) => Number(richTags.bigint?.(decoder, form, path, depth)),
+  bytes: (decoder, form, path, depth) => base64(richTags.bytes?.(decoder, form, path, depth) as Uint8Array),
+  buffer: (decoder, form, path, depth) => base64(new Uint8Array(richTags.buffer?.(decoder, form, path, depth) as ArrayBuffer)),
+  array (decoder, form, path, depth) {
+    const numbers = Array.from(richTags.array?.(decoder, form, path, depth) as ArrayLike<number | bigint>, Number)
+    return numbers.map((value) => Number.isFinite(value) ? value : null)
+  },
+  // The text says more than a Date holds: a day, microseconds, an offset.
+  date (decoder, form, path, depth) {
+    richTags.date?.(decoder, form, path, depth)
+    return form.v
+  },
+  regexp: (decoder, form, path, depth) => String(richTags.regexp?.(decoder, form, path, depth)),
+  set (decoder, form, path, depth) {
+    only(path, form, 'v')
+    return Array.isArray(form.v) ? decoder.decode(form.v, path, depth - 1) : refuse(path, 'expected an array')
+  },
+  map (decoder, form, path, depth) {
+    only(path, form, 'v')
+    const made = decoder.open({}, path, depth)
+    pairsOf(path, form.v).forEach(([key, item], i) => {
+      define(made, keyText(decoder.decode(key, `${path}<key ${i}>`, depth)), decoder.decode(item, `${path}<${i}>`, depth))
+    })
+    return withoutUndefined(made)
+  },
+  error (decoder, form, path, depth) {
+    const error = richTags.error?.(decoder, form, path, depth) as Error
+    return Object.assign({ name: error.name, message: error.message }, error)
+  }
+}
+
+const withoutUndefined = <T extends object>(made: T): T => {
+  for (const [key, item] of Object.entries(made)) if (item === undefined) delete (made as Form)[key]
+  return made
+}
+
+/** undefined is null in an array and absent in an object, as JSON.stringify has it. */
+class JsonDecoder extends Decoder {
+  constructor (frame: Incoming) {
+    super(frame, jsonTags, {})
+  }
+
+  override items (made: unknown[], value: unknown[], path: string, depth: number): unknown[] {
+    super.items(made, value, path, depth).forEach((item, i) => { if (item === undefined) made[i] = null })
+    return made
+  }
+
+  override members<T extends object> (made: T, value: Form, path: string, depth: number): T {
+    return withoutUndefined(super.members(made, value, path, depth))
+  }
+
+  override pairMembers<T extends object> (made: T, form: Form, path: string, depth: number): T {
+    return withoutUndefined(super.pairMembers(made, form, path, depth))
   }
 }
 
@@ -217,7 +286,15 @@ export class Incoming {
   }
 
   decode (value: unknown): unknown {
-    const made = new Decoder(this).decode(value, '', 0)
+    return this.checked(new Decoder(this).decode(value, '', 0))
+  }
+
+  /** As JSON.parse gives values: no Map, Set, bigint, typed array or Date. */
+  decodeJson (value: unknown): unknown {
+    return this.checked(new JsonDecoder(this).decode(value, '', 0))
+  }
+
+  private checked (made: unknown): unknown {
     this.checkRanges()
     return made
   }

@@ -13,13 +13,15 @@ interface Program {
   args: unknown[]
 }
 
-const LEVELS = ['log', 'info', 'warn', 'error', 'debug', 'trace']
+/** Methods of console, and the level their lines have. */
+const LEVELS = { log: 'log', info: 'log', warn: 'warn', error: 'error', debug: 'debug', trace: 'trace' }
 
 // All on one line, so that the user's lines keep their numbers.
 const javascript = (code: string, mark: string, isMinimal: boolean): string => {
   const environment = `for (const name of Object.keys(process.env)) if (name !== 'PATH') delete process.env[name]; process.env.${MARKER} = '1';`
-  const logs = "const { format } = require('node:util'), write = process.stdout.write.bind(process.stdout); " +
-    `for (const level of ${JSON.stringify(LEVELS)}) console[level] = (...args) => { for (const line of format(...args).split('\\n')) write(\`${mark} \${level} \${line}\\n\`) };`
+  const logs = 'const { stringify } = JSON, write = process.stdout.write.bind(process.stdout); ' +
+    'const shown = (value) => { try { return stringify(value) ?? String(value) } catch { return String(value) } }; ' +
+    `for (const [name, level] of Object.entries(${JSON.stringify(LEVELS)})) console[name] = (...args) => { write(\`${mark} \${level} \${args.map(shown).join(' ')}\\n\`) };`
   return `'use strict'; { ${isMinimal ? environment : ''} ${logs} } module.exports = async () => {${code}\n}`
 }
 

@@ -73,7 +73,7 @@ export class SubprocessSandbox implements AsyncDisposable {
     code: string, tools: readonly Tool[] = [], toolExecutor: ToolExecutor = noTools, { signal, language = this.language }: ExecuteOptions = {}
   ): Promise<SandboxResult> {
     const ending = new AbortController()
-    const globals = declareTools(tools, toolExecutor, ending.signal)
+    const globals = declareTools(tools, toolExecutor, ending.signal, language !== 'python')
     const started = performance.now()
     this.running.add(ending)
     const stop = (): void => { ending.abort(signal?.reason) }
@@ -125,7 +125,7 @@ export class SubprocessSandbox implements AsyncDisposable {
             : `execution crashed: ${error?.message ?? 'the interpreter ended'}`
         }
     }
-    return { error: `${error?.type ?? 'Error'}: ${error?.message ?? ''}` }
+    return { error: error?.message ?? 'the code failed' }
   }
 
   isRunning (): boolean {

@@ -4,7 +4,7 @@ import { isPlainObject } from '../internal/host.js'
 import { type JsonSchema, schemaCheck } from './schema.js'
 
 export interface Tool {
-  /** Colons and dots reach into objects: `files:read` is `files.read`. */
+  /** Colons and dots reach into objects: `files:read` is `files.read`, `my-files:read-all` in JavaScript `my_files["read-all"]`. */
   name: string
   description?: string
   /** JSON Schema of the parameters, an object. */
@@ -20,9 +20,10 @@ export type ToolExecutor = (name: string, params: unknown, context: ToolContext)
 /** As a name in code: what cannot stand there becomes an underscore. */
 const asIdentifier = (name: string): string => name.replace(/[^\p{ID_Continue}$]/gu, '_').replace(/^(?=\d)/, '_')
 
-function stepsOf ({ name }: Tool, i: number): string[] {
+/** keepsNames: members of objects may have any name; what is in the global scope must be an identifier. */
+function stepsOf ({ name }: Tool, i: number, keepsNames: boolean): string[] {
   if (typeof name !== 'string' || name === '') throw new TypeError(`tools[${i}].name must be a string that is not empty`)
-  const steps = name.split(/[:.]/).map(asIdentifier)
+  const steps = name.split(/[:.]/).map((step, at) => at > 0 && keepsNames ? step : asIdentifier(step))
   if (steps.some((step) => step === '')) throw new TypeError(`tools[${i}].name ${JSON.stringify(name)} has an empty step`)
   return steps
 }
@@ -89,9 +90,19 @@ function place (members: Members, [first, ...rest]: string[], declaration: Decla
   place(inner.members, rest, declaration, name)
 }
 
-export function declareTools (tools: readonly Tool[], execute: ToolExecutor, signal: AbortSignal): Members {
+/** Members whose names are no identifiers are reached by an identifier, too, where none of another tool is in the way. */
+function addAliases (members: Members): void {
+  for (const [name, declaration] of Object.entries(members)) {
+    if (declaration.kind === 'object') addAliases(declaration.members)
+    const alias = asIdentifier(name)
+    if (!Object.hasOwn(members, alias)) members[alias] = declaration
+  }
+}
+
+export function declareTools (tools: readonly Tool[], execute: ToolExecutor, signal: AbortSignal, keepsNames: boolean): Members {
   if (tools.length > 0 && typeof execute !== 'function') throw new TypeError('toolExecutor must be a function')
   const members: Members = {}
-  tools.forEach((tool, i) => { place(members, stepsOf(tool, i), { kind: 'function', handler: handlerOf(tool, i, execute, signal) }, tool.name) })
+  tools.forEach((tool, i) => { place(members, stepsOf(tool, i, keepsNames), { kind: 'function', handler: handlerOf(tool, i, execute, signal) }, tool.name) })
+  addAliases(members)
   return members
 }

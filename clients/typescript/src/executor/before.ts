@@ -1,0 +1,53 @@
+// What changed files were before: the call's own files, or the host's below a mount that wrote nothing. Who wrote the same bytes changed nothing.
+import { readFileSync, statSync } from 'node:fs'
+import path from 'node:path'
+import type { Change, Result } from '../run.js'
+
+/** Larger ones are left where they are. */
+const OLD_BYTES_MAX = 2 ** 20
+
+const bytesOf = (content: unknown): Uint8Array | undefined =>
+  typeof content === 'string' ? new Uint8Array(Buffer.from(content)) : content instanceof Uint8Array ? content : undefined
+
+/** files: as the call had them, by any path; workdir: where relative ones lie. */
+export function givenContents (files: object | undefined, workdir: string): Map<string, Uint8Array> {
+  const found = new Map<string, Uint8Array>()
+  for (const [name, file] of Object.entries(files ?? {})) {
+    const content = bytesOf(file) ?? bytesOf((Object(file) as { content?: unknown }).content)
+    if (content !== undefined) found.set(path.posix.resolve(workdir, name), content)
+  }
+  return found
+}
+
+interface Old { content: Uint8Array, mode?: number }
+
+function onHost (realPath: string): Old | undefined {
+  const about = statSync(realPath, { throwIfNoEntry: false })
+  if (about?.isFile() !== true || about.size > OLD_BYTES_MAX) return undefined
+  try {
+    return { content: new Uint8Array(readFileSync(realPath)), mode: about.mode & 0o7777 }
+  } catch {
+    return undefined // the daemon may read what this process may not
+  }
+}
+
+const isSame = ({ content, mode }: Change, old: Old): boolean =>
+  Buffer.compare(bytesOf(content) as Uint8Array, old.content) === 0 && (old.mode === undefined || mode === undefined || (mode & 0o7777) === old.mode)
+
+export function withOldContents<T> (result: Result<T>, given: Map<string, Uint8Array>): Result<T> {
+  const isWritten = result.sync !== undefined
+  const oldOf = ({ path: name, realPath }: Change): Old | undefined => {
+    const content = given.get(String(name))
+    if (content !== undefined) return { content }
+    return realPath === undefined || isWritten ? undefined : onHost(realPath)
+  }
+  const add = (change: Change): Change[] => {
+    if (change.kind !== undefined && change.kind !== 'file') return [change]
+    const old = oldOf(change)
+    if (old === undefined) return [change]
+    if (change.type === 'modified' && change.content !== undefined && isSame(change, old)) return []
+    return [{ ...change, oldContent: old.content }]
+  }
+  const { modified, deleted } = result.files
+  return { ...result, files: { ...result.files, modified: modified.flatMap(add), deleted: deleted.flatMap(add) } }
+}

@@ -1,0 +1,75 @@
+// Where a box has no writable directory of its own, an empty one of the host is mounted, for as long as the call lasts: `/app`, `/custom/path`.
+// All is permitted there, as it is without a mount; what changes is in the result, and goes with the directory.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { InvalidArgumentError } from '../generated/errors.js'
+import type { MountConfig } from './types.js'
+
+const TEMPORARY = ['/tmp', '/home/cloche']
+const WRITABLE = ['/workspace', ...TEMPORARY]
+const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
+const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
+
+export const isAtOrBelow = (name: string, folder: string): boolean => name === folder || name.startsWith(`${folder}/`)
+
+/** The directory at the top, or the one below /home, /tmp or the home, that has to be there for this path. */
+function placeOf (name: string): string {
+  const temporary = TEMPORARY.find((folder) => isAtOrBelow(name, folder))
+  if (temporary !== undefined) return [temporary, ...name.slice(temporary.length + 1).split('/').slice(0, 1)].filter((part) => part !== '').join('/')
+  const [, first = '', second = ''] = name.split('/')
+  return first === 'home' && second !== '' ? `/home/${second}` : `/${first}`
+}
+
+function placesOf (names: string[], targets: string[]): string[] {
+  const found = new Set<string>()
+  for (const given of names) {
+    const name = path.posix.normalize(given)
+    const closed = CLOSED.find((folder) => isAtOrBelow(name, folder))
+    if (closed !== undefined) throw new InvalidArgumentError(`${JSON.stringify(given)} lies below ${closed}, which is the box's own`)
+    if (name !== '/' && ![...WRITABLE, ...targets].some((folder) => isAtOrBelow(name, folder))) found.add(placeOf(name))
+  }
+  return [...found]
+}
+
+function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): string[] {
+  const name = typeof workdir === 'string' ? path.posix.normalize(workdir).replace(/(.)\/$/, '$1') : ''
+  const wanted = isAsked ? TEMPORARY : TEMPORARY.some((folder) => isAtOrBelow(name, folder)) ? [placeOf(name)] : []
+  // Mounts do not lie within each other: what the caller mounts there is told of anyway.
+  return wanted.filter((place) => !targets.some((target) => isAtOrBelow(target, place) || isAtOrBelow(place, target)))
+}
+
+export class Places implements Disposable {
+  private readonly folders = new Map<string, string>()
+  private readonly given: Set<string>
+
+  /** hasTemporary: changes below /tmp and the home are wanted. Those of the working directory always are. */
+  constructor (workdir: unknown, files: object | undefined, mount: MountConfig | undefined, hasTemporary: boolean) {
+    const targets = Object.keys(mount?.dirs ?? {}).map((target) => path.posix.normalize(target).replace(/(.)\/$/, '$1'))
+    const names = [workdir, ...Object.keys(files ?? {})].filter((name): name is string => typeof name === 'string' && name.startsWith('/'))
+    this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
+    for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
+  }
+
+  get isEmpty (): boolean {
+    return this.folders.size === 0
+  }
+
+  has (name: string): boolean {
+    return [...this.folders.keys()].some((place) => isAtOrBelow(name, place))
+  }
+
+  /** One of the call's own files, in a place. */
+  isGiven (name: string): boolean {
+    return this.given.has(name) && this.has(name)
+  }
+
+  /** For mount.dirs. */
+  dirs (): Record<string, object> {
+    return Object.fromEntries([...this.folders].map(([place, folder]) => [place, { path: folder, permissions: { default: EVERYTHING } }]))
+  }
+
+  [Symbol.dispose] (): void {
+    for (const folder of this.folders.values()) rmSync(folder, { recursive: true, force: true })
+  }
+}
