@@ -402,4 +402,4 @@ function rehearse () {
   known.clear()
 }
 
-return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, explain, rehearse }
+return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, named: (type, message) => message, explain, rehearse }
