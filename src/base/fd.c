@@ -169,7 +169,7 @@ ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_
         if (count > room || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
                 for (size_t i = 0; i < count && i < room; i++)
                         close(fds[i]);
-                return -EMSGSIZE;
+                return count > room || (msg.msg_flags & MSG_TRUNC) ? -EMSGSIZE : -EMFILE;
         }
         if (fd_count)
                 *fd_count = count;

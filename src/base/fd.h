@@ -52,7 +52,8 @@ int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t
 
 /* Receive one packet; descriptors arrive close-on-exec and are owned by the caller, *fd_count is the room on entry
  * and the number on return. Returns its size, 0 at end of file, or -errno; a packet that was cut, or brought more
- * descriptors than there is room for, is -EMSGSIZE and leaves none open. */
+ * descriptors than there is room for, is -EMSGSIZE and leaves none open; so is -EMFILE, but the packet is whole: not all of
+ * its descriptors could be opened. */
 ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
 
 #endif

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,20 +50,68 @@ static int start_holder(struct holder *h, pthread_t *ret)
         return code;
 }
 
-/* Without a thread they stay open: to close them here could block. */
-void peer_discard(const int *fds, size_t count)
+/* -1: they are still open, for there is no thread, or no table for it. To close them here could block. */
+static int let_go(const int *fds, size_t count)
 {
         struct holder h;
         pthread_t thread;
 
-        if (count == 0 || start_holder(&h, &thread) != 0)
-                return;
+        if (start_holder(&h, &thread) != 0)
+                return -1;
         while (sem_wait(&h.has_tried) < 0)
                 ;
         for (size_t i = 0; h.holds && i < count; i++)
                 close(fds[i]);
         sem_post(&h.may_end);
         pthread_join(thread, NULL); /* the kernel wakes us before it closes the thread's descriptors */
+        return h.holds ? 0 : -1;
+}
+
+/* Descriptors that wait for a thread. */
+static struct {
+        pthread_mutex_t lock;
+        int *fds;
+        size_t count;
+} put_off = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Without memory for their numbers they stay open. */
+static void add_put_off(const int *fds, size_t count)
+{
+        int *grown = realloc(put_off.fds, (put_off.count + count) * sizeof(*fds));
+
+        if (!grown)
+                return;
+        memcpy(grown + put_off.count, fds, count * sizeof(*fds));
+        put_off.fds = grown;
+        put_off.count += count;
+}
+
+void peer_discard(const int *fds, size_t count)
+{
+        int r = count > 0 ? let_go(fds, count) : 0;
+
+        pthread_mutex_lock(&put_off.lock);
+        if (r < 0) {
+                add_put_off(fds, count);
+        } else if (put_off.count > 0 && let_go(put_off.fds, put_off.count) == 0) {
+                free(put_off.fds);
+                put_off.fds = NULL;
+                put_off.count = 0;
+        }
+        pthread_mutex_unlock(&put_off.lock);
+}
+
+void peer_discard_one(int *fd)
+{
+        if (*fd >= 0)
+                peer_discard(fd, 1);
+        *fd = -EBADF;
+}
+
+/* A peek passes over what came out of band, else (net/unix/af_unix.c, manage_oob; Linux 5.15). */
+void peer_open(int stream_fd)
+{
+        (void)setsockopt(stream_fd, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
 }
 
 static int has_unread(int socket_fd, int is_stream)
@@ -83,6 +132,8 @@ static int has_unread_at_end(int socket_fd)
         if (getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0)
                 return 0; /* no socket */
         is_stream = type == SOCK_STREAM;
+        if (is_stream)
+                peer_open(socket_fd);
         if ((!is_stream && setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0) || shutdown(socket_fd, SHUT_RD) < 0)
                 return 0; /* of no pair */
         return has_unread(socket_fd, is_stream);
@@ -90,10 +141,8 @@ static int has_unread_at_end(int socket_fd)
 
 static void close_either(int *fd, int is_unread)
 {
-        if (is_unread) {
-                peer_discard(fd, 1);
-                *fd = -EBADF;
-        }
+        if (is_unread)
+                peer_discard_one(fd);
         fd_close(fd);
 }
 
@@ -173,5 +222,5 @@ ssize_t peer_receive_with(int socket_fd, void *data, size_t size, mode_t type, i
                 *ret_fd = take_wanted(fds, count, type);
         taken = *ret_fd >= 0;
         peer_discard(fds + taken, count - taken);
-        return msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EMSGSIZE : n;
+        return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : msg.msg_flags & MSG_CTRUNC ? -EMFILE : n;
 }

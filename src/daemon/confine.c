@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RINGS_SINCE 0x012d00 /* libuv 1.45.0 */
 
@@ -53,7 +54,7 @@ static void add(struct places *p, int fd, int writable)
                 p->rows[p->count++] = (struct landlock_place){fd, writable};
 }
 
-/* A path that cannot be opened now could not be opened later, either. */
+/* Paths that are there before this process is; add_servers says which may not be. */
 static void add_path(struct places *p, int dir_fd, const char *path, int writable)
 {
         int fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
@@ -64,11 +65,13 @@ static void add_path(struct places *p, int dir_fd, const char *path, int writabl
         add(p, fd, writable);
 }
 
-/* The file is replaced as a whole, and may be a link: so the rules are for the directories it is in. */
+/* The file is replaced as a whole, and may be a link: so the rules are for the directories it is in. A directory that comes later is not seen: nss-lookup.target is waited for. */
 static void add_servers(struct places *p)
 {
         char *path = realpath(SANDBOX_SERVERS_FILE, NULL), *slash = path ? strrchr(path, '/') : NULL;
 
+        if (!path && faccessat(AT_FDCWD, SANDBOX_SERVERS_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                log_event(LEVEL_WARNING, "name-servers-missing", "{s:s}", "file", SANDBOX_SERVERS_FILE);
         if (slash && slash > path) {
                 *slash = '\0';
                 add_path(p, AT_FDCWD, path, 0);

@@ -429,6 +429,7 @@ int connection_private(struct daemon *d, int fd, struct cloche_err *e)
         if (type != SOCK_STREAM)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--connect-fd %d must be a stream socket", fd);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
+        peer_open(fd);
         c = make(d, fd, 0, getuid());
         if (!c)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve --connect-fd %d", fd);

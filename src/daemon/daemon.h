@@ -9,6 +9,7 @@
 #include "languages.h"
 #include "options.h"
 #include "stats.h"
+#include "supervisor-protocol.h"
 
 #include <cloche/cloche.h>
 #include <sys/queue.h>
@@ -68,6 +69,8 @@ struct daemon {
         } confinement;
         uint64_t idle_since_ns; /* 0: there is work */
         int is_stopping, is_hurried, exit_code;
+        enum supervisor_message_kind state_told; /* to the supervisor */
+        uint64_t told_ns;                        /* while it starts */
         int is_abandoning; /* told twice to end: what is not saved is given up, which is no failure */
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };

@@ -208,7 +208,7 @@ static int take_activated(struct daemon *d, struct cloche_err *e)
 
         if (!pid || atol(pid) != (long)getpid())
                 return 0;
-        if (count < 1 || count > LISTEN_FDS_MAX)
+        if (count < 1 || count > LISTEN_FDS_MAX + (d->options.link_fd >= 0 ? HANDED_MORE : 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "LISTEN_FDS must be 1 to %d, not '%.20s'", LISTEN_FDS_MAX, fds ? fds : "");
         d->listen_names = strdup(names ? names : "");
         rest = d->listen_names;
@@ -319,6 +319,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
                                 rest(l, errno);
                         return;
                 }
+                peer_open(fd);
                 take(l, fd);
         }
 }

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/peer.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 
 #define SWEEP_MS 1000
+#define ALIVE_NS (UINT64_C(1000000) * SWEEP_MS)
 #define LAST_WORDS_MS 3000 /* for callers to take their last answers */
 #define SAVE_MS 60000      /* for sandboxes to be saved */
 
@@ -92,7 +94,8 @@ static void on_sweep(uv_timer_t *timer)
         proxies_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
         idle_sweep(d, now_ns);
-        supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
+        peer_discard(NULL, 0);
+        supervised_tell(&d->options, d->state_told, NULL);
         on_demand_tidy_log(&d->options);
 }
 
@@ -133,8 +136,12 @@ static void on_lost(void *data, int64_t principal, const char *name, uint64_t fr
 
 static void on_load(void *data)
 {
-        const struct daemon *d = data;
+        struct daemon *d = data;
+        uint64_t now_ns = clock_now_ns();
 
+        if (now_ns - d->told_ns < ALIVE_NS)
+                return;
+        d->told_ns = now_ns;
         supervised_tell(&d->options, MESSAGE_ALIVE, NULL);
 }
 
@@ -191,8 +198,9 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 {
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
-                if (!cloche_engine_is_over(d->engine)) /* else this end is none that was wanted: the supervisor starts us again */
-                        supervised_tell(&d->options, MESSAGE_STOPPING, NULL);
+                /* Without its keeper this end is none that was wanted: the supervisor starts us again. */
+                d->state_told = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
+                supervised_tell(&d->options, d->state_told, NULL);
                 d->is_stopping = 1;
                 listen_stop(d);
         }
@@ -274,6 +282,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .preview_is_tls = d->options.tls_key != NULL,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
+                .saved_max = (unsigned)d->options.saved_max,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
                 .on_load = on_load,
@@ -317,7 +326,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
 int loop_run(struct daemon *d)
 {
         log_event(LEVEL_INFO, "ready", "{s:s}", "version", CLOCHE_VERSION);
-        supervised_tell(&d->options, MESSAGE_READY, NULL);
+        d->state_told = MESSAGE_READY;
+        supervised_tell(&d->options, d->state_told, NULL);
         uv_run(&d->loop, UV_RUN_DEFAULT);
         log_event(LEVEL_INFO, "end", NULL);
         return d->exit_code;

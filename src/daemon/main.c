@@ -13,6 +13,7 @@
 #include "supervisor.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "user/notice.h"
 
 #include <signal.h>
@@ -24,17 +25,6 @@ static int fail(const struct cloche_err *e)
 {
         log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e->code), "message", e->msg);
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? 2 : 1;
-}
-
-/* As many connections as the system permits; boxes have a limit of their own. */
-static void raise_descriptors(void)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-                limit.rlim_cur = limit.rlim_max;
-                (void)setrlimit(RLIMIT_NOFILE, &limit);
-        }
 }
 
 /* All that needs the rights we were started with. */
@@ -54,7 +44,7 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
-        raise_descriptors();
+        fd_raise_limit(); /* as many connections as the system permits; boxes have a limit of their own */
         if (r == 0)
                 r = privilege_drop(d->uid, e);
         if (r == 0)

@@ -320,6 +320,11 @@ static int set_sandboxes(struct daemon_options *o, const char *value)
         return whole("--max-sandboxes", value, 1, 100000, &o->sandboxes_max);
 }
 
+static int set_saved(struct daemon_options *o, const char *value)
+{
+        return whole("--max-saved", value, 1, 1000000, &o->saved_max);
+}
+
 static int set_contexts(struct daemon_options *o, const char *value)
 {
         o->contexts = value;
@@ -368,6 +373,7 @@ static const struct option_row {
         {"--state-dir", "DIR", "save sandboxes here; '': nowhere ($STATE_DIRECTORY/sandboxes, else below /var/lib/cloche or ~/.local/state/cloche)", set_state_dir},
         {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)", set_save_every},
         {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},
+        {"--max-saved", "N", "sandboxes that one caller has, those that run and those that are saved (10000)", set_saved},
         {"--contexts", "LANGUAGE,…", "what contexts of these languages are forked from is set up at the start, not at first use", set_contexts},
         {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes", set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token", add_container},

@@ -35,7 +35,7 @@ struct daemon_options {
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
         const char *contexts; /* languages, with commas; NULL: none */
-        unsigned long save_every_ms, sandboxes_max;
+        unsigned long save_every_ms, sandboxes_max, saved_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
         unsigned long exit_when_idle_ms; /* 0: never */
         unsigned long hang_ms;           /* 0: never */

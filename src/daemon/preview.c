@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "http/forward.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
@@ -60,7 +61,7 @@ static void unwatch(struct proxy *p)
 static void hang_up(struct proxy *p)
 {
         unwatch(p);
-        fd_close(&p->fd);
+        peer_discard_one(&p->fd);
         p->deadline_ns = 0;
 }
 

@@ -1,4 +1,4 @@
-/* Words between the supervisor and the engine's process: packets over a socketpair, each of one struct. */
+/* Messages between the supervisor and the engine's process: packets over a socketpair, each of one struct. */
 #ifndef CLOCHE_DAEMON_SUPERVISOR_PROTOCOL_H
 #define CLOCHE_DAEMON_SUPERVISOR_PROTOCOL_H
 
@@ -7,9 +7,11 @@
 
 enum supervisor_message_kind {
         /* From the engine. */
-        MESSAGE_ALIVE = 1, /* its loop goes round: about every second */
+        /* Again about every second, for one may be lost. */
+        MESSAGE_ALIVE = 1, /* it starts, or ends because its keeper did */
         MESSAGE_READY,     /* it serves; number: 1 when it saves sandboxes */
         MESSAGE_STOPPING,  /* it was told to end, or is idle: its exit is the daemon's */
+        /* Once. */
         MESSAGE_FAILED,    /* it could not start; with the error */
         /* From the supervisor. */
         MESSAGE_BEGIN,     /* the first; number: how many engines there were before */
@@ -30,6 +32,7 @@ struct supervisor_message {
 #define HANDED_SOCKET "cloched-socket"       /* any other listening socket */
 
 #define LISTEN_FDS_START 3
-#define LISTEN_FDS_MAX 64
+#define LISTEN_FDS_MAX 64 /* sockets */
+#define HANDED_MORE 2     /* the link and the lock */
 
 #endif

@@ -48,6 +48,7 @@ struct supervisor {
         unsigned restarts, failures_in_row;
         uint64_t started_ns, turned_ns, silence_ns;
         uint64_t end_ns; /* it was told to end, or is idle: when it is killed; 0: not yet */
+        int is_given_up; /* it was killed for that */
         int has_state;   /* the engine before saved sandboxes */
         sigset_t outer_mask;
 };
@@ -55,7 +56,7 @@ struct supervisor {
 /* -- descriptors that are handed over ------------------------------------------------------------------------- */
 
 struct handed {
-        int fds[LISTEN_FDS_MAX + 2]; /* and the link, the lock */
+        int fds[LISTEN_FDS_MAX + HANDED_MORE];
         int count;
         char *names;
         FILE *names_stream;
@@ -63,7 +64,7 @@ struct handed {
 
 static int add_handed(struct handed *h, int fd, const char *name, const char *suffix)
 {
-        if (h->count == LISTEN_FDS_MAX + 2)
+        if (h->count == LISTEN_FDS_MAX + HANDED_MORE)
                 return -E2BIG;
         fprintf(h->names_stream, "%s%s%s", h->count ? ":" : "", name, suffix);
         h->fds[h->count++] = fd;
@@ -195,15 +196,21 @@ static void on_failed(struct supervisor *s, struct supervisor_message *message)
                 on_demand_fail(s->options, &message->error);
 }
 
-static void hear_engine(struct supervisor *s)
+/* Its last message may be read after its end. */
+static void kill_engine(const struct supervisor *s, const char *event)
+{
+        log_event(LEVEL_ERROR, event, "{s:i}", "pid", (int)s->engine);
+        if (s->engine > 0)
+                kill(s->engine, SIGKILL);
+}
+
+static void receive_message(struct supervisor *s)
 {
         struct supervisor_message message;
         ssize_t n = peer_receive(s->link_fd, &message, sizeof(message));
 
-        if (n < 0 && errno == EBADMSG) { /* descriptors came along: it was taken over */
-                log_event(LEVEL_ERROR, "engine-sends-descriptors", "{s:i}", "pid", (int)s->engine);
-                kill(s->engine, SIGKILL);
-        }
+        if (n < 0 && errno == EBADMSG) /* it was taken over */
+                kill_engine(s, "engine-sends-descriptors");
         if (n == 0 || (n < 0 && errno == EBADMSG))
                 peer_close(&s->link_fd); /* it ends */
         if (n != sizeof(message))
@@ -252,7 +259,7 @@ static void turn(struct supervisor *s, int timeout_ms)
         if (poll(polled, 2, timeout_ms) <= 0)
                 return;
         if (polled[1].revents)
-                hear_engine(s);
+                receive_message(s);
         if (polled[0].revents && read(s->signal_fd, &signal, sizeof(signal)) == sizeof(signal)) {
                 if (signal.ssi_signo == SIGCHLD)
                         reap(s);
@@ -261,23 +268,27 @@ static void turn(struct supervisor *s, int timeout_ms)
         }
 }
 
+/* It was told to end. */
+static void look_for_end(struct supervisor *s)
+{
+        if (!s->end_ns || s->is_given_up || clock_now_ns() <= s->end_ns)
+                return;
+        s->is_given_up = 1;
+        kill_engine(s, "engine-does-not-end");
+}
+
 /* A turn counts for two seconds at most: a machine that slept, or a group that was frozen, did not hang. */
 static void look_for_silence(struct supervisor *s)
 {
         uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
 
         s->turned_ns = now_ns;
-        if (s->end_ns && now_ns > s->end_ns) {
-                log_event(LEVEL_ERROR, "engine-does-not-end", "{s:i}", "pid", (int)s->engine);
-                kill(s->engine, SIGKILL);
-        }
         s->silence_ns += passed_ns < 2 * TURN_NS ? passed_ns : 2 * TURN_NS;
         if (s->state == MESSAGE_BEGIN && hang_ns < START_NS)
                 hang_ns = START_NS;
         if (!s->options->hang_ms || s->silence_ns < hang_ns)
                 return;
-        log_event(LEVEL_ERROR, "engine-hangs", "{s:i, s:i}", "pid", (int)s->engine, "seconds", (int)(s->silence_ns / 1000000000));
-        kill(s->engine, SIGKILL);
+        kill_engine(s, "engine-hangs");
         s->silence_ns = 0;
 }
 
@@ -411,7 +422,7 @@ static void receive_last_messages(struct supervisor *s)
         while (n > 0 || (n < 0 && errno == ECONNRESET)) {
                 n = recv(s->link_fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT);
                 if (n > 0)
-                        hear_engine(s);
+                        receive_message(s);
         }
 }
 
@@ -427,11 +438,13 @@ static void watch(struct supervisor *s)
         }
         while (s->engine) {
                 turn(s, TURN_MS);
-                if (s->engine)
+                if (s->engine) {
+                        look_for_end(s);
                         look_for_silence(s);
+                }
         }
         receive_last_messages(s);
-        fd_close(&s->link_fd);
+        peer_close(&s->link_fd);
         end_children(s);
 }
 

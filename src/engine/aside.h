@@ -8,7 +8,7 @@
 
 struct aside; /* opaque */
 
-/* work: in the thread; of what data leads to it touches only what nobody else does meanwhile. control_fd: the socket it waits at, borrowed, or -EBADF.
+/* work: in the thread; it may use only data that no other thread uses. control_fd: the socket it waits at, borrowed, or -EBADF.
  * after: on the loop, once, when work is done; *ret is gone by then. */
 CLOCHE_MUST_CHECK int aside_start(uv_loop_t *loop, int control_fd, void (*work)(void *data), void (*after)(void *data), void *data, struct aside **ret,
                                   struct cloche_err *e);

@@ -107,6 +107,8 @@ static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct
         _cleanup_fd_ int fd = -EBADF;
         ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, 0);
 
+        if (n == -EMFILE)
+                return err_os(e, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the box's init");
         if (n <= 0)
                 return err_os(e, CLOCHE_E_STATE, n == 0 ? EPIPE : (int)-n, "the box's init is gone");
         if (n != sizeof(*ret) || err_check(&ret->err) < 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e)
 {
@@ -17,6 +18,7 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make the agent's channel");
         *c = (struct channel){.fd = pair[0], .received_fd = -EBADF, .out_fd = -EBADF, .out = BUF_INIT(FRAME_BYTES_MAX)};
         frame_reader_init(&c->reader, frame_bytes_max > FRAME_BYTES_MAX ? FRAME_BYTES_MAX : (size_t)frame_bytes_max);
+        peer_open(c->fd);
         *ret_agent_fd = pair[1];
         return 0;
 }
@@ -49,22 +51,17 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
-static ssize_t receive_with_fd(struct channel *c, char *to, size_t room)
+static ssize_t receive_with_directory(struct channel *c, char *to, size_t room)
 {
-        union {
-                struct cmsghdr header;
-                char room[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct iovec piece = {to, room};
-        struct msghdr msg = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
-        ssize_t n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+        int fd;
+        ssize_t n = peer_receive_with(c->fd, to, room, S_IFDIR, &fd, MSG_DONTWAIT);
 
-        if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int))) {
+        if (fd >= 0) {
                 fd_close(&c->received_fd);
-                memcpy(&c->received_fd, CMSG_DATA(header), sizeof(c->received_fd));
+                c->received_fd = fd;
         }
-        return n;
+        errno = n < 0 ? (int)-n : 0;
+        return n < 0 ? -1 : n;
 }
 
 /* 1: more may be there. The callbacks may close the channel. */
@@ -73,7 +70,7 @@ static int read_some(struct channel *c)
         struct cloche_err e = {0};
         size_t room;
         char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = !to ? -1 : c->takes_fds ? receive_with_fd(c, to, room) : peer_receive(c->fd, to, room);
+        ssize_t n = !to ? -1 : c->takes_directories ? receive_with_directory(c, to, room) : peer_receive(c->fd, to, room);
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
@@ -163,6 +160,15 @@ static void consume(struct channel *c, size_t size)
         c->out_fd_at -= size < c->out_fd_at ? size : c->out_fd_at;
 }
 
+/* The agent is gone, or this process may send nothing to anybody just now (ETOOMANYREFS, ENOMEM): half of a message is no use to it. The end of the stream tells in any case,
+ * and not from here. */
+static void abandon(struct channel *c)
+{
+        consume(c, c->out.size);
+        fd_close(&c->out_fd);
+        (void)shutdown(c->fd, SHUT_RDWR);
+}
+
 void channel_flush(struct channel *c)
 {
         while (c->out.size > 0) {
@@ -173,7 +179,7 @@ void channel_flush(struct channel *c)
                 else if (n < 0 && errno == EAGAIN)
                         break;
                 else if (n < 0 && errno != EINTR)
-                        consume(c, c->out.size); /* the agent is gone; the end of the stream will tell */
+                        abandon(c);
         }
         if (c->poll && !c->is_ended)
                 watch_poll(c);
@@ -192,7 +198,7 @@ void channel_close(struct channel *c)
         if (c->fd >= 0)
                 fd_close(&c->out_fd);
         peer_close(&c->fd);
-        if (c->takes_fds)
+        if (c->takes_directories)
                 fd_close(&c->received_fd);
         frame_reader_done(&c->reader);
         buf_done(&c->out);

@@ -9,7 +9,7 @@
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended, is_paused;
-        int takes_fds;   /* descriptors that come along are taken: the last one is kept, until the next */
+        int takes_directories; /* of descriptors that come along: the last one is kept, until the next */
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;
         struct frame_reader reader;

@@ -11,17 +11,27 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 0},
-                          control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000};
+const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0}, control_of_sandbox = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 30000, 1},
+                          control_of_context = {"context", CLOCHE_E_CONTEXT_ENDED, 20000, 0};
 
 struct control_question {
         STAILQ_ENTRY(control_question) link;
         struct init_request request;
+        unsigned round; /* of its control, when it was asked */
         int fds[FD_MESSAGE_MAX];
         size_t fd_count;
         control_done done;
         void *data;
 };
+
+/* What its peer sent and was not read would hold up whoever closes it (base/peer.h); a copy is not to be shut down for the others. */
+static void close_socket(struct control *c)
+{
+        if (c->is_copy)
+                peer_discard_one(&c->fd);
+        else
+                peer_close(&c->fd);
+}
 
 static void question_free(struct control_question *q)
 {
@@ -38,7 +48,7 @@ static void tell(struct control_question *q, const struct init_answer *answer, i
 
         question_free(q);
         if (e || !done)
-                fd_close(&fd);
+                peer_discard_one(&fd);
         if (done)
                 done(data, e ? NULL : answer, fd, e);
 }
@@ -78,7 +88,7 @@ static void end(struct control *c, const int *is_gone, const struct cloche_err *
         struct control_question *q;
 
         stop(c);
-        fd_close(&c->fd);
+        close_socket(c);
         while (!*is_gone && (q = take_first(c)))
                 tell(q, NULL, -EBADF, e);
 }
@@ -94,6 +104,28 @@ static void fail(struct control *c, const struct cloche_err *e)
 
 /* -- patience ------------------------------------------------------------------------------------------------- */
 
+/* The first of the list that somebody waits for, and was asked before this round: a callback may ask again. */
+static struct control_question *first_late(const struct control *c, struct control_question *q)
+{
+        while (q && (!q->done || q->round == c->round))
+                q = STAILQ_NEXT(q, link);
+        return q;
+}
+
+/* They stay in their lists, for their answers may still come. */
+static void answer_late(struct control *c, const int *is_gone, const struct cloche_err *e)
+{
+        struct control_question *q;
+
+        c->round++;
+        while (!*is_gone && ((q = first_late(c, STAILQ_FIRST(&c->asked))) || (q = first_late(c, STAILQ_FIRST(&c->unsent))))) {
+                control_done done = q->done;
+
+                q->done = NULL;
+                done(q->data, NULL, -EBADF, e);
+        }
+}
+
 static void on_late(uv_timer_t *timer)
 {
         struct control *c = timer->data;
@@ -102,7 +134,10 @@ static void on_late(uv_timer_t *timer)
 
         err_set(&e, CLOCHE_E_TIMEOUT, "the %s's init did not answer within %d s", c->kind->name, (int)(c->kind->patience_ms / 1000));
         c->is_gone = &is_gone;
-        fail(c, &e);
+        if (c->kind->outlives_silence)
+                answer_late(c, &is_gone, &e);
+        else
+                fail(c, &e);
         if (!is_gone)
                 c->is_gone = NULL;
 }
@@ -155,22 +190,28 @@ static mode_t awaited_type(const struct control *c)
 /* 1: there may be more, if it is still there. */
 static int receive(struct control *c)
 {
-        struct init_answer answer;
+        struct init_answer answer = {0};
         struct cloche_err e = {0};
         int fd = -EBADF;
         ssize_t n = peer_receive_with(c->fd, &answer, sizeof(answer), awaited_type(c), &fd, MSG_DONTWAIT);
 
         if (n == -EAGAIN || n == -EINTR)
                 return 0;
+        if (n == -ECONNRESET) /* a request was not read; what was sent before follows (net/unix/af_unix.c, unix_release_sock) */
+                return 1;
+        if (n == -EMFILE) { /* all of ours, or of the system's, are taken: this question alone fails */
+                err_os(&answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the %s's init", c->kind->name);
+                n = sizeof(answer);
+        }
         if (check(c, &answer, n, &e) < 0) {
-                fd_close(&fd);
+                peer_discard_one(&fd);
                 fail(c, &e);
                 return 0;
         }
         if (answer.op != INIT_EXITED) {
                 answered(c, &answer, fd);
         } else {
-                fd_close(&fd);
+                peer_discard_one(&fd);
                 if (c->on_exit)
                         c->on_exit(c->data, &answer);
         }
@@ -181,37 +222,61 @@ static int receive(struct control *c)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void flush(struct control *c)
+static int send_question(struct control *c, struct control_question *q)
+{
+        int r;
+
+        do
+                r = fd_send(c->fd, &q->request, sizeof(q->request), q->fds, q->fd_count);
+        while (r == -EINTR);
+        if (r < 0)
+                return r;
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        for (size_t i = 0; i < q->fd_count; i++)
+                fd_close(&q->fds[i]);
+        q->fd_count = 0;
+        STAILQ_INSERT_TAIL(&c->asked, q, link);
+        return 0;
+}
+
+/* 0, or -errno for the first that is not sent: it can never be (ETOOMANYREFS, ENOMEM). */
+static int flush(struct control *c)
 {
         struct control_question *q;
+        int r = 0, is_over;
 
-        while ((q = STAILQ_FIRST(&c->unsent))) {
-                int r = fd_send(c->fd, &q->request, sizeof(q->request), q->fds, q->fd_count);
+        while (r == 0 && (q = STAILQ_FIRST(&c->unsent)))
+                r = send_question(c, q);
+        is_over = r == -EPIPE || r == -ECONNRESET; /* told where answers are read */
+        uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_over ? 0 : UV_WRITABLE), on_poll);
+        return is_over || r == -EAGAIN ? 0 : r;
+}
 
-                if (r == -EAGAIN || r == -ENOBUFS)
-                        break;
-                if (r < 0 && r != -EINTR)
-                        break; /* its end will be told where answers are read */
-                if (r < 0)
-                        continue;
-                STAILQ_REMOVE_HEAD(&c->unsent, link);
-                for (size_t i = 0; i < q->fd_count; i++)
-                        fd_close(&q->fds[i]);
-                q->fd_count = 0;
-                STAILQ_INSERT_TAIL(&c->asked, q, link);
-        }
-        uv_poll_start(c->poll, UV_READABLE | (STAILQ_EMPTY(&c->unsent) ? 0 : UV_WRITABLE), on_poll);
+static int cannot_ask(const struct control *c, int code, struct cloche_err *e)
+{
+        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+}
+
+static void fail_unsent(struct control *c, int code)
+{
+        struct control_question *q = STAILQ_FIRST(&c->unsent);
+        struct cloche_err e;
+
+        (void)cannot_ask(c, code, &e);
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        watch_time(c);
+        tell(q, NULL, -EBADF, &e);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct control *c = poll->data;
-        int is_gone = 0;
+        int is_gone = 0, r;
 
-        if (events & UV_WRITABLE)
-                flush(c);
         c->is_gone = &is_gone;
-        if (status < 0 || (events & UV_READABLE))
+        while (events & UV_WRITABLE && !is_gone && (r = flush(c)) < 0)
+                fail_unsent(c, -r);
+        if (!is_gone && (status < 0 || (events & UV_READABLE)))
                 while (receive(c) && !is_gone)
                         ;
         if (!is_gone)
@@ -222,6 +287,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 struct cloche_err *e)
 {
         struct control_question *q;
+        int r;
 
         if (c->fd < 0)
                 return err_set(e, c->kind->gone, "the %s has ended", c->kind->name);
@@ -229,8 +295,9 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 return err_set(e, CLOCHE_E_INTERNAL, "%zu descriptors for a %s's init", fd_count, c->kind->name);
         q = calloc(1, sizeof(*q));
         if (!q)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a %s's init", c->kind->name);
+                return cannot_ask(c, ENOMEM, e);
         q->request = *request;
+        q->round = c->round;
         q->done = done;
         q->data = data;
         for (; q->fd_count < fd_count; q->fd_count++) {
@@ -239,14 +306,19 @@ int control_ask(struct control *c, const struct init_request *request, const int
                         int code = errno;
 
                         question_free(q);
-                        return err_os(e, CLOCHE_E_RESOURCE, code, "ask a %s's init", c->kind->name);
+                        return cannot_ask(c, code, e);
                 }
         }
-        if (STAILQ_EMPTY(&c->asked) && STAILQ_EMPTY(&c->unsent) && c->timer)
+        if (c->timer && !uv_is_active((uv_handle_t *)c->timer))
                 uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
-        flush(c);
-        return 0;
+        r = flush(c);
+        if (r == 0 || STAILQ_FIRST(&c->unsent) != q) /* one before it is failed by the loop, not from here */
+                return 0;
+        STAILQ_REMOVE_HEAD(&c->unsent, link);
+        watch_time(c);
+        question_free(q);
+        return cannot_ask(c, -r, e);
 }
 
 int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count, control_done done,
@@ -316,7 +388,7 @@ int control_open(struct control *c, int fd, uv_loop_t *loop, struct cloche_err *
         r = watch(c, loop);
         if (r < 0) {
                 stop(c);
-                fd_close(&c->fd);
+                close_socket(c);
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a %s's init", c->kind->name);
         }
         uv_poll_start(c->poll, UV_READABLE, on_poll);
@@ -374,5 +446,5 @@ void control_free(struct control *c)
 {
         int fd = c ? control_free_but_fd(c) : -EBADF;
 
-        fd_close(&fd);
+        peer_close(&fd);
 }

@@ -10,13 +10,15 @@
 
 struct control;
 
-/* e: NULL, or why not (then answer is NULL and fd -EBADF). fd: owned by the callback, -EBADF when none came. */
+/* e: NULL, or why not (then answer is NULL and fd -EBADF). fd: owned by the callback, -EBADF when none came; to
+ * close a socket it takes peer_discard_one, for it may be any. */
 typedef void (*control_done)(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e);
 
 struct control_kind {
         const char *name;      /* of whose init it is, for errors */
         enum cloche_code gone; /* the code of what was asked of one that is gone */
-        uint64_t patience_ms;  /* for one answer; 0: no end. An init that is stopped, or whose box is out of memory, does not answer */
+        uint64_t patience_ms;  /* for one answer: an init that is stopped, or whose box is out of memory, does not answer */
+        int outlives_silence;  /* after that, requests fail and the rest goes on: there is more in the box than in their answers. Else it is given up */
 };
 extern const struct control_kind control_of_box, control_of_sandbox, control_of_context;
 
@@ -24,8 +26,10 @@ struct control_question; /* opaque */
 struct control {
         const struct control_kind *kind;
         int fd; /* owned; -EBADF: gone */
+        int is_copy; /* others go on with the same socket; set before it is opened */
         uv_poll_t *poll;
-        uv_timer_t *timer; /* NULL: the kind has patience without end */
+        uv_timer_t *timer;
+        unsigned round; /* counts how often its patience was at an end */
         STAILQ_HEAD(control_unsent, control_question) unsent;
         STAILQ_HEAD(control_asked, control_question) asked;
         int *is_gone; /* set when it is closed from a callback of its own, for it may be freed then; or NULL */

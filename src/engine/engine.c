@@ -167,6 +167,8 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
                 r = take_mount_roots(engine, opt, e);
         if (r == 0)
                 r = open_libexec(engine, e);
+        keeper.image = engine->image;
+        keeper.runtimes = runtimes_path;
         keeper.roots = (const char *const *)engine->mount_roots.arguments;
         keeper.root_count = engine->mount_roots.count;
         if (r == 0)
@@ -343,6 +345,13 @@ int cloche_engine_is_over(const cloche_engine *engine)
 unsigned cloche_engine_waiting(const cloche_engine *engine)
 {
         return engine->waiting + engine->cold_waiting_count;
+}
+
+int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e)
+{
+        unsigned waiting = cloche_engine_waiting(engine);
+
+        return waiting < engine->options.queue_max ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", waiting, engine->options.queue_max);
 }
 
 void cloche_engine_turn(cloche_engine *engine)

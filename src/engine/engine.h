@@ -69,6 +69,9 @@ void engine_lacks_seats(struct cloche_engine *engine);
 /* Boxes that are being made may turn out to be stuck: runs_start_cold is called again then. */
 void engine_awaits_boxes(struct cloche_engine *engine);
 
+/* CLOCHE_E_QUEUE_FULL: no more runs may wait, warm or cold. */
+CLOCHE_MUST_CHECK int engine_check_queue(const struct cloche_engine *engine, struct cloche_err *e);
+
 /* Read from its groups what a box has used. 0: we may not read all of them, and the keeper has to be asked. */
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
 
@@ -123,7 +126,7 @@ struct cloche_run {
         json_t *own_changes; /* of the box's own files */
         struct init_answer quiet;
         struct keeper_usage usage;
-        struct cloche_err usage_error;
+        struct cloche_err usage_error; /* of measuring it, or of looking at its files: the run has no result then */
 
         /* Of a run with mounts. */
         struct mounts *mounts; /* NULL: none */

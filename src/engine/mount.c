@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #define CHANGES_PAGE 20000 /* changes in one answer: some MB */
+#define CHANGES_BYTES_MAX (512u << 20) /* of all pages of a mount: some million changes. A server that was taken over must not take all memory */
 #define PLACE_PATIENCE_MS 20000
 #define COLLECT_PATIENCE_MS 10000 /* for one answer: a server that was taken over by its guest must not hold the run for ever */
 
@@ -217,6 +218,9 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
 
         if (mount->all->timer)
                 uv_timer_again(mount->all->timer);
+        mount->changes_bytes += f->json_size;
+        if (mount->changes_bytes > CHANGES_BYTES_MAX)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the list of changes of %.80s has more than %u MiB", mount->option->target, CHANGES_BYTES_MAX >> 20);
         if (keep_page(mount, page, f) < 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the server of %.80s gave no list of changes", mount->option->target);
         keep_list(&mount->denials, result, "denials");
@@ -306,7 +310,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
         int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
 
         if (r == 0) {
-                mount->channel.takes_fds = 1;
+                mount->channel.takes_directories = 1;
                 mount->channel.on_message = on_message;
                 mount->channel.on_end = on_end;
                 mount->channel.data = mount;

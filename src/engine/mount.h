@@ -18,6 +18,7 @@ struct mount {
         const struct mount_option *option;
         struct channel channel;
         json_t *changes;  /* as cloche-fs lists them, once collected */
+        uint64_t changes_bytes; /* as they came, in pages */
         json_t *values;   /* contents that came with them, by name; NULL: none were asked for */
         uint64_t values_max; /* bytes that the next page may bring of them */
         json_t *denials, *warnings;

@@ -237,8 +237,8 @@ static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
 {
         struct cloche_engine *engine = run->engine;
 
-        if (engine->cold_waiting_count >= engine->options.queue_max)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->cold_waiting_count, engine->options.queue_max);
+        if (engine_check_queue(engine, e) < 0)
+                return -CLOCHE_E_QUEUE_FULL;
         run->started_ns = clock_now_ns(); /* until its program is started */
         run->cold = COLD_WAITING;
         TAILQ_INSERT_TAIL(&engine->cold_waiting, run, link);

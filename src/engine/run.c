@@ -390,7 +390,7 @@ static enum run_end own_failure(struct cloche_run *run)
                 run->answer_is_error = 1;
                 return RUN_END_NONE;
         }
-        if (t->parent->state == TEMPLATE_BROKEN)
+        if (t->parent->state == TEMPLATE_BROKEN || template_failed_by_host(t))
                 return RUN_END_FAILED;
         return t->error.code == CLOCHE_E_PREFIX ? RUN_END_WALL : RUN_END_NONE;
 }
@@ -429,8 +429,8 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         struct cloche_engine *engine = run->engine;
         int r = 0;
 
-        if (engine->waiting >= engine->options.queue_max)
-                return err_set(e, CLOCHE_E_QUEUE_FULL, "%u runs wait already, at most %u may", engine->waiting, engine->options.queue_max);
+        if (engine_check_queue(engine, e) < 0)
+                return -CLOCHE_E_QUEUE_FULL;
         if (opt->prefix)
                 run->template = opt->prefix->template;
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
@@ -647,8 +647,9 @@ static void on_looked(void *data)
                 return;
         }
         if (run->aside_error.code)
-                run_warn(run, run->quiet.op == INIT_QUIESCE && !run->quiet.err.code ? "the files could not be compared"
-                                                                                   : "the box did not survive the run: changes of files are not known");
+                run_warn(run, run->aside_error.code == CLOCHE_E_RESOURCE || (run->quiet.op == INIT_QUIESCE && !run->quiet.err.code)
+                                      ? "the files could not be compared"
+                                      : "the box did not survive the run: changes of files are not known");
         if (run->mounts)
                 run_collect_mounts(run);
         else
@@ -715,8 +716,10 @@ static int open_books(struct cloche_run *run)
         close_handles(run);
         run->books = BOOKS_LOOKING;
         box_take_control(&run->box);
-        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0)
+        if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0) {
+                run->usage_error = run->aside_error; /* its changes are not known: it has no result */
                 on_looked(run);
+        }
         return 0;
 }
 
@@ -744,7 +747,7 @@ static void give_box_back(struct cloche_run *run)
         struct keeper_box_limits limits = limits_of_box(&run->limits);
         const struct keeper_usage *usage = &run->usage;
 
-        if (run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
+        if (run->usage_error.code || run->mounts || run->end != RUN_END_NONE || run->own_files.count > 0 || usage->oom_kills > 0 || usage->pids_refused > 0 || !run->answer) {
                 (void)box_drop(&run->box, NULL, NULL);
                 return;
         }

@@ -69,6 +69,29 @@ static void drop_other_seat(struct template *t, const struct keeper_box_limits *
                 }
 }
 
+static int fits_who_waits(const struct template *t, const struct seat *seat)
+{
+        const struct cloche_run *run;
+
+        TAILQ_FOREACH(run, &t->waiting, link) {
+                struct keeper_box_limits limits = limits_of_box(&run->limits);
+
+                if (fits(seat, &limits, run->mounts))
+                        return 1;
+        }
+        return 0;
+}
+
+int template_has_seat_to_come(const struct template *t)
+{
+        const struct seat *seat;
+
+        TAILQ_FOREACH(seat, &t->seats, link)
+                if (seat->state != SEAT_READY || fits_who_waits(t, seat))
+                        return 1;
+        return 0;
+}
+
 /* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made, or takes long. */
 static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
 {
@@ -84,7 +107,7 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits, 
                 drop_other_seat(t, limits);
         r = seat_new(t, limits, mounts, KEEPER_NO_BOX, 0, &seat, &e);
         if (r < 0) {
-                if (t->seat_count == 0)
+                if (!template_has_seat_to_come(t))
                         template_tell_waiting(t, &e);
                 return r;
         }
@@ -303,8 +326,8 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         t->waiting_count++;
         t->engine->waiting++;
         run->place = RUN_WAITING;
-        if (!t->setup)
-                template_forget_failure(t); /* it was the host that failed, for want of memory or time */
+        if (!t->setup || template_failed_by_host(t))
+                template_forget_failure(t); /* for want of memory, processes or time: not now any more, perhaps */
         if (t->state == TEMPLATE_BROKEN)
                 template_tell_waiting(t, &t->error);
         template_start(t);

@@ -228,6 +228,12 @@ void template_forget_failure(struct template *t)
         t->failure = NULL;
 }
 
+/* TEMPLATE: its interpreter ended, which its own code did. */
+int template_failed_by_host(const struct template *t)
+{
+        return t->state == TEMPLATE_BROKEN && t->error.code != CLOCHE_E_TEMPLATE && cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
+}
+
 /* -- what a template says ------------------------------------------------------------------------------------- */
 
 static int ask(struct template *t, int id, const char *method, struct cloche_err *e)
@@ -725,8 +731,8 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
         if (was_used) {
                 templates_dispatch(t->engine);
                 engine_refill_later(t->engine);
-        } else if (t->seat_count == 0) {
-                /* While others are being made the wait goes on; else nobody could tell when it ends. */
+        } else if (!template_has_seat_to_come(t)) {
+                /* While others are being made the wait goes on; else nobody could tell when it ends: seats for other limits are of no use to who waits. */
                 template_tell_waiting(t, e);
         }
 }

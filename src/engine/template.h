@@ -89,6 +89,8 @@ void setup_free(struct setup *setup);
 void template_start(struct template *t);
 /* Give up a broken state, so that the next start tries again. */
 void template_forget_failure(struct template *t);
+/* It is broken, and what the host lacked is why. */
+int template_failed_by_host(const struct template *t);
 /* Have a new one take the place of a base, once that is ready: called again and again until the old one is retired. */
 void template_replace(struct template *base);
 void template_free(struct template *t);
@@ -109,6 +111,8 @@ void template_reuse(struct template *t, const struct keeper_box_limits *limits, 
 
 /* For seat.c, and between template.c and schedule.c. */
 void template_drop_seats(struct template *t);
+/* One is being made, after which the waiting runs are looked at again, or waits for its turn with one of them. */
+int template_has_seat_to_come(const struct template *t);
 void template_tell_waiting(struct template *t, const struct cloche_err *e);
 /* The setup whose files are to be placed in a seat's box: a reference, or NULL for none. */
 struct setup *template_furniture(const struct template *of, const struct seat *seat);

@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -89,7 +90,7 @@ static int keep_template(const struct keeper_state *keeper, struct box *box, str
         if (r == 0)
                 r = box_open_namespace(keeper, box->init_pid, "pid", &box->pid_fd, e);
         if (r == 0 && box->parent == KEEPER_NO_BOX && box->root_fd < 0)
-                r = err_set(e, CLOCHE_E_INTERNAL, "the template's box did not hand out its root");
+                r = err_set(e, CLOCHE_E_RESOURCE, "the first process of the template's box was killed, for want of memory perhaps, before it handed out its root");
         return r;
 }
 
@@ -189,6 +190,7 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
 {
         const struct clone_order order = {keeper, plan, row->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->parent],
                                           row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with], go_read_fd, report_fd};
+        int r;
 
         if (plan->nested)
                 return nest_clone(&order, &m->helpers, &m->p.fd, e);
@@ -206,7 +208,8 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         }
         m->is_cloned = 1;
         m->p.fd = TAKE_FD(m->report_fd);
-        return map_child(keeper, plan, row->init_pid, e);
+        r = map_child(keeper, plan, row->init_pid, e);
+        return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
 }
 
 static int let_go(struct making *m, struct cloche_err *e)
@@ -410,10 +413,32 @@ static struct making *new_making(uint32_t box, uint32_t serial, const struct kee
         return m;
 }
 
+/* Whether it lies in the directory of runtimes, by a plain name. */
+static int is_runtime(const struct keeper_state *keeper, const char *path)
+{
+        size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
+
+        return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] && path[size + 1] != '.' && !strchr(path + size + 1, '/');
+}
+
+/* The engine parses hostile bytes, and the keeper may open more than the engine may read. */
+static int check_sources(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int has_root = spec->parent == KEEPER_NO_BOX && spec->shared_with == KEEPER_NO_BOX;
+
+        if (has_root && strcmp(spec->image, keeper->image) != 0)
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not the image that boxes are made of", spec->image);
+        if (spec->runtime_dir[0] && !is_runtime(keeper, spec->runtime_dir))
+                return err_set(e, CLOCHE_E_FORBIDDEN, "'%.150s' is not in the directory of runtimes", spec->runtime_dir);
+        return 0;
+}
+
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = check_guards(keeper, spec->optional_guards, e);
 
+        if (r == 0)
+                r = check_sources(keeper, spec, e);
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
         if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)

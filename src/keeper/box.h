@@ -56,6 +56,7 @@ struct keeper_state {
         int own_pid_fd; /* our pid namespace */
         int is_root;   /* may give each box a host user of its own */
         int wants_core_scheduling;
+        const char *image, *runtimes; /* what boxes may be made of: a directory or "", and the directory of runtimes or NULL */
         int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
         int passthrough_fd; /* epoll(7) of what the servers ask; -errno: an ordinary user's keeper has none */
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */

@@ -197,11 +197,13 @@ static int has_unsent(const struct keeper *k)
         return 0;
 }
 
-/* 0, or -errno; -EAGAIN: the socket is full. */
+/* 0, or -errno; -EAGAIN: not now, for the socket is full, or there is no memory for the message, or too many descriptors are on their way. */
 static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds, size_t fd_count)
 {
         int r = fd_send(k->socket_fd, bytes, size, fds, fd_count);
 
+        if (r == -ENOBUFS || r == -ENOMEM || r == -ETOOMANYREFS)
+                r = -EAGAIN;
         k->is_full = r == -EAGAIN;
         row->since_ns = clock_now_ns();
         return r;
@@ -325,34 +327,50 @@ static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper
         return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
 }
 
-static int is_answer(struct keeper *k, ssize_t size, struct pending **ret)
+/* is_cut: it is whole, but its descriptors could not be opened. */
+static int is_answer(struct keeper *k, ssize_t size, int is_cut, struct pending **ret)
 {
         size_t expected = k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD;
 
-        if ((size_t)size != expected || err_check(&k->answer.err) < 0 || !k->answer.serial)
+        if ((!is_cut && (size_t)size != expected) || err_check(&k->answer.err) < 0 || !k->answer.serial)
                 return 0;
         *ret = find_pending(k, k->answer.serial);
         return *ret && !(*ret)->unsent && (*ret)->op == k->answer.op;
 }
 
+/* Without descriptors for it, a box is of no use. */
+static void give_up(struct keeper *k)
+{
+        uint32_t box = k->answer.box;
+
+        err_os(&k->answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a box from the keeper");
+        if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_later(k, box, NULL, NULL, NULL) < 0)
+                return; /* the keeper is gone, and all boxes with it */
+}
+
 int keeper_hear(struct keeper *k, struct cloche_err *e)
 {
-        int fds[KEEPER_ANSWER_FDS];
+        int fds[KEEPER_ANSWER_FDS], is_cut;
         size_t fd_count = KEEPER_ANSWER_FDS;
         struct pending *row, taken;
         ssize_t n = fd_receive(k->socket_fd, &k->answer, sizeof(k->answer), fds, &fd_count, 0);
 
         if (n == -EAGAIN)
                 return 0;
-        if (n <= 0)
+        is_cut = n == -EMFILE;
+        if (is_cut)
+                fd_count = 0;
+        else if (n <= 0)
                 return lose_for(k, n == 0 ? EPIPE : (int)-n, e);
-        if (!is_answer(k, n, &row)) {
+        if (!is_answer(k, n, is_cut, &row)) {
                 for (size_t i = 0; i < fd_count; i++)
                         close(fds[i]);
                 return lose_for(k, EPROTO, e);
         }
         taken = *row;
         free_row(row);
+        if (is_cut)
+                give_up(k);
         hand_over(k, &taken, k->answer.err.code ? &k->answer.err : NULL, fds, fd_count);
         for (size_t i = 0; i < fd_count; i++)
                 fd_close(&fds[i]);
@@ -443,10 +461,18 @@ static void keep_groups(const struct cgroup_host *theirs, struct cgroup_host *re
         }
 }
 
+static int name_directory(const char *word, const char *path, char *text, size_t size, char **argv, size_t *argc, struct cloche_err *e)
+{
+        if ((size_t)snprintf(text, size, "%s%s", word, path) >= size)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtimes is too long");
+        argv[(*argc)++] = text;
+        return 0;
+}
+
 int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
-        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX];
-        char *argv[3 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+        char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
+        char *argv[5 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct keeper_wait hello = {0};
@@ -460,6 +486,9 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "at most %d directories may be named for mounts, not %zu", KEEPER_ROOTS_MAX, opt->root_count);
         if (opt->core_scheduling)
                 argv[argc++] = (char *)KEEPER_CORE_SCHEDULING;
+        if ((opt->image && opt->image[0] && name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
+            (opt->runtimes && name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
+                return -(int)e->code;
         for (size_t i = 0; i < opt->root_count; i++)
                 argv[argc++] = (char *)opt->roots[i];
         k = calloc(1, sizeof(*k));

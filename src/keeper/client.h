@@ -33,13 +33,14 @@ struct keeper_box {
 struct keeper_options {
         const char *const *roots; /* directories of the host beneath which KEEPER_SERVE may work, absolute; borrowed */
         size_t root_count;
+        const char *image, *runtimes; /* the only image of boxes, and the directory of their runtimes: absolute, NULL for none; borrowed */
         int core_scheduling; /* wanted: the guard of this name */
 };
 
 /* Start libexec_dir/cloche-keeper with libexec_dir/cloche-box-init and say hello.
  * The keeper ends, and kills every box, when this process ends for whatever reason. */
 CLOCHE_MUST_CHECK int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e);
-/* Waits until all boxes are gone, but not for one that was given up, nor for ever; those who still wait for answers are told. Accepts NULL. */
+/* Waits until all boxes are gone, but not for one that was given up, nor for ever; open requests get an error. Accepts NULL. */
 void keeper_stop(struct keeper *k);
 
 /* It does not answer: those who wait are told why, and every request from now on fails. Its boxes live until keeper_stop. */

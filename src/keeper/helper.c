@@ -4,14 +4,19 @@
 #include "base/fd.h"
 #include "jail/cgroup.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #define FETCH_TIMEOUT_S 5
+/* When the host's memory runs out, or that of the daemon's group: programs go first (init-programs.c), then boxes, whose files are in memory, before the processes
+ * that all boxes need. */
+#define SCORE "400"
 
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd)
 {
@@ -21,6 +26,19 @@ _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidf
 int helper_open_pair(int ret_fds[2], struct cloche_err *e)
 {
         return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket pair") : 0;
+}
+
+int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e)
+{
+        char path[64] = "self/oom_score_adj";
+        _cleanup_fd_ int fd = -EBADF;
+        int r;
+
+        if (pid)
+                snprintf(path, sizeof(path), "%d/oom_score_adj", (int)pid);
+        fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+        r = fd < 0 ? -errno : fd_write_full(fd, SCORE, sizeof(SCORE) - 1);
+        return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "set the out-of-memory score of the box") : 0;
 }
 
 static void kill_and_reap(pid_t pid)

@@ -229,7 +229,7 @@ static int set_limits(void)
         /* A process that is not dumpable may not write its own files in /proc. Nothing of PID 1's is open any more. */
         if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
                 return -errno;
-        /* When the box's memory runs out, PID 1 is to be the last. */
+        /* When the box's memory runs out, PID 1 is to be the last (helper.c). */
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "500", 3) < 0)
                 return -errno;

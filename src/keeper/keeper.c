@@ -1,7 +1,7 @@
-/* cloche-keeper BOX-INIT [--core-scheduling] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
+/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
  * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a
  * few numbers from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
- * Mounts are of these directories, or beneath. */
+ * Mounts are of these directories, or beneath; boxes are made of that image and these runtimes. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -380,9 +380,23 @@ static int refuse(const struct cloche_err *error)
         return 1;
 }
 
+/* 0: it is none, but a directory that may be mounted. */
+static int take_word(struct keeper_state *keeper, const char *word)
+{
+        if (strcmp(word, KEEPER_CORE_SCHEDULING) == 0)
+                keeper->wants_core_scheduling = 1;
+        else if (strncmp(word, KEEPER_IMAGE, strlen(KEEPER_IMAGE)) == 0)
+                keeper->image = word + strlen(KEEPER_IMAGE);
+        else if (strncmp(word, KEEPER_RUNTIMES, strlen(KEEPER_RUNTIMES)) == 0)
+                keeper->runtimes = word + strlen(KEEPER_RUNTIMES);
+        else
+                return 0;
+        return 1;
+}
+
 int main(int argc, char **argv)
 {
-        static struct keeper_state keeper = {.init_program_fd = -EBADF};
+        static struct keeper_state keeper = {.init_program_fd = -EBADF, .image = ""};
         struct cloche_err error = {0};
         int type = 0, status, rest = 2;
         socklen_t size = sizeof(type);
@@ -402,10 +416,8 @@ int main(int argc, char **argv)
                 prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (clearenv() != 0 || chdir("/") < 0)
                 return 1;
-        if (rest < argc && strcmp(argv[rest], KEEPER_CORE_SCHEDULING) == 0) {
-                keeper.wants_core_scheduling = 1;
+        while (rest < argc && take_word(&keeper, argv[rest]))
                 rest++;
-        }
         if (set_up(&keeper, argv[1], &error) < 0)
                 return refuse(&error);
         if (serve_set_up(&keeper, argv[1], argv + rest, (size_t)(argc - rest), &error) < 0) {

@@ -121,7 +121,8 @@ static _Noreturn void run_cloner(const struct clone_order *order, int is_inside,
         struct helper_told told = {0};
         int pidfd = -EBADF;
 
-        (void)clone_init(order, is_inside, mapper_fd, &pidfd, &told.err);
+        if (is_inside || helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0)
+                (void)clone_init(order, is_inside, mapper_fd, &pidfd, &told.err);
         helper_tell(mapper_fd, &told, pidfd);
 }
 
@@ -157,7 +158,8 @@ static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, p
         struct cloche_err e = {0};
         pid_t pid;
 
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || join(order->keeper->boxes[order->parent->root_box].user_fd, CLONE_NEWUSER, "user", &e) < 0 ||
+        if (helper_set_score(order->keeper->proc_fd, 0, &e) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+            join(order->keeper->boxes[order->parent->root_box].user_fd, CLONE_NEWUSER, "user", &e) < 0 ||
             join(order->parent->pid_fd, CLONE_NEWPID, "pid", &e) < 0)
                 _exit(1);
         pid = fork_beside();

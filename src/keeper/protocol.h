@@ -13,7 +13,10 @@
 
 #define KEEPER_PATH_MAX 4096
 #define KEEPER_BOXES_MAX 4096
-#define KEEPER_CORE_SCHEDULING "--core-scheduling" /* a word behind box-init's path: each box is to have a cookie of its own */
+/* Words behind box-init's path. */
+#define KEEPER_CORE_SCHEDULING "--core-scheduling" /* each box is to have a cookie of its own */
+#define KEEPER_IMAGE "--image="                   /* the directory that boxes are made of; without it the host's /usr */
+#define KEEPER_RUNTIMES "--runtimes="             /* the directory in which those of boxes are; without it they have none */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
 #define KEEPER_TARGET_MAX 256
@@ -46,8 +49,8 @@ struct keeper_box_spec {
                                             * With a parent its writable places, user and groups; nothing may be forked into it before its PID 1 has answered something */
         uint32_t mount_count;              /* none of a template */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* where in the box file systems stand that a KEEPER_SERVE each is to serve */
-        char image[KEEPER_PATH_MAX];       /* "": the host's /usr; with a parent: "" */
-        char runtime_dir[KEEPER_PATH_MAX]; /* its plain files are copied to /run/cloche in the box; "": none, or the parent's */
+        char image[KEEPER_PATH_MAX];       /* the one the keeper was started with, "": the host's /usr; with a parent: "" */
+        char runtime_dir[KEEPER_PATH_MAX]; /* in the directory the keeper was started with; its plain files are copied to /run/cloche in the box; "": none, or the parent's */
 };
 
 /* A program of ours that works on a directory of the host, without privilege, as its owner. When a unix socket comes as one more

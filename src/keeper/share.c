@@ -68,7 +68,7 @@ int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_f
                 struct helper_told told = {0};
                 const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
-                if (helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
+                if (helper_set_score(order->keeper->proc_fd, 0, &told.err) == 0 && helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &told.err) == 0)
                         (void)deliver(order, theirs_fd, &told, &pidfd);
                 helper_tell(theirs_fd, &told, pidfd);
         }

@@ -40,9 +40,10 @@ static enum method_needs needs_of(const struct method *method)
         return METHOD_RUNS;
 }
 
+/* A request that waits for a sandbox to run has changed nothing, also when it does not come to run. */
 static void use(struct sandbox *s, const struct method *method)
 {
-        if (needs_of(method) == METHOD_RUNS)
+        if (needs_of(method) == METHOD_RUNS && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
                 sandbox_change(s);
         else
                 sandbox_touch(s);
@@ -262,10 +263,18 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\"", name);
         if (*ret)
                 return 0;
+        r = sandbox_check_count(all, principal, e);
+        if (r < 0)
+                return r;
         *ret = spare_take(all, principal, name);
         if (!*ret)
                 *ret = sandbox_new(all, principal, name, e);
-        return *ret ? store_define(*ret, e) : -(int)e->code;
+        if (!*ret)
+                return -(int)e->code;
+        r = store_define(*ret, e);
+        if (r < 0)
+                sandbox_delete(*ret);
+        return r;
 }
 
 static int begin(struct sandbox_ask *ask, struct cloche_err *e)

@@ -294,8 +294,8 @@ static void on_described(struct context_task *task, const struct rpc_message *m,
         tell(task, m, m->kind == RPC_RESULT ? json_pack("{s:o}", "variables", variables(json_object_get(m->result, "variables"))) : NULL);
 }
 
-static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed, on_failed, on_release};
-static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release};
+static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed, on_failed, on_release, 1};
+static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release, 1};
 
 int begin_CONTEXT_COMPLETE(struct sandbox_ask *ask, struct cloche_err *e)
 {

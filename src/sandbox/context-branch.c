@@ -419,7 +419,7 @@ static void on_release(struct context_task *task)
         give_up((struct branching *)task, &e);
 }
 
-static const struct context_task_kind branch_kind = {"branch", no_params, on_branched, on_not_branched, on_release};
+static const struct context_task_kind branch_kind = {"branch", no_params, on_branched, on_not_branched, on_release, 1};
 
 static void on_cancel(struct sandbox_ask *ask)
 {

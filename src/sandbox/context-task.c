@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define REQUEST_ID_BYTES 64
+#define ANSWER_PATIENCE_MS 30000 /* of an agent that only has to stand still, to complete or to describe: its guest may have stopped it */
 #define UNREAD_BYTES (4u << 20) /* of what the agent is told */
 
 /* -- the queue ------------------------------------------------------------------------------------------------ */
@@ -32,6 +33,14 @@ static void fail(struct context_task *task, const struct cloche_err *e)
                 task->kind->failed(task, e);
 }
 
+static void on_no_answer(uv_timer_t *timer)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter did not answer within %d s", ANSWER_PATIENCE_MS / 1000);
+        context_end(timer->data, &e);
+}
+
 static int ask_agent(struct context *c, struct context_task *task, struct cloche_err *e)
 {
         json_t *params = task->kind->params(task);
@@ -41,6 +50,8 @@ static int ask_agent(struct context *c, struct context_task *task, struct cloche
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "ask a context");
         task->id = ++c->next_id;
         r = rpc_request(json_integer(task->id), task->kind->method, params, NULL, 0, &c->channel.out, e);
+        if (r == 0 && task->kind->is_short)
+                uv_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
         if (r == 0)
                 channel_flush(&c->channel);
         return r;
@@ -129,6 +140,7 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
 
         if (!task || !json_is_integer(m->id) || json_integer_value(m->id) != task->id)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
+        uv_timer_stop(c->end_timer);
         context_streams_take(c); /* what was printed before */
         leave(task);
         if (task->is_abandoned)

@@ -390,6 +390,7 @@ int context_take_control(struct context *c, struct seat *seat, struct cloche_err
         c->control.on_exit = on_program_exit;
         c->control.on_end = on_control_end;
         c->control.data = c;
+        c->control.is_copy = 1;
         return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
 }
 

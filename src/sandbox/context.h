@@ -77,6 +77,7 @@ struct context_task_kind {
         void (*failed)(struct context_task *task, const struct cloche_err *e);
         /* Of one that is abandoned. */
         void (*release)(struct context_task *task);
+        int is_short; /* no cell: an agent that does not answer for long is given up */
 };
 
 /* -- context.c: its life */

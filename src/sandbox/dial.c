@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine/handle.h"
 
 #include <poll.h>
@@ -25,7 +26,7 @@ static void leave(struct sandbox_dial *dial)
 {
         handle_close(dial->poll);
         dial->poll = NULL;
-        fd_close(&dial->fd);
+        peer_discard_one(&dial->fd);
         if (!dial->sandbox)
                 return;
         control_forget(&dial->sandbox->control, dial);

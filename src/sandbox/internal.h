@@ -208,6 +208,8 @@ extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
 struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name);
+/* May this principal have one more? -CLOCHE_E_QUEUE_FULL. */
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Make it run; those in waiting are begun, or told why not. */
 void sandbox_start(struct sandbox *s);
@@ -447,7 +449,9 @@ void drains_gone(struct sandbox *s);
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
 void processes_gone(struct sandbox *s);
 unsigned processes_running(const struct sandbox *s);
-void killings_ended(struct process *p); /* process-ask.c */
+/* process-ask.c: it has ended, and so has what it started; or whether it has is not known. */
+void killings_ended(struct process *p);
+void killings_failed(struct process *p, const struct cloche_err *e);
 /* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
 /* How much of each stream the answer may hold. */

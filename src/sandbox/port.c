@@ -109,39 +109,65 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         return count < PORTS_MAX || find(s, number) ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
 }
 
+/* With the token and name of the one in whose place it comes, where it has none of its own. */
+static struct port *port_new(unsigned number, const struct port *old, const char *token, const char *name, struct cloche_err *e)
+{
+        struct port *port = calloc(1, sizeof(*port));
+
+        name = name ? name : old ? old->name : NULL;
+        token = token ? token : old ? old->token : NULL;
+        if (!port || (name && !(port->name = strdup(name)))) {
+                free(port);
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "expose a port");
+                return NULL;
+        }
+        if (token) {
+                strcpy(port->token, token);
+        } else if (make_up_token(port->token, e) < 0) {
+                free(port->name);
+                free(port);
+                return NULL;
+        }
+        port->number = number;
+        port->exposed_at_ms = old ? old->exposed_at_ms : now_real_ms();
+        return port;
+}
+
+static void replace(struct sandbox *s, struct port *old, struct port *port)
+{
+        if (!old) {
+                TAILQ_INSERT_TAIL(&s->ports, port, link);
+                return;
+        }
+        TAILQ_INSERT_AFTER(&s->ports, old, port, link);
+        TAILQ_REMOVE(&s->ports, old, link);
+}
+
 int begin_PORT_EXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
 {
         struct sandbox *s = ask->sandbox;
         unsigned number = (unsigned)ask_count(ask, "port", 0);
-        const char *token = ask_text(ask, "token"), *name = ask_text(ask, "name");
-        struct port *port;
-        char *copy;
+        const char *token = ask_text(ask, "token");
+        struct port *old = find(s, number), *port;
 
         if (check_expose(s, number, token, e) < 0)
                 return -(int)e->code;
-        port = find(s, number);
-        copy = name ? strdup(name) : NULL;
-        if (!port) {
-                port = calloc(1, sizeof(*port));
-                if (!port || (!token && make_up_token(port->token, e) < 0)) {
-                        free(copy);
-                        free(port);
-                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "expose a port");
-                }
-                port->number = number;
-                port->exposed_at_ms = now_real_ms();
-                TAILQ_INSERT_TAIL(&s->ports, port, link);
-        }
-        if (token && strcmp(port->token, token) != 0) {
-                dials_hang_up(s, number);
-                strcpy(port->token, token);
-        }
-        if (copy) {
-                free(port->name);
-                port->name = copy;
-        }
-        if (store_define(s, e) < 0)
+        port = port_new(number, old, token, ask_text(ask, "name"), e);
+        if (!port)
                 return -(int)e->code;
+        replace(s, old, port);
+        if (store_define(s, e) < 0) { /* it stays as it was */
+                if (old)
+                        TAILQ_INSERT_AFTER(&s->ports, port, old, link);
+                port_free(s, port);
+                return -(int)e->code;
+        }
+        if (old && strcmp(old->token, port->token) != 0)
+                dials_hang_up(s, number);
+        if (old) {
+                free(old->name);
+                free(old);
+        }
         ask_result(ask, port_json(s, port), NULL);
         return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "engine/handle.h"
 
 #include <ctype.h>
@@ -42,7 +43,7 @@ static void probe_free(struct probe *probe)
         handle_close(probe->poll);
         handle_close(probe->timer);
         handle_close(probe->deadline_timer);
-        fd_close(&probe->fd);
+        peer_discard_one(&probe->fd);
         free(probe->request);
         free(probe);
 }
@@ -81,7 +82,7 @@ static void again(struct probe *probe)
 {
         handle_close(probe->poll);
         probe->poll = NULL;
-        fd_close(&probe->fd);
+        peer_discard_one(&probe->fd);
         uv_timer_start(probe->timer, on_pause_over, probe->pause_ms, 0);
         probe->pause_ms = probe->pause_ms * 2 < PAUSE_MS_MAX ? probe->pause_ms * 2 : PAUSE_MS_MAX;
 }

@@ -277,6 +277,21 @@ void killings_ended(struct process *p)
         }
 }
 
+void killings_failed(struct process *p, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+        struct killing_row *row;
+
+        process_pin(p);
+        while ((row = TAILQ_FIRST(&p->killings))) {
+                struct sandbox_ask *ask = row->killing->ask;
+
+                killing_free(row->killing);
+                ask_fail(ask, &copy, NULL);
+        }
+        process_unpin(p);
+}
+
 static struct killing *killing_new(struct sandbox_ask *ask, size_t room)
 {
         struct killing *k = calloc(1, sizeof(*k) + room * sizeof(k->rows[0]));

@@ -120,6 +120,7 @@ unsigned processes_running(const struct sandbox *s)
 }
 
 #define SWEEP_EVERY_MS 20
+#define END_PATIENCE_MS 2000 /* between a kill and the word of whoever waits for the process */
 
 static void on_sweep(uv_timer_t *timer);
 
@@ -147,6 +148,8 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
         struct process *p = data;
 
         fd_close(&fd);
+        if (e && e->code == CLOCHE_E_TIMEOUT)
+                killings_failed(p, e);
         if (e || answer->pid == 0)
                 sweep_over(p);
         else
@@ -231,9 +234,40 @@ void processes_exited(struct sandbox *s, struct control *control, const struct i
 
 /* -- being killed --------------------------------------------------------------------------------------------- */
 
+static void on_killed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        (void)answer;
+        fd_close(&fd);
+        if (e && e->code == CLOCHE_E_TIMEOUT) /* else it has ended, or its box has */
+                killings_failed(data, e);
+}
+
 static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloche_err *e)
 {
-        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, NULL, NULL, e);
+        return kill_ask(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
+}
+
+static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
+{
+        if (!*timer)
+                *timer = handle_timer(&p->sandbox->all->engine->loop, p);
+        if (!*timer)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
+        uv_timer_start(*timer, cb, ms, 0);
+        return 0;
+}
+
+/* Whoever waits for it may have been stopped by code of the guest, and would never report its end. Once it is killed, its end is the end of the pipe. */
+static void on_no_end(uv_timer_t *timer)
+{
+        struct process *p = timer->data;
+
+        (void)kill_ask(p->control, p->supervisor_pid, SIGKILL, INIT_KILL_TREE, NULL, 0, NULL, NULL, NULL);
+}
+
+static int await_end(struct process *p, struct cloche_err *e)
+{
+        return p->supervisor_pid ? start_timer(p, &p->grace_timer, on_no_end, END_PATIENCE_MS, e) : 0;
 }
 
 void process_kill_hard(struct process *p)
@@ -242,9 +276,9 @@ void process_kill_hard(struct process *p)
                 return;
         if (p->has_shell_command && !p->shell.is_fork)
                 session_kill(p->session, &p->shell);
-        else if (p->pid)
-                (void)kill_tree(p, SIGKILL, INIT_KILL_TREE, NULL);
-        else
+        else if (p->pid && (kill_tree(p, SIGKILL, INIT_KILL_TREE, NULL) < 0 || await_end(p, NULL) < 0))
+                return; /* the box has ended, or there is no memory for a timer */
+        else if (!p->pid)
                 p->is_stopping = 1; /* as soon as it has a pid */
 }
 
@@ -259,16 +293,6 @@ static void on_timeout(uv_timer_t *timer)
 static void on_grace_over(uv_timer_t *timer)
 {
         process_kill_hard(timer->data);
-}
-
-static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
-{
-        if (!*timer)
-                *timer = handle_timer(&p->sandbox->all->engine->loop, p);
-        if (!*timer)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
-        uv_timer_start(*timer, cb, ms, 0);
-        return 0;
 }
 
 void process_arm_timeout(struct process *p)
@@ -290,6 +314,8 @@ int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, str
         p->is_terminating |= !signal;
         p->grace_ns = clock_now_ns() + grace_ms * 1000000;
         r = kill_tree(p, signal ? signal : SIGTERM, tree ? INIT_KILL_TREE : 0, e);
+        if (r == 0 && signal == SIGKILL && tree)
+                r = await_end(p, e);
         return r == 0 && !signal ? start_timer(p, &p->grace_timer, on_grace_over, grace_ms, e) : r;
 }
 

@@ -283,6 +283,8 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(ask->all, ask->principal, name);
+        if (r == 0 && !s)
+                r = sandbox_check_count(ask->all, ask->principal, e);
         if (r == 0 && !s) {
                 s = is_usual(ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
                 s = s ? s : sandbox_new(ask->all, ask->principal, name, e);

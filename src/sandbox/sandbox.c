@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define SANDBOXES_MAX 1000
+#define SAVED_MAX 10000
 #define IDLE_MS 1200000
 
 int sandbox_name_check(const char *name, struct cloche_err *e)
@@ -109,6 +110,16 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         TAILQ_INIT(&s->copies);
         STAILQ_INIT(&s->updates);
         return s;
+}
+
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e)
+{
+        unsigned most = all->options.saved_max ? all->options.saved_max : SAVED_MAX, count = 0;
+        const struct sandbox *s;
+
+        TAILQ_FOREACH(s, &all->list, link)
+                count += s->principal == principal && !s->is_deleted;
+        return count < most ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "this caller has %u sandboxes, at most %u are kept: sandbox.delete removes those that are not needed", count, most);
 }
 
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
@@ -580,6 +591,8 @@ void sandbox_delete(struct sandbox *s)
                 err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
                 asks_end(s, &e);
                 sandbox_turn_soon(s);
+        } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
+                drop_stopped(s); /* what it waits for may never come: its init can be stopped */
         } else {
                 sandbox_stop(s, 0);
         }

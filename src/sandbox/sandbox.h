@@ -27,6 +27,7 @@ struct sandboxes_options {
         int preview_is_tls;
         uint64_t save_every_ms;    /* of a running sandbox that changed; 0: only when it stops */
         unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
+        unsigned saved_max;        /* of one principal, running or not; 0: 10000 */
         /* A sandbox's files could not be saved; again only after they could be, and when sandboxes_stop ends it all the same. May be NULL. */
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);
         /* What changed in a sandbox between these times (real, milliseconds) is lost: it, or the daemon before, ended by accident. May be NULL. */

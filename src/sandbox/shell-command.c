@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define STUCK_AFTER_MS 1500 /* a command that was killed and is not given up by its shell: then the shell goes too */
+#define ANSWER_PATIENCE_MS 30000 /* of a shell that only has to start, to fork or to export: code of the guest may have stopped it */
 
 static void close_fds(struct shell_command *command)
 {
@@ -84,6 +85,19 @@ static int send_command(struct session *session, struct shell_command *command, 
         return 0;
 }
 
+static void on_stuck(uv_timer_t *timer)
+{
+        struct session *session = timer->data;
+
+        if (session->pid)
+                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs, session->job_count, NULL, NULL, NULL);
+}
+
+void shell_await_answer(struct session *session)
+{
+        uv_timer_start(session->stuck_timer, on_stuck, ANSWER_PATIENCE_MS, 0);
+}
+
 static void begin(struct session *session, struct shell_command *command)
 {
         struct cloche_err e = {0};
@@ -96,6 +110,8 @@ static void begin(struct session *session, struct shell_command *command)
         command->is_sent = 1;
         session->state = SHELL_BUSY;
         close_fds(command);
+        if (command->is_fork || command->is_export) /* it answers without running anything of the guest's */
+                shell_await_answer(session);
         if (!command->is_fork)
                 command->on_begin(command->data, 0);
 }
@@ -113,14 +129,6 @@ void session_run(struct session *session, struct shell_command *command)
         command->is_sent = command->is_killed = 0;
         TAILQ_INSERT_TAIL(&session->commands, command, link);
         shell_take_up(session);
-}
-
-static void on_stuck(uv_timer_t *timer)
-{
-        struct session *session = timer->data;
-
-        if (session->pid)
-                (void)kill_ask(session->control, session->pid, SIGKILL, INIT_KILL_TREE, session->jobs, session->job_count, NULL, NULL, NULL);
 }
 
 /* The shell first, so that it begins nothing more of the command; then what was begun. */

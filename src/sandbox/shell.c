@@ -190,6 +190,7 @@ static int answered(struct session *session, const struct shell_answer *answer)
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
 
         if (answer->op == SHELL_READY && session->state == SHELL_STARTING && !session->is_ready) {
+                uv_timer_stop(session->stuck_timer);
                 take_state(session, answer);
                 session->is_ready = 1;
                 begin_idle(session);
@@ -211,12 +212,14 @@ static void on_shell(uv_poll_t *poll, int status, int events)
 
         (void)events;
         while (session->poll == poll) {
-                struct shell_answer answer;
+                struct shell_answer answer = {0};
                 int fd = -EBADF;
                 ssize_t n = peer_receive_with(session->shell_fd, &answer, sizeof(answer), S_IFREG, &fd, MSG_DONTWAIT);
 
                 if (n == -EAGAIN && status >= 0)
                         break;
+                if (n == -EMFILE) /* the variables it told of are not known, then */
+                        n = sizeof(answer);
                 if (n == sizeof(answer) && fd >= 0 && (answer.flags & SHELL_ENVIRONMENT))
                         take_exported(session, fd);
                 fd_close(&fd);
@@ -278,6 +281,7 @@ static int open_shell(struct session *session, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch a shell");
         uv_poll_start(session->poll, UV_READABLE, on_shell);
         session->state = SHELL_STARTING;
+        shell_await_answer(session);
         return spawn_shell(session, their_fd, e);
 }
 

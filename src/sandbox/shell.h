@@ -18,6 +18,8 @@ void shell_take_up(struct session *session); /* the next command, if there is on
 struct shell_command *shell_take_first(struct session *session);
 /* SIGKILL for what the command at hand has started; what commands before it left is spared. */
 void shell_kill_below(struct session *session);
+/* It has been asked something that runs nothing of the guest's: a shell that does not answer for long is killed. */
+void shell_await_answer(struct session *session);
 uint32_t shell_op_of(const struct shell_command *command);
 
 #endif

@@ -120,15 +120,15 @@ static json_t *ports_json(const struct sandbox *s)
 
 /* Without fsync(2), which would hold up everybody the daemon serves for up to 90 ms: what a power cut leaves may be the old text, or on some file systems
  * none, which store_load can live with. A save flushes it with the files. */
-static int write_file(int dir_fd, const char *name, const char *text, struct cloche_err *e)
+static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
         static const char new_name[] = DEFINITION ".new";
         _cleanup_fd_ int fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         int r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
 
-        if (r == 0 && renameat(dir_fd, new_name, dir_fd, name) < 0)
+        if (r == 0 && renameat(dir_fd, new_name, dir_fd, DEFINITION) < 0)
                 r = -errno;
-        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write %s of the state directory", name) : 0;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write " DEFINITION " of the sandbox %s in the state directory", sandbox) : 0;
 }
 
 int store_define(struct sandbox *s, struct cloche_err *e)
@@ -153,7 +153,7 @@ int store_define(struct sandbox *s, struct cloche_err *e)
                 r = err_set(e, CLOCHE_E_TOO_LARGE, "the environment, labels, network rules, sessions and ports of the sandbox %s have %zu bytes as JSON, at most %u are possible",
                             s->name, strlen(text), DEFINITION_BYTES_MAX);
         else
-                r = text ? write_file(dir_fd, DEFINITION, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
+                r = text ? write_definition(dir_fd, s->name, text, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the state of a sandbox");
         free(text);
         json_decref(object);
         return r;

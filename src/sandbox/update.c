@@ -91,22 +91,54 @@ static void replace(json_t **member, json_t *by)
         *member = json_incref(by);
 }
 
+/* What can be changed, but for limits. References to the objects are held. */
+struct definition {
+        uint64_t idle_ms;
+        json_t *env, *labels, *network;
+};
+
+static struct definition definition_of(const struct sandbox *s)
+{
+        return (struct definition){s->idle_ms, json_incref(s->env), json_incref(s->labels), json_incref(s->network_policy)};
+}
+
+static void definition_done(struct definition *d)
+{
+        json_decref(d->env);
+        json_decref(d->labels);
+        json_decref(d->network);
+}
+
+static void define(struct sandbox *s, const struct definition *d)
+{
+        s->idle_ms = d->idle_ms;
+        replace(&s->env, d->env);
+        replace(&s->labels, d->labels);
+        replace(&s->network_policy, d->network);
+}
+
 static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
         const json_t *idle = json_object_get(params, "idleMs");
         json_t *network = json_object_get(params, "network");
-        int r = network && s->state == SANDBOX_RUNNING ? connections_open(s, network, e) : 0;
+        const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms, json_object_get(params, "env"), json_object_get(params, "labels"), network};
+        struct cloche_limits asked_limits = s->asked_limits, limits = s->limits;
+        struct definition before = definition_of(s);
+        int r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
 
+        define(s, &after);
         if (r == 0)
-                r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
-        if (r < 0)
-                return r;
-        if (idle)
-                s->idle_ms = (uint64_t)json_integer_value(idle);
-        replace(&s->env, json_object_get(params, "env"));
-        replace(&s->labels, json_object_get(params, "labels"));
-        replace(&s->network_policy, network);
-        return store_define(s, e);
+                r = store_define(s, e);
+        if (r == 0 && network && s->state == SANDBOX_RUNNING)
+                r = connections_open(s, network, e);
+        if (r < 0) {
+                define(s, &before);
+                s->asked_limits = asked_limits;
+                s->limits = limits;
+                (void)store_define(s, NULL); /* when it cannot be written now, what is there may be newer than the sandbox: the next change writes it */
+        }
+        definition_done(&before);
+        return r;
 }
 
 static void on_limit(void *data, struct keeper_reply *reply)

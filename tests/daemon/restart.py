@@ -29,6 +29,11 @@ def wait_until(condition, what):
         time.sleep(0.02)
 
 
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
 def listener_of(daemon):
     with daemon.connect() as sock:
         return struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
@@ -95,6 +100,35 @@ def test_an_engine_that_hangs():
         os.kill(engine, signal.SIGSTOP)
         check_again(daemon, family, 1)
         assert [line["pid"] for line in lines_of(daemon, "engine-hangs")] == [engine]
+
+
+def link_of(engine):
+    """A copy of the socket by which it talks to its supervisor (supervised.c, LINK_FD)."""
+    pidfd = os.pidfd_open(engine)
+    try:
+        fd = libc.syscall(438, pidfd, 3, 0)  # pidfd_getfd(2)
+    finally:
+        os.close(pidfd)
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    return socket.socket(fileno=fd)
+
+
+def test_an_engine_that_sends_descriptors():
+    """It was taken over: it is killed, and its supervisor goes on, also when it has ended before the message is read."""
+    for is_dead in (False, True):
+        with Daemon(level="info") as daemon, daemon.frames() as held:
+            fill(held)
+            family, engine = below(daemon.process.pid), daemon.engine_pid()
+            with link_of(engine) as link:
+                os.kill(daemon.process.pid, signal.SIGSTOP)
+                link.send(b"x")  # the next one is read after the engine's end
+                socket.send_fds(link, [b"x"], [0])
+                if is_dead:
+                    os.kill(engine, signal.SIGKILL)
+                    wait_until(lambda: state(engine) == "Z", "it did not end")
+            os.kill(daemon.process.pid, signal.SIGCONT)
+            check_again(daemon, family, 1)
+            assert [line["pid"] for line in lines_of(daemon, "engine-sends-descriptors")] in ([engine], [0])
 
 
 def test_one_that_pauses_goes_on():

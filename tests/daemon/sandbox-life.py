@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http
-from rpc import DAEMON, Daemon, Failed, Gone
+from rpc import DAEMON, Daemon, Failed, Frames, Gone
 from sandbox_client import wait_for
 
 
@@ -77,12 +77,37 @@ def test_directories_that_are_refused():
 
 def test_options_that_are_refused():
     for option, value, word in (("--preview-host", "", "HOST"), ("--preview-host", "a b", "HOST"), ("--preview-host", "a:x", "port"), ("--preview-host", "a/b", "HOST"),
-                                ("--save-every", "x", "whole"), ("--max-sandboxes", "0", "whole"), ("--container-listen", "127.0.0.1:0", "SANDBOX"),
+                                ("--save-every", "x", "whole"), ("--max-sandboxes", "0", "whole"), ("--max-saved", "0", "whole"), ("--container-listen", "127.0.0.1:0", "SANDBOX"),
                                 ("--container-listen", "127.0.0.1:0=", "SANDBOX"), ("--container-listen", "=a", "SANDBOX"), ("--container-listen", "127.0.0.1:x=a", "port")):
         finished = start(option, value)
         assert finished.returncode == 2 and word in finished.stderr, (option, value, finished.stderr)
     finished = subprocess.run([DAEMON, "--container-listen", "0.0.0.0:0=a", "--state-dir", ""], capture_output=True, text=True, timeout=30)
     assert finished.returncode == 2 and "loopback" in finished.stderr, finished.stderr
+
+
+def test_a_caller_has_so_many_sandboxes_and_no_more():
+    """Another caller has his own; which ones are there is no matter of the bound."""
+    with Directory() as directory:
+        state = os.path.join(directory, "state")
+        with Daemon("--state-dir", state, "--max-saved", "3", tcp=True) as daemon, daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as other:
+            frames.call("sandbox.create", sandbox="a")
+            frames.call("exec", sandbox="b", command="echo kept > f")
+            frames.call("sandbox.stop", sandbox="b")
+            frames.call("sandbox.create", sandbox="c", limits={"pids": 60}, env={"UNUSUAL": "1"})
+            for method, params in (("sandbox.create", {"sandbox": "d"}), ("sandbox.create", {}), ("sandbox.create", {"env": {"UNUSUAL": "1"}}), ("exec", {"sandbox": "d", "command": "true"}),
+                                   ("file.write", {"sandbox": "d", "path": "f", "content": ""}), ("context.create", {"sandbox": "d"})):
+                error = frames.refused(method, **params)
+                assert error.name == "queue_full" and "3 sandboxes" in error.message, (method, error.name, error.message)
+            assert sorted(os.listdir(os.path.join(state, "0"))) == ["a", "b", "c"]
+            assert frames.call("exec", sandbox="b", command="cat f")["stdout"] == "kept\n"  # the twins
+            assert other.call("exec", sandbox="d", command="echo served")["stdout"] == "served\n"
+            frames.call("sandbox.delete", sandbox="a")
+            assert frames.call("exec", sandbox="d", command="echo served")["stdout"] == "served\n"
+            assert frames.refused("exec", sandbox="a", command="true").name == "queue_full"
+        with Daemon("--state-dir", state, "--max-saved", "2") as daemon, daemon.frames() as frames:
+            assert len(frames.call("sandbox.list")["sandboxes"]) == 3, "what was saved is kept"
+            assert frames.refused("sandbox.create").name == "queue_full"
+            assert frames.call("exec", sandbox="b", command="cat f")["stdout"] == "kept\n"
 
 
 def test_a_command_may_end_within_the_grace():
@@ -325,6 +350,26 @@ def test_saved_now_and_then_and_what_a_crash_leaves():
             assert frames.call("exec", sandbox="a", command="cat /workspace/f; pwd; echo $WORD")["stdout"] == "now\n/tmp\nnow\n"
             assert [(row["port"], row["token"], row["name"]) for row in frames.call("port.list", sandbox="a")["exposed"]] == [(8080, "secret", "web")]
             assert frames.refused("process.get", sandbox="a", process="p").name == "not_found"
+
+
+def test_a_change_that_cannot_be_written_changes_nothing():
+    with Daemon() as daemon, daemon.frames() as frames:
+        for command in ("true", None):  # of one that runs, and of one that stands still
+            frames.call("sandbox.create", sandbox="a", labels={"of": "me"}, env={"WORD": "before"}, network={"allow": ["before.test"]}, idleMs=1000000)
+            if command:
+                frames.call("exec", sandbox="a", command=command)
+            else:
+                frames.call("sandbox.stop", sandbox="a")
+            before = frames.call("sandbox.get", sandbox="a")
+            change = {"labels": {"large": "x" * (2 << 20)}, "env": {"WORD": "after"}, "network": {"allow": ["after.test"]}, "idleMs": 5000000}
+            assert frames.refused("sandbox.update", sandbox="a", **change).name == "too_large"
+            after = frames.call("sandbox.get", sandbox="a")
+            names = ("labels", "env", "network", "idleMs", "limits")
+            assert not [name for name in names if after[name] != before[name]], [name for name in names if after[name] != before[name]]
+            change["labels"] = {"small": "x"}
+            after = frames.call("sandbox.update", sandbox="a", **change)
+            assert after["labels"] == {"small": "x"} and after["network"]["allow"] == ["after.test"], after
+            frames.call("sandbox.delete", sandbox="a")
 
 
 def test_a_directory_that_cannot_be_written():

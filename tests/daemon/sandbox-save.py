@@ -9,47 +9,10 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import BUILD, CLI, SOURCE, need_root
+from disk import Disk
 from http_client import Http
 from rpc import Daemon
 from sandbox_client import wait_for
-
-DISK_BYTES = 8 << 20
-
-
-class Disk:
-    """A small one, for the state directory. fill(left): all of it but so many bytes."""
-
-    def __init__(self):
-        self.path = os.path.abspath("disk")
-        self.filler = os.path.join(self.path, "filler")
-        self.options = ("--state-dir", os.path.join(self.path, "state"))
-
-    def __enter__(self):
-        need_root()
-        os.mkdir(self.path)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=711", "none", self.path], check=True)
-        path = self.path
-        while path != "/":  # the daemon's user passes
-            os.chmod(path, os.stat(path).st_mode | 0o011)
-            path = os.path.dirname(path)
-        return self
-
-    def fill(self, left=0):
-        with open(self.filler, "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(1 << 16))
-            except OSError:
-                pass
-            size = file.tell() - left
-            file.truncate(max(size, 0))
-
-    def free(self):
-        os.unlink(self.filler)
-
-    def __exit__(self, *_):
-        subprocess.run(["umount", "-l", self.path], check=True)
-
 
 def unsaved(daemon, sandbox="a"):
     return [line for line in daemon.lines() if line["event"] == "sandbox-not-saved" and line["sandbox"] == sandbox]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import attempts
-from cloche import ORDINARY_USER, SOURCE, equal, need_ordinary_user, need_root
+from cloche import ORDINARY_USER, SOURCE, descendants, equal, need_ordinary_user, need_root
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import DAEMON, Daemon, Frames  # noqa: E402
@@ -77,11 +77,29 @@ def contexts(frames):
     yield "a context that was rolled back", cell(frames, "c", "a"), OF_A_TEMPLATE
 
 
-def climb(frames, *kinds):
+def first_processes(daemon):
+    """Those that are PID 1 of a pid namespace."""
+    for pid in descendants(daemon):
+        try:
+            with open(f"/proc/{pid}/status") as file:
+                if "\t1\n" in next(line for line in file if line.startswith("NSpid:")):
+                    yield pid
+        except (OSError, StopIteration):
+            pass
+
+
+def check_scores(daemon):
+    """For the out-of-memory killer: boxes before the daemon, which all of them need."""
+    scores = [int(open(f"/proc/{pid}/oom_score_adj").read()) for pid in first_processes(daemon)]
+    assert scores and min(scores) == 400, scores
+
+
+def climb(daemon, frames, *kinds):
     count = 0
     for kind in kinds:
         for name, found, permitted in kind(frames):
             attempts.check(name, found, permitted)
+            check_scores(daemon)
             count += 1
             print("+", name)
     return count
@@ -90,7 +108,7 @@ def climb(frames, *kinds):
 def test_boxes_of_root():
     need_root()
     with Daemon("--mount-root", os.getcwd()) as daemon, daemon.frames() as frames:
-        equal(climb(frames, runs, mounted, sandboxes, contexts), 14)
+        equal(climb(daemon.process.pid, frames, runs, mounted, sandboxes, contexts), 14)
 
 
 def private_daemon(*before):
@@ -110,7 +128,7 @@ def test_boxes_of_an_ordinary_user():
     process, ours = private_daemon(*ORDINARY_USER)
     try:
         with Frames(ours) as frames:
-            equal(climb(frames, runs, sandboxes, contexts), 13)
+            equal(climb(process.pid, frames, runs, sandboxes, contexts), 13)
         process.wait(20)
     finally:
         process.kill()

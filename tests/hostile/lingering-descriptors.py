@@ -13,8 +13,8 @@ from rpc import Daemon, Failed  # noqa: E402
 SLOW = """
 import array, ctypes, os, socket, stat, struct
 libc = ctypes.CDLL(None)
-def send(to, fd, data):
-    to.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))])
+def send(to, fd, data, flags=0):
+    to.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))], flags)
 def make_slow():
     server = socket.create_server(('127.0.0.1', 0))
     near = socket.create_connection(server.getsockname())
@@ -33,7 +33,7 @@ def find(kind):
         try: is_socket = fd > 2 and stat.S_ISSOCK(os.fstat(fd).st_mode)
         except OSError: continue
         if is_socket and socket.socket(fileno=os.dup(fd)).type == kind: return socket.socket(fileno=os.dup(fd))
-def attack(to, times=100):
+def attack(to, times=100, is_out_of_band=False):
     '''The start of one long message, a byte and a descriptor at a time. Who sends ends at once, so that who takes it is the last to close it.'''
     sent = 0
     if to.type == socket.SOCK_STREAM: to.send(struct.pack('<II', 4000, 3000))
@@ -41,7 +41,8 @@ def attack(to, times=100):
         pid = libc.syscall(57)
         if pid == 0:
             try:
-                send(to, make_slow(), b' ')
+                # A look into a stream passes over what comes out of band (SO_OOBINLINE of socket(7)).
+                send(to, make_slow(), b' ', socket.MSG_OOB if to.type == socket.SOCK_STREAM and is_out_of_band else 0)
                 os._exit(0)
             except BaseException: os._exit(1)
         if os.waitpid(pid, 0)[1]: break
@@ -95,7 +96,8 @@ def test_calls_and_set_up_code():
             is_served(victim)
         # In a run of a prefix; and when it is stopped with messages that nobody has read.
         prefix = evil.call("prefix.create", language="python", code=SLOW)["prefix"]
-        for code in ("return attack(find(socket.SOCK_STREAM))", "attack(find(socket.SOCK_STREAM), 1)\nos._exit(0)"):
+        for code in ("return attack(find(socket.SOCK_STREAM))", "attack(find(socket.SOCK_STREAM), 1)\nos._exit(0)",
+                     "attack(find(socket.SOCK_STREAM), 1, True)\nos._exit(0)", "return attack(find(socket.SOCK_STREAM), 3, True)"):
             number = evil.ask("call", prefix=prefix, code=code)
             is_served(victim)
             print("+", ended(evil, number))
@@ -132,11 +134,11 @@ def connect():
     return s
 held = []
 for first in (b'CLOCHE1\\n', b'CLO', b'GET /health HTTP/1.1\\r\\nHost: x\\r\\nX: ', b'GET /health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n', b'nothing', b''):
-    for ends in (False, True):
+    for ends, is_out_of_band in ((False, False), (True, False), (False, True), (True, True)):
         s = connect()
         try:
             if first: s.send(first)
-            attack(s, 10)
+            attack(s, 2 if is_out_of_band else 10, is_out_of_band)
         except OSError: pass
         if ends: s.close()
         else: held.append(s)

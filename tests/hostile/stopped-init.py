@@ -1,9 +1,11 @@
 """Set-up code keeps the user namespace of a box that its template forks into, and stops the first process of that box. Its own runs wait in vain, and nobody else waits."""
 import os
+import signal
 import sys
 
 from cloche import SOURCE, equal, need_root, wait_for
 
+TIMEOUT = 120  # one waits for a deadline of 30 s
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import Daemon, Failed  # noqa: E402
 
@@ -99,3 +101,59 @@ def test_who_stops_nothing_is_served():
         prefix = frames.call("prefix.create", language="python", code=STOP)["prefix"]
         result = frames.call("call", prefix=prefix, code="open('/workspace/written', 'w').close(); return 6 * 7")
         equal((result["result"], [change["path"] for change in result["files"]["created"]]), (42, ["/workspace/written"]))
+
+
+def box_init_of(frames, sandbox):
+    """On the host: the parent of what a command of that sandbox started."""
+    marker = f"exec -a stopped-init-{sandbox}"
+    frames.call("process.start", sandbox=sandbox, command=f"{marker} sleep 1000")
+    wait_for(lambda: found(f"stopped-init-{sandbox}"), "the program")
+    return next(pid for pid in ancestors(found(f"stopped-init-{sandbox}")[0]) if cmdline(pid).startswith("box-init"))
+
+
+def found(word):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and cmdline(pid).startswith(word)]
+
+
+def ancestors(pid):
+    while pid != "0":
+        with open(f"/proc/{pid}/stat") as file:
+            pid = file.read().rsplit(")", 1)[1].split()[1]
+        yield pid
+
+
+def test_a_sandbox_that_cannot_be_stopped_is_deleted():
+    """Its init is stopped, from outside, while the sandbox is: whoever deletes it does not wait for that."""
+    need_root()
+    with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as other:
+        init = int(box_init_of(evil, "evil"))
+        os.kill(init, signal.SIGSTOP)
+        number = evil.ask("sandbox.stop", sandbox="evil")
+        equal(other.call("exec", sandbox="other", command="echo served")["stdout"], "served\n")
+        assert not evil.is_answered(number), "it was stopped without its init"
+        other.call("sandbox.delete", sandbox="evil")
+        wait_for(lambda: not os.path.exists(f"/proc/{init}"), "the box's end")
+        try:
+            evil.wait(number)
+        except Failed as error:
+            print("+", error)
+        equal(other.call("exec", sandbox="evil", command="echo anew")["stdout"], "anew\n")
+
+
+def test_requests_to_a_sandbox_whose_init_is_stopped_fail():
+    """And it goes on when its init does."""
+    need_root()
+    with Daemon() as daemon, daemon.frames() as evil, daemon.frames() as other:
+        init = int(box_init_of(evil, "evil"))
+        evil.call("exec", sandbox="evil", command="echo kept > file")
+        os.kill(init, signal.SIGSTOP)
+        numbers = [evil.ask(method, sandbox="evil") for method in ("sandbox.save", "port.list", "process.killAll")]
+        equal(other.call("exec", sandbox="other", command="echo served")["stdout"], "served\n")
+        for number in numbers:
+            try:
+                print("+", evil.wait(number))
+            except Failed as error:
+                print("+", error)
+        os.kill(init, signal.SIGCONT)
+        equal(evil.call("exec", sandbox="evil", command="cat file")["stdout"], "kept\n")
+        evil.call("sandbox.save", sandbox="evil")

@@ -357,7 +357,11 @@ ATTEMPTS = {
     # -- last, for nothing is left of whom it meets
     "kill by a descriptor's signal": """
         # What a pipe tells its owner can be any signal, SIGKILL too (fcntl(2), F_SETSIG): checked with the rights of who set it.
-        found = []
+        def is_gone(pid):
+            try:
+                with open(f"/proc/{pid}/stat") as file: return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+            except OSError: return True
+        found, met = [], []
         for pid in others():
             r, w = os.pipe()
             try:
@@ -365,11 +369,11 @@ ATTEMPTS = {
                 os.write(w, b"x")
             except OSError: pass
             os.close(r), os.close(w)
-            time.sleep(0.005)
-            try:
-                with open(f"/proc/{pid}/stat") as file: is_gone = file.read().rsplit(")", 1)[1].split()[0] in "ZX"
-            except OSError: is_gone = True
-            found += [f"{pid} is gone"] if is_gone else []
+            met.append(pid)
+        until = time.monotonic() + 0.5
+        while not found and time.monotonic() < until:  # it dies when it runs next
+            time.sleep(0.01)
+            found = [f"{pid} is gone" for pid in met if is_gone(pid)]
         return found
     """,
 }

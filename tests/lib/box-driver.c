@@ -3,10 +3,11 @@
  *   {"do": "spawn", "box": "a", "argv": ["sh"], "env": ["A=1"], "cwd": "/tmp", "reaps": true, "terminal": [80, 24], "program": "/host/file"}: {"pid"}
  *   spawn with "template": true: descriptors 3 and 4 are a template's. {"do": "fork", "box": "a"}: {"pid"}, a number for read, write and close; with
  *   "context": true also for {"do": "tell" | "hear", …}, which write to its channel and read from there, as write and read; and
- *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory": an agent's, for a template
+ *   {"do": "send" | "receive", …, "message": {…}}, {"message"}: one frame each. make with "runtime": "/host/directory": an agent's, for a template;
+ *   with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
- * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR */
+ * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
 #include "keeper/client.h"
@@ -163,6 +164,7 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
         snprintf(spec.runtime_dir, sizeof(spec.runtime_dir), "%s", text_of(ask, "runtime"));
+        snprintf(spec.image, sizeof(spec.image), "%s", text_of(ask, "image"));
         if (text_of(ask, "mount")[0]) {
                 snprintf(spec.mounts[0], sizeof(spec.mounts[0]), "%s", text_of(ask, "mount"));
                 spec.mount_count = 1;
@@ -653,10 +655,10 @@ int main(int argc, char **argv)
         char *line = NULL;
         size_t room = 0;
 
-        if (argc != 2)
+        if (argc != 3)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
-        if (keeper_start(argv[1], &(struct keeper_options){0}, &keeper, &e) < 0) {
+        if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2]}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;
         }

@@ -77,7 +77,7 @@ def refusal(act, *arguments, **named):
 class Keeper:
     def __init__(self, *before):
         """before: a command that starts the driver, to drop privilege, say."""
-        self.process = subprocess.Popen([*before, DRIVER, BUILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*before, DRIVER, BUILD, RUNTIMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.names = 0
 
     def ask(self, **what):

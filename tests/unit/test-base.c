@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "table.h"
 #include "tap.h"
 
 #include <fcntl.h>
@@ -68,6 +69,7 @@ static void test_descriptors(void)
         int pair[2], got[2];
         size_t count = 1;
         _cleanup_fd_ int file_fd = fd_from_bytes("test", "hello", 5);
+        struct rlimit before;
         char text[8] = {0};
 
         CHECK(file_fd >= 0 && fd_read_full(file_fd, text, 5) == 0 && strcmp(text, "hello") == 0, "bytes become a file");
@@ -87,6 +89,11 @@ static void test_descriptors(void)
         fd_send(pair[0], "abc", 3, &file_fd, 1);
         count = 0;
         CHECK(fd_receive(pair[1], text, sizeof(text), NULL, &count, 0) == -EMSGSIZE, "so are unexpected descriptors");
+        fd_send(pair[0], "abc", 3, &file_fd, 1);
+        count = 1;
+        before = table_fill();
+        CHECK(fd_receive(pair[1], text, sizeof(text), got, &count, 0) == -EMFILE && memcmp(text, "abc", 3) == 0, "a packet without room for its descriptors is whole");
+        setrlimit(RLIMIT_NOFILE, &before);
         close(pair[0]);
         count = 0;
         CHECK(fd_receive(pair[1], text, sizeof(text), NULL, &count, 0) == 0, "the end is 0");

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const struct control_kind quick = {"box", CLOCHE_E_STATE, 50};
+static const struct control_kind quick = {"box", CLOCHE_E_STATE, 50, 0}, lasting = {"sandbox", CLOCHE_E_SANDBOX_ENDED, 50, 1};
 static uv_loop_t loop;
 static int init_fd;
 static struct cloche_err e;
@@ -129,6 +129,37 @@ static void test_silence(void)
         finish(c);
 }
 
+static struct control *asked_again;
+
+static void ask_again(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
+{
+        on_answer(data, answer, fd, error);
+        ask(asked_again, 1);
+}
+
+/* Of a sandbox: there are files in it. */
+static void test_silence_that_is_outlived(void)
+{
+        struct control *c = begin(&lasting);
+
+        asked_again = c;
+        ask(c, 1);
+        if (control_ask(c, &(struct init_request){.op = INIT_KILL}, NULL, 0, ask_again, &told, &e) < 0)
+                CHECK(0, "ask: %s", e.msg);
+        while (told.errors < 2)
+                uv_run(&loop, UV_RUN_ONCE);
+        CHECK(told.ends == 0 && told.error.code == CLOCHE_E_TIMEOUT, "requests fail, and it goes on: %s", told.error.msg);
+        while (told.errors < 3)
+                uv_run(&loop, UV_RUN_ONCE);
+        CHECK(told.ends == 0, "also one that was asked when others failed, later");
+        ask(c, 1);
+        answer(4);
+        while (!told.answers)
+                uv_run(&loop, UV_RUN_ONCE);
+        CHECK(told.answers == 1 && told.pids[0] == 3, "late answers are dropped, and the next one is told");
+        finish(c);
+}
+
 static void test_ends(void)
 {
         struct control *c = begin(&control_of_box);
@@ -192,6 +223,7 @@ int main(void)
         uv_loop_init(&loop);
         test_answers();
         test_silence();
+        test_silence_that_is_outlived();
         test_ends();
         test_owners_that_go();
         test_its_socket();

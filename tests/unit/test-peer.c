@@ -1,12 +1,14 @@
 /* Sockets whose other end somebody else holds. A close that waits would never end here: its connection lingers for ever. */
 #include "base/fd.h"
 #include "base/peer.h"
+#include "table.h"
 #include "tap.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -122,9 +124,45 @@ static void test_ends(void)
         CHECK(copy_fd == -EBADF, "no socket, and nothing, are closed as well");
 }
 
+static void send_fd_out_of_band(int socket_fd, int fd)
+{
+        union {
+                char bytes[CMSG_SPACE(sizeof(int))];
+                struct cmsghdr align;
+        } control = {0};
+        struct iovec iov = {(char[]){'z'}, 1};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+
+        *h = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+        CHECK(sendmsg(socket_fd, &msg, MSG_OOB | MSG_NOSIGNAL) == 1, "a descriptor is sent out of band");
+}
+
+/* A byte out of band brings descriptors that a look passes over, without peer_open. */
+static void test_out_of_band(void)
+{
+        int pair[2], file_fd = fd_from_bytes("file", "abc", 3), before;
+        char text[4];
+
+        pair_of(SOCK_STREAM, pair);
+        before = open_files();
+        peer_open(pair[1]);
+        send(pair[0], "x", 1, MSG_OOB | MSG_NOSIGNAL);
+        send(pair[0], "y", 1, MSG_NOSIGNAL);
+        CHECK(peer_receive(pair[1], text, sizeof(text)) == 2 && memcmp(text, "xy", 2) == 0, "a byte out of band is read in order");
+        send_fd_out_of_band(pair[0], file_fd);
+        CHECK(peer_receive(pair[1], text, sizeof(text)) == -1 && errno == EBADMSG, "its descriptors are seen");
+        CHECK(open_files() == before, "and not taken");
+        close(pair[0]);
+        peer_close(&pair[1]);
+        close(file_fd);
+}
+
 static void test_packets(void)
 {
         int pair[2], fd, event_fd = eventfd(0, EFD_CLOEXEC), file_fd = fd_from_bytes("file", "abc", 3), before;
+        struct rlimit before_full;
         const int both[] = {file_fd, event_fd}, reverse[] = {event_fd, file_fd};
         char text[4];
 
@@ -140,6 +178,11 @@ static void test_packets(void)
         CHECK(peer_receive_with(pair[1], text, sizeof(text), 0, &fd, 0) == 3 && fd == -EBADF && open_files() == before, "nor one that nobody wants");
         fd_send(pair[0], "abcde", 5, both, 1);
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMSGSIZE && fd == -EBADF && open_files() == before, "a cut packet brings none");
+        fd_send(pair[0], "abc", 3, both, 2);
+        before_full = table_fill();
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == -EMFILE && fd == -EBADF && memcmp(text, "abc", 3) == 0, "one without room for what it brings is whole");
+        setrlimit(RLIMIT_NOFILE, &before_full);
+        CHECK(open_files() == before, "and brings none");
         send_slow(pair[0], "abc");
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "one that lingers is let go of");
         CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, MSG_DONTWAIT) == -EAGAIN, "nothing more is there");
@@ -150,13 +193,47 @@ static void test_packets(void)
         close(file_fd);
 }
 
+/* No thread's stack has room then. */
+static void set_stacks(size_t size)
+{
+        pthread_attr_t attributes;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, size);
+        CHECK(pthread_setattr_default_np(&attributes) == 0, "stacks of %zu bytes", size);
+        pthread_attr_destroy(&attributes);
+}
+
+static void test_without_threads(void)
+{
+        int pair[2], slow[2], fd, before = open_files();
+        char text[4];
+
+        pair_of(SOCK_SEQPACKET, pair);
+        set_stacks((size_t)1 << 47);
+        connect_slowly(slow);
+        peer_discard(&slow[0], 1);
+        CHECK(fcntl(slow[0], F_GETFD) >= 0, "without a thread one stays open");
+        send_slow(pair[0], "abc");
+        CHECK(peer_receive_with(pair[1], text, sizeof(text), S_IFREG, &fd, 0) == 3 && fd == -EBADF, "and one that was sent");
+        CHECK(open_files() == before + 5, "which holds up nobody");
+        set_stacks(1 << 20);
+        peer_discard(NULL, 0);
+        CHECK(open_files() == before + 3, "a later call closes both");
+        close(slow[1]);
+        close(pair[0]);
+        close(pair[1]);
+}
+
 int main(void)
 {
         int before = open_files();
 
         test_bytes();
         test_ends();
+        test_out_of_band();
         test_packets();
+        test_without_threads();
         CHECK(open_files() == before, "nothing stays open");
         return tap_done();
 }

@@ -103,7 +103,7 @@ static long make_link(const char *kind)
         return answer.error.error ? fail(-answer.error.error) : 0;
 }
 
-/* What an interface is said to be is what it is. */
+/* Sets the flags that the interface already has. */
 static long request_network(unsigned long request)
 {
         struct ifreq interface = {.ifr_name = "lo"};

@@ -1,0 +1,57 @@
+"""An engine that was taken over has boxes made of directories that it may not read: their image, or their runtime. The driver plays the engine; what is in a box is read by its guest, which is
+the engine's to choose. The keeper is root's, or an ordinary user's."""
+import os
+import shutil
+import tempfile
+
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
+from keeper_boxes import RUNTIMES, Keeper, Refused
+
+USER = 12345  # of ORDINARY_USER
+PYTHON = os.path.join(RUNTIMES, "python")
+
+
+def outcome(keeper, **sources):
+    """Whether a box of that came to be, and the kind of error."""
+    try:
+        keeper.box(**sources)
+    except Refused as refused:
+        return refused.code
+    return "made"
+
+
+def closed_directory(owner, mode):
+    """Only its owner may enter it. The file is in a directory that everybody may enter."""
+    directory = tempfile.mkdtemp(prefix="keeper-sources-")
+    below, path = directory + "/open", directory + "/open/file"
+    os.mkdir(below, 0o755)
+    with open(path, "w") as file:
+        file.write("secret")
+    os.chmod(path, mode)
+    for made in (path, below, directory):
+        os.chown(made, owner, owner)
+    return directory
+
+
+def check(owner, mode, *before):
+    directory = closed_directory(owner, mode)
+    try:
+        with Keeper(*before) as keeper:
+            for sources in ({"runtime": directory + "/open"}, {"image": directory}, {"runtime": PYTHON + "/../../../" + directory + "/open"}, {"runtime": os.path.dirname(PYTHON)},
+                            {"image": "/"}, {"runtime": PYTHON + "/."}, {"runtime": PYTHON + "/.."}):
+                equal((sources, outcome(keeper, **sources)), (sources, "forbidden"))
+            equal(outcome(keeper), "made")  # the twins
+            said = keeper.box(runtime=PYTHON).said("ls /run/cloche")
+            assert "agent.py" in said, said
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_roots_keeper():
+    need_root()
+    check(0, 0o644)
+
+
+def test_an_ordinary_users_keeper():
+    need_ordinary_user()
+    check(USER, 0o600, *ORDINARY_USER)  # who is mapped in the box

@@ -1,0 +1,143 @@
+"""Code in a sandbox stops the processes of ours that are its own user's: the session's shell, and the copy of it that waits for a process; or an interpreter, itself. Each request is answered all the same. Or the first
+process of the box is stopped (from outside, in the role of code that found a way)."""
+import os
+import signal
+import sys
+import time
+
+from cloche import SOURCE, equal, need_root, wait_for
+
+sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+from rpc import Daemon, Failed  # noqa: E402
+
+TIMEOUT = 200  # a shell has 30 s to answer
+
+STOP = """exec python3 -c "
+import os, signal, time
+while True:
+    for name in os.listdir('/proc'):
+        if name.isdigit() and int(name) != os.getpid():
+            try: os.kill(int(name), signal.SIGSTOP)
+            except OSError: pass
+    open('/tmp/stopped', 'w').close()
+    if %r: break
+    time.sleep(0.01)
+time.sleep(1000)
+" """
+ONCE, FOREVER = STOP % True, STOP % False
+
+
+def is_stopped(frames, name):
+    return frames.call("file.exists", sandbox=name, path="/tmp/stopped")["exists"]
+
+
+def begin(frames, name, command, **how):
+    """A process of a sandbox of this name that has stopped all others."""
+    frames.call("exec", sandbox=name, command="true")
+    frames.call("process.start", sandbox=name, process="p", command=command, **how)
+    if "stopped" in command:
+        wait_for(lambda: is_stopped(frames, name), "the attack")
+
+
+def check_kill(command):
+    need_root()
+    with Daemon() as daemon, daemon.frames() as frames:
+        begin(frames, "kill", command)
+        frames.call("process.kill", sandbox="kill", process="p", graceMs=200)
+        begin(frames, "all", command)
+        frames.call("process.killAll", sandbox="all", graceMs=200)
+        begin(frames, "hard", command)
+        frames.call("process.kill", sandbox="hard", process="p", signal="KILL")
+        begin(frames, "late", command, timeoutMs=2000)
+        for name in ("kill", "all", "hard", "late"):
+            equal(frames.call("process.wait", sandbox=name, process="p")["process"]["status"], "killed", name)
+        frames.call("exec", sandbox="fork", command="true")
+        equal(frames.call("exec", sandbox="fork", command=command, fork=True, timeoutMs=2000)["timedOut"], True)
+
+
+def test_a_process_that_stops_who_waits_for_it_can_be_killed():
+    check_kill(ONCE)
+
+
+def test_so_can_one_that_does_it_again_and_again():
+    check_kill(FOREVER)
+
+
+def test_and_one_that_stops_nobody():
+    check_kill("sleep 1000")
+
+
+def outcome(frames, number):
+    try:
+        return frames.wait(number)
+    except Failed as failed:
+        return failed
+
+
+def test_who_stops_the_shell_of_a_session():
+    need_root()
+    requests = {"fork": ("exec", {"command": "echo on", "fork": True}), "start": ("process.start", {"command": "true"}), "env": ("session.env", {"env": {"A": "b"}})}
+    with Daemon() as daemon, daemon.frames() as frames:
+        for name in requests:
+            begin(frames, name, ONCE)
+        numbers = {name: frames.ask(method, sandbox=name, **how) for name, (method, how) in requests.items()}
+        for name, number in numbers.items():
+            print("+", name, outcome(frames, number))
+            equal(frames.call("exec", sandbox=name, command="echo served")["stdout"], "served\n")  # by another shell
+
+
+# After its cell has ended.
+STOP_ITSELF = "import os, signal, threading\nthreading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()"
+
+
+def test_a_context_that_stops_itself():
+    need_root()
+    requests = {"fork": {}, "checkpoint": {}, "complete": {"code": "pri"}, "describe": {}}
+    with Daemon() as daemon, daemon.frames() as frames:
+        for name in requests:
+            frames.call("context.create", sandbox=name, context="c", language="python", forkable=True)
+            frames.call("context.run", sandbox=name, context="c", code=STOP_ITSELF)
+        time.sleep(1)
+        numbers = {name: frames.ask("context." + name, sandbox=name, context="c", **how) for name, how in requests.items()}
+        for name, number in numbers.items():
+            print("+", name, outcome(frames, number))
+            frames.call("context.restart", sandbox=name, context="c")
+            frames.call("context." + name, sandbox=name, context="c", **requests[name])  # the twin
+
+
+def init_of(marker):
+    """The first process of the box in which a process has this command line."""
+    def read(path):
+        try:
+            with open(path) as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    pid = next(int(name) for name in os.listdir("/proc") if name.isdigit() and read(f"/proc/{name}/cmdline") == marker)
+    while not read(f"/proc/{pid}/cmdline").startswith("box-init"):
+        pid = int(read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1])
+    return pid
+
+
+def test_a_sandbox_that_is_being_stopped_can_be_deleted():
+    need_root()
+    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as other:
+        frames.call("process.start", sandbox="a", command="exec sleep 76543")
+        wait_for(lambda: any(open(f"/proc/{name}/cmdline").read() == "sleep\x0076543\x00" for name in os.listdir("/proc") if name.isdigit()), "the process")
+        init = init_of("sleep\x0076543\x00")
+        os.kill(init, signal.SIGSTOP)
+        number = frames.ask("sandbox.stop", sandbox="a")
+        assert not frames.is_answered(number, 0.5)
+        other.call("sandbox.delete", sandbox="a")
+        print("+", outcome(frames, number))
+        wait_for(lambda: not os.path.exists(f"/proc/{init}"), "the end of the box")
+        equal(other.call("exec", sandbox="a", command="echo new")["stdout"], "new\n")
+
+
+def test_and_one_that_answers_is_saved():
+    need_root()
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="echo kept > kept")
+        equal(frames.call("sandbox.stop", sandbox="a")["state"], "stopped")
+        equal(frames.call("exec", sandbox="a", command="cat kept")["stdout"], "kept\n")

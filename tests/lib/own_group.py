@@ -1,0 +1,38 @@
+"""The control groups of a test itself, as tests/lib/run-tests.py made them: bounds for all that it starts, of either version."""
+import contextlib
+import os
+
+from cloche import skip
+
+FILES = {"memory": (("memory.limit_in_bytes", "memory.usage_in_bytes"), ("memory.max", "memory.current")), "pids": (("pids.max", "pids.current"),)}
+
+
+def files_of(resource):
+    for group in os.environ.get("CLOCHE_TEST_GROUPS", "").split(":"):
+        for limit, usage in FILES[resource]:
+            if os.path.exists(f"{group}/{usage}"):
+                return f"{group}/{limit}", f"{group}/{usage}"
+    return skip(f"no control group of the test's own counts {resource}")
+
+
+def used(resource):
+    with open(files_of(resource)[1]) as file:
+        return int(file.read())
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def bounded(resource, room):
+    """All that the test started, and it itself, may take so much more than they have."""
+    path = files_of(resource)[0]
+    with open(path) as file:
+        before = file.read()
+    write(path, str(used(resource) + room))
+    try:
+        yield
+    finally:
+        write(path, before)
