@@ -3,11 +3,11 @@
 // what tsconfig.json calls otherwise.
 const fs = require('node:fs')
 const Module = require('node:module')
-const { mapped } = require('./tsconfig.cjs')
 
 const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.jsx']
 const DECLARATIONS = /\.d\.[cm]?ts$/
 const isOwn = (file) => EXTENSIONS.some((extension) => file.endsWith(extension))
+const mapped = (specifier, file) => require('./tsconfig.cjs').mapped(specifier, file) // loaded when it is asked for
 const isBare = (specifier) => !/^(\.{0,2}\/|\.{1,2}$)/.test(specifier) && !Module.builtinModules.includes(specifier.replace(/^node:/, ''))
 
 // The names under which a file may be found for a specifier of a file in TypeScript.

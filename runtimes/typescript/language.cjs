@@ -397,7 +397,10 @@ function rehearseOne (code) {
 function rehearse () {
   const text = host.readFile('rehearsal.ts').toString()
   for (let i = 0; i < REHEARSALS; i++) for (const code of [text, text + PRINTED, ...BODIES]) rehearseOne(code)
+  // Pages of young objects that the compiler needs once would be copied by every fork.
+  host.require('node:v8').setFlagsFromString('--semi-space-growth-factor=1')
   for (let i = 0; i < COMPILINGS; i++) for (const code of COMPILED) rehearseOne(text + code)
+  host.require('node:v8').setFlagsFromString('--semi-space-growth-factor=2')
   maps.clear()
   known.clear()
 }
