@@ -207,7 +207,7 @@ function compileAll (code, filename, isJSX, { isCell, isBare }) {
 
 const MAYBE_COMPILED = /@|\busing\b|\baccessor\b/
 const USING = /(?<![\w$.])using[^\S\n]+(?!(?:of|in|as|satisfies|instanceof)[^\S\n]*[^\s=:])[\p{ID_Start}$_][\p{ID_Continue}$]*\s*(?:[=:]|of\b)/u
-const ACCESSOR = /(?<![\w$.])accessor[^\S\n]+(?!(?:in|instanceof|as|satisfies)\b)[\p{ID_Start}$_#[]/u
+const ACCESSOR = /(?<![\w$.])accessor[^\S\n]+(?!(?:in|of|instanceof|as|satisfies)\b)[\p{ID_Start}$_#[]/u
 let knowsUsing // Node 24 and later
 
 function wantsCompiler (code) {
