@@ -213,6 +213,11 @@ test('the bare realm: modules, their imports, errors', async () => withAgent({},
   assert.match(told[0][1].text, /main\.ts:3:15/)
 }))
 
+test('the bare realm: using and decorators', async () => withAgent({}, async ({ evaluate }) => {
+  const code = 'const l: string[] = []; const d = (v: any, c: ClassDecoratorContext): void => { l.push(c.kind) }\n@d class A { [Symbol.dispose]() { l.push("end") }; async [Symbol.asyncDispose]() { l.push("later") } }\n{ using a = new A(); await using b = new A() }\nexport default l'
+  assert.deepEqual(await evaluate(code, { filename: 'main.ts' }), { default: ['class', 'later', 'end'] })
+}))
+
 test('the bare realm meets nothing of the main one', async () => withAgent({}, async ({ evaluate }) => {
   assert.deepEqual(await evaluate('enum E { A }\nexport default [typeof Error.prepareStackTrace, new Error("x").stack!.length > 0]', { filename: 'main.ts' }), { default: ['undefined', true] })
 }))
