@@ -12,11 +12,17 @@ export XDG_DATA_HOME CLOCHE_SOCKET
 daemon=
 trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$XDG_DATA_HOME"' EXIT
 
-# Others may use Cloche on this machine, too.
-count_groups() { find /sys/fs/cgroup -name 'cloche-*' 2>/dev/null | wc -l; }
-count_mounts() { grep -c cloche /proc/mounts; }
-groups_before=$(count_groups)
-mounts_before=$(count_mounts)
+# Others may use Cloche on this machine, too: theirs were there before, or have a keeper that lives (a group is named cloche-PID, after it).
+list_groups() {
+        find /sys/fs/cgroup -name 'cloche-*' 2>/dev/null | while read -r group; do
+                case $(cat "/proc/${group##*/cloche-}/comm" 2>/dev/null) in cloche-keeper) ;; *) echo "$group" ;; esac
+        done | sort
+}
+list_mounts() { grep cloche /proc/mounts | sort; }
+# What is in the second list and not in the first.
+count_new() { printf '%s\n' "$2" | grep -vxF -e "$1" -e '' | wc -l; }
+groups_before=$(list_groups)
+mounts_before=$(list_mounts)
 
 # step WHAT EXIT-CODE cloche-arguments…
 step() {
@@ -100,6 +106,6 @@ step 'What a call costs here: cold, forked on demand, from a spare' 0 bench pyth
 step 'What protects all this' 0 selftest
 
 printf '\n'
-echo "left behind: $(($(count_groups) - groups_before)) control groups, $(($(count_mounts) - mounts_before)) mounts"
+echo "left behind: $(count_new "$groups_before" "$(list_groups)") control groups, $(count_new "$mounts_before" "$(list_mounts)") mounts"
 [ "$problems" = 0 ] && echo "demo: everything went as expected"
 exit "$problems"

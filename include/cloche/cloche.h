@@ -133,6 +133,9 @@ struct cloche_engine_options {
 
 #define CLOCHE_NO_SPARES (~0u)
 
+/* The exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error then is of type CompileError or BuildError. */
+#define CLOCHE_EXIT_NOT_COMPILED 65
+
 enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
 
 /* A file placed in the box before the code runs, in the order given; directories on the way are made. Exactly one source: data, or fd
@@ -185,6 +188,8 @@ struct cloche_run_options {
          * empty, stdout and stderr are captured. Output is relayed, the guest never holds these descriptors. */
         int stream_fds;
         int stdin_fd, stdout_fd, stderr_fd;
+        /* Not 0: the script's streams are one terminal in the box, of this size; stdout_fd has all of its output. Cold scripts with stream_fds only. */
+        unsigned cols, rows;
         struct cloche_limits limits;
         int omit_changes, omit_contents, omit_denied; /* resultOptions of the contract */
         /* A call may be forked from a template instead of started cold: of this prefix (borrowed), or with warm of the bare
@@ -227,7 +232,7 @@ struct cloche_prefix_options {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret,
                                                    struct cloche_err *e);
 
-/* What languages there are, without an engine: a JSON array of {name, aliases, extension, interpreter, warm, build, evaluate}.
+/* What languages there are, without an engine: a JSON array of {name, aliases, extension, extensions, interpreter, warm, build, evaluate}.
  * opt     borrowed, may be NULL; of it runtimes_dir only.
  * ret     owned by the caller, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e);
@@ -315,6 +320,16 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result 
 /* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at any moment before
  * cloche_run_free(). */
 CLOCHE_API void cloche_run_cancel(cloche_run *run);
+
+/* Send a signal to a script's program and everything beneath it. A run that is no script in a box of its own, or whose program has not begun, is
+ * cancelled. As safe as cloche_run_cancel. */
+CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
+
+/* The terminal of a run that has one is of another size, 1 to 65535 each. As safe as cloche_run_cancel. */
+CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows);
+
+/* What the run waits for before and after its code runs, in a few words ("compiling"); NULL: nothing. Static. As safe as cloche_run_cancel. */
+CLOCHE_API const char *cloche_run_phase(const cloche_run *run);
 
 /* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
  * written when it ends is told by on_output all the same. */

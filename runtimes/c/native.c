@@ -10,6 +10,7 @@
 #include "find.h"
 #include "invoke.h"
 #include "load.h"
+#include "wire/rpc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -470,6 +471,36 @@ static char *read_script(const char *path, size_t *ret_size)
         return text;
 }
 
+#define CHANNEL_FD 3
+#define CALL_ID 1
+#define THREW (-32000) /* spec/agent.md */
+
+/* The engine tells code that does not compile from a program that exits with 1 by this; the program itself never has the channel. */
+static int send_failure(const struct compile_error *e)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
+        json_t *data = json_pack("{s:s, s:s}", "type", e->type ? e->type : "BuildError", "message", e->message);
+        struct stat st;
+
+        if (fstat(CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+                json_decref(data);
+                return -1;
+        }
+        if (rpc_error(json_integer(CALL_ID), THREW, e->message, data, &out, NULL) < 0)
+                return -1;
+        return fd_write_full(CHANNEL_FD, out.data, out.size);
+}
+
+static int show_failure(struct compile_error *e)
+{
+        struct compile_error sent = {.type = e->type};
+
+        snprintf(sent.message, sizeof(sent.message), "%s", e->message);
+        (void)show(e);
+        (void)send_failure(&sent); /* without a channel the exit code alone says it */
+        return CLOCHE_EXIT_NOT_COMPILED;
+}
+
 /* Compile, and become the program; its file is gone by then. */
 static int run_script(int is_cpp, char **words)
 {
@@ -480,6 +511,7 @@ static int run_script(int is_cpp, char **words)
         char *code = read_script(words[0], &size);
         int fd;
 
+        (void)fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC);
         if (!code)
                 return 1;
         if (strlen(code) != size) {
@@ -489,7 +521,7 @@ static int run_script(int is_cpp, char **words)
         job.code = code;
         job.is_body = compile_shape(code) != SHAPE_PROGRAM;
         if (compile(&job, &to, &e) < 0)
-                return show(&e);
+                return show_failure(&e);
         fd = open(to.object, O_RDONLY | O_CLOEXEC);
         compiled_done(&to);
         if (fd >= 0)

@@ -34,7 +34,8 @@ static int tell(void *data, const struct daemon_told *told)
 int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
 {
         struct follow follow = {
-                .client = cells->client, .sandbox = cells->sandbox, .on_event = tell, .data = cells, .questions = cells->questions,
+                .client = cells->client, .sandbox = cells->sandbox, .waits_for = "starting the interpreter",
+                .on_event = tell, .data = cells, .questions = cells->questions,
                 .context = cells->interrupts ? cells->context : NULL,
         };
         json_t *params = cells_params(cells, code, size), *answer = NULL;

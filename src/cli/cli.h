@@ -13,6 +13,7 @@ struct cli_option {
         const char *argument; /* "SECONDS", or NULL for a flag */
         const char *help;
         int (*set)(struct cli_request *request, const char *value); /* 0, or a line was printed and CLI_BAD_INPUT */
+        const char *alias;    /* "-e", or NULL */
 };
 
 /* How a subcommand works; what it is called and does stands in spec/operations.def. */
@@ -22,7 +23,9 @@ struct cli_command {
         const char *expected; /* the words there must be, for people: "a language" */
         int positional_min, positional_max; /* before "--" */
         int needs_code;
+        int language_word; /* with needs_code: from 1 on, which is the language or a file of one; 0: none */
         int takes_rest; /* words behind "--" go to the script */
+        int words_are_rest; /* so do those behind the last one of its own */
 };
 
 struct cli_operation {

@@ -1,11 +1,16 @@
 /* cloche call: one function, its result on standard output. */
 #include "options.h"
 #include "outcome.h"
+#include "plain-value.h"
 #include "session.h"
+
+#include "wire/json.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define VALUE_BYTES_MAX (1u << 30) /* more digits than a value can have bytes (spec/limits.def, resultBytes) */
 
 static void print_error(const cloche_result *result)
 {
@@ -17,8 +22,26 @@ static void print_error(const cloche_result *result)
                 message && *message ? ": " : "", message ? message : "");
 }
 
+/* 0, or 1: a line was printed. */
+static int print_value(const char *tagged)
+{
+        json_t *value = NULL;
+        _cleanup_buf_ struct buf text = BUF_INIT(VALUE_BYTES_MAX);
+        struct cloche_err e = {0};
+        int r = json_load_text(tagged, strlen(tagged), &value, &e);
+
+        if (r == 0)
+                r = plain_value(&text, value);
+        json_decref(value);
+        if (r < 0)
+                return cli_bad("cannot print the value as plain JSON: %s (--json prints it as it came)", e.code ? e.msg : strerror(-r)), 1;
+        fwrite(text.data, 1, text.size, stdout);
+        putchar('\n');
+        return 0;
+}
+
 /* The result alone is on standard output; what the guest printed goes to standard error, so pipelines stay clean. */
-static void print_plain(const cloche_result *result)
+static int print_plain(const cloche_result *result)
 {
         const char *text;
         size_t size;
@@ -28,9 +51,9 @@ static void print_plain(const cloche_result *result)
         text = cloche_result_stderr(result, &size);
         fwrite(text, 1, size, stderr);
         if (cloche_result_value(result))
-                printf("%s\n", cloche_result_value(result));
-        else
-                print_error(result);
+                return print_value(cloche_result_value(result));
+        print_error(result);
+        return 0;
 }
 
 /* What it answered, and under which name changes are kept. */
@@ -53,7 +76,7 @@ static int report(struct cli_request *request, cloche_result *result)
         if (request->json)
                 print_json(result, &outcome);
         else
-                print_plain(result);
+                bad |= print_plain(result);
         if (!request->json)
                 fwrite(outcome.text, 1, outcome.size, stderr);
         if (code == 0 && (bad || outcome.has_failed))
@@ -68,7 +91,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
         struct cloche_err e = {0};
         int r = session_run(engine, &request->run, &result, &e);
 
-        r = r < 0 ? cli_fail(&e) : report(request, result);
+        r = r < 0 ? options_refuse_language(request, &e) : report(request, result);
         cloche_result_free(result);
         return fflush(stdout) == 0 || r ? r : 1;
 }
@@ -80,14 +103,15 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
+        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_call = {
         .tables = tables,
         .run = run,
-        .expected = "a language",
+        .expected = "a language, or a file of one",
         .positional_min = 1,
         .positional_max = 2,
         .needs_code = 1,
+        .language_word = 1,
 };

@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "copy.h"
 #include "options.h"
+#include "progress.h"
+#include "signals.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +15,6 @@
 #include <unistd.h>
 
 #define NAME_MAX_BYTES 63
-#define CANCELLED 143
 
 static volatile sig_atomic_t cancelled;
 static int wake_fds[2] = {-EBADF, -EBADF}; /* readable once it is cancelled */
@@ -21,9 +22,9 @@ static int wake_fds[2] = {-EBADF, -EBADF}; /* readable once it is cancelled */
 /* Who does not want to wait for the daemon to take back what is half there asks again. */
 static void on_signal(int number)
 {
-        (void)number;
+        signals_note(number);
         if (cancelled)
-                _exit(CANCELLED);
+                signals_exit(SIGNALS_CANCELLED);
         cancelled = 1;
         (void)!write(wake_fds[1], "!", 1);
 }
@@ -149,10 +150,12 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
+        progress_begin("copying");
         code = from ? copy_out(&copy, from, target) : copy_in(&copy, source, to);
+        progress_end();
         daemon_close(&copy.client);
         if (cancelled)
-                return CANCELLED;
+                return SIGNALS_CANCELLED;
         return code ? code : copy.code;
 }
 

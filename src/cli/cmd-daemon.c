@@ -14,8 +14,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int print_none(void)
+/* Programs that read the status read an object in any case. */
+static void print_nothing(int json)
 {
+        if (json)
+                printf("{\"socket\":null,\"missing\":null,\"stats\":null}\n");
+}
+
+static int print_none(int json)
+{
+        print_nothing(json);
         if (access(DAEMON_SYSTEM_SOCKET, F_OK) == 0) {
                 cli_bad("no daemon runs for this user alone; the system's, at " DAEMON_SYSTEM_SOCKET ", is ended by: systemctl stop cloched.socket cloched");
                 return 1;
@@ -84,10 +92,11 @@ static int status(struct cli_request *request)
         int code, r = daemon_locate(request->sandbox.socket, LOCATE_ONLY, path, &e);
 
         if (r == 0)
-                return print_none();
+                return print_none(request->json);
         if (r == 1)
                 r = daemon_open(path, 0, &client, &e);
         if (r < 0) {
+                print_nothing(request->json);
                 sandbox_fail(&e);
                 return 1;
         }
@@ -130,24 +139,39 @@ static int end_listener(int fd, struct cloche_err *e)
         return 0;
 }
 
+/* 1: *ret_fd is a connection to it. 0: there is none. */
+static int find_to_stop(const char *said, int *ret_fd, struct cloche_err *e)
+{
+        char path[DAEMON_SOCKET_BYTES];
+        int r;
+
+        if (!daemon_is_named(said))
+                return daemon_find_own(path, ret_fd, e);
+        r = daemon_locate(said, LOCATE_ONLY, path, e);
+        if (r == 1)
+                *ret_fd = daemon_connect(path, e);
+        return r == 1 && *ret_fd < 0 ? -(int)e->code : r;
+}
+
 static int stop(struct cli_request *request)
 {
         _cleanup_fd_ int fd = -EBADF;
-        char path[DAEMON_SOCKET_BYTES];
         struct cloche_err e = {0};
-        int r = daemon_find_own(path, &fd, &e);
+        int r = find_to_stop(request->sandbox.socket, &fd, &e);
 
-        (void)request;
         if (r == 0)
-                return print_none();
+                return print_none(0);
         if (r == 1)
                 r = end_listener(fd, &e);
-        return r < 0 ? cli_fail(&e) : 0;
+        if (r < 0)
+                sandbox_fail(&e);
+        return r < 0;
 }
 
+static const struct cli_option *const stop_tables[] = {options_socket, NULL};
 static const struct cli_option *const no_tables[] = {NULL};
 static const struct cli_option *const status_tables[] = {options_json, options_socket, NULL};
 
 const struct cli_command command_daemon_start = {.tables = no_tables, .run = start};
 const struct cli_command command_daemon_status = {.tables = status_tables, .run = status};
-const struct cli_command command_daemon_stop = {.tables = no_tables, .run = stop};
+const struct cli_command command_daemon_stop = {.tables = stop_tables, .run = stop};

@@ -134,10 +134,11 @@ static const struct cli_option *const drop_tables[] = {NULL};
 const struct cli_command command_prefix_create = {
         .tables = create_tables,
         .run = create,
-        .expected = "a name and a language",
+        .expected = "a name and a language, or a file of one",
         .positional_min = 2,
         .positional_max = 2,
         .needs_code = 1,
+        .language_word = 2,
 };
 
 const struct cli_command command_prefix_list = {

@@ -3,9 +3,12 @@
 #include "outcome.h"
 #include "say.h"
 #include "session.h"
+#include "signals.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The last word must not wait for a reader who is gone. */
@@ -21,6 +24,11 @@ static void tell(const cloche_result *result)
                 (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
+static int is_own_status(const cloche_result *result)
+{
+        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
+}
+
 static int report(struct cli_request *request, cloche_result *result)
 {
         enum cloche_status status = cloche_result_status(result);
@@ -28,8 +36,8 @@ static int report(struct cli_request *request, cloche_result *result)
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        /* An exit status of the script's own speaks for itself. */
-        if (status != CLOCHE_STATUS_SUCCESS && status != CLOCHE_STATUS_ERROR)
+        /* An exit status of the script's own speaks for itself, and so does a Ctrl-C that ended it. */
+        if (status != CLOCHE_STATUS_SUCCESS && !is_own_status(result) && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))
@@ -42,33 +50,84 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
 {
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int code = session_run(engine, &request->run, &result, &e) < 0 ? cli_fail(&e) : report(request, result);
+        int code = request->sandbox.terminal ? terminal_raw(&request->terminal) : 0, r;
 
+        if (code)
+                return code;
+        r = session_run(engine, &request->run, &result, &e);
+        terminal_restore(&request->terminal);
+        code = r < 0 ? options_refuse_language(request, &e) : report(request, result);
         cloche_result_free(result);
         return code;
 }
 
+static void unlimited_unless_said(uint64_t *limit)
+{
+        *limit = *limit ? *limit : CLOCHE_UNLIMITED;
+}
+
+/* Programs draw as the terminal's kind wants it. */
+static int pass_kind(struct cli_request *request)
+{
+        const char *kind = getenv("TERM");
+        char *entry = NULL;
+
+        for (size_t i = 0; i < request->run.env_count; i++)
+                if (strncmp(request->env[i], "TERM=", 5) == 0)
+                        return 0;
+        if (!kind || request->run.env_count == CLI_ENV_MAX)
+                return 0;
+        if (asprintf(&entry, "TERM=%s", kind) < 0)
+                return cli_bad("out of memory");
+        request->env[request->run.env_count++] = entry;
+        return 0;
+}
+
+static int prepare_terminal(struct cli_request *request)
+{
+        int bad = terminal_check("-t");
+
+        if (bad == 0 && request->prefix)
+                bad = cli_bad("-t: a script that is forked from a set-up has no terminal (without --prefix it can have one)");
+        if (bad == 0)
+                bad = pass_kind(request);
+        if (bad == 0)
+                bad = terminal_prepare(&request->terminal);
+        terminal_size(&request->run.cols, &request->run.rows);
+        unlimited_unless_said(&request->run.limits.wall_ms);
+        unlimited_unless_said(&request->run.limits.cpu_ms);
+        return bad;
+}
+
 static int run(struct cli_request *request)
 {
+        int code = request->sandbox.terminal ? prepare_terminal(request) : 0;
+
+        if (code)
+                return code;
         request->run.kind = CLOCHE_SCRIPT;
         request->run.stream_fds = 1;
         request->run.stdin_fd = STDIN_FILENO;
         request->run.stdout_fd = STDOUT_FILENO;
         request->run.stderr_fd = STDERR_FILENO;
         request->run.omit_changes = 1;
-        return session_whole(request, run_in);
+        code = session_whole(request, run_in);
+        terminal_restore(&request->terminal);
+        return code;
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_script, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+        options_code, options_env, options_terminal, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_run = {
         .tables = tables,
         .run = run,
-        .expected = "a language",
+        .expected = "a language, or a file of one",
         .positional_min = 1,
         .positional_max = 1,
         .needs_code = 1,
+        .language_word = 1,
         .takes_rest = 1,
+        .words_are_rest = 1,
 };

@@ -1,5 +1,6 @@
 /* cloche sandbox create, ls, get, set, stop, save, rm. */
 #include "options.h"
+#include "quantity.h"
 #include "say.h"
 
 #include <stdio.h>
@@ -12,9 +13,23 @@ static void print_text(const char *text)
         say_bytes(stdout, text, strlen(text), SAY_NAME);
 }
 
-static void print_scalar(const json_t *value)
+static int ends_with(const char *name, const char *end)
 {
-        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+/* name: its end says the unit of a number. */
+static void print_scalar(const char *name, const json_t *value)
+{
+        char quantity[QUANTITY_TEXT_BYTES];
+        int is_time = ends_with(name, "Ms");
+        char *text;
+
+        if (json_integer_value(value) > 0 && (is_time || ends_with(name, "Bytes"))) {
+                puts((is_time ? quantity_ms_text : quantity_bytes_text)((double)json_integer_value(value), quantity));
+                return;
+        }
+        text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
         print_text(text ? text : json_is_string(value) ? json_string_value(value) : "?");
         putchar('\n');
@@ -32,7 +47,7 @@ static void print_values(const char *before, const json_t *value)
         if (json_is_array(value))
                 json_array_foreach(value, i, member) {
                         printf("%-26s ", before);
-                        print_scalar(member);
+                        print_scalar(before, member);
                 }
         else if (json_is_object(value))
                 json_object_foreach((json_t *)value, key, member) {
@@ -42,7 +57,7 @@ static void print_values(const char *before, const json_t *value)
         else {
                 print_text(before);
                 printf("%*s ", (int)(strlen(before) < 26 ? 26 - strlen(before) : 0), "");
-                print_scalar(value);
+                print_scalar(before, value);
         }
 }
 

@@ -200,7 +200,7 @@ static const struct cli_option *option_with_value(const struct cli_command *comm
 {
         for (const struct cli_option *const *table = command->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
-                        if (option->argument && strcmp(option->name, word) == 0)
+                        if (option->argument && (strcmp(option->name, word) == 0 || (option->alias && strcmp(option->alias, word) == 0)))
                                 return option;
         return NULL;
 }

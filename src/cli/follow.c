@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "progress.h"
 #include "sandbox-words.h"
 #include "signals.h"
 
@@ -73,6 +74,7 @@ static int on_signal(struct follow *f, struct cloche_err *e)
                 return interrupt(f, e);
         f->code = f->code ? f->code : FOLLOW_CANCELLED;
         f->ended_by = (int)info.ssi_signo;
+        signals_note(f->ended_by);
         if (f->is_over)
                 outlet_done(&f->out);
         return f->is_over ? 0 : cancel(f, e);
@@ -159,7 +161,10 @@ static int take_event(struct follow *f, const struct daemon_told *told, struct c
                 return 0;
         if (strcmp(told->event, "output") == 0 && !f->takes_output)
                 return keep_output(f, told, e);
-        f->has_begun |= strcmp(told->event, "begin") == 0;
+        if (!f->has_begun && strcmp(told->event, "begin") == 0) {
+                f->has_begun = 1;
+                progress_end();
+        }
         if (f->questions && strcmp(told->event, "input") == 0)
                 return questions_take(f->questions, told->body, &f->out, f->client, e);
         if (f->on_event && !f->cancels) {
@@ -305,9 +310,12 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
         if (signal_fd < 0)
                 return sandbox_fail(&e);
         f->id = id;
+        if (f->waits_for)
+                progress_begin(f->waits_for);
         f->signal_fd = signal_fd;
         outlet_begin(&f->out);
         r = loop(f, &e);
+        progress_end();
         if (f->questions)
                 questions_forget(f->questions);
         outlet_done(&f->out);

@@ -22,6 +22,7 @@ struct follow {
         int takes_output;              /* on_event takes output too, in place of our streams */
         void *data;
         const char *context;           /* SIGINT interrupts the cell that runs in it, a second one ends the request; NULL: the first one does */
+        const char *waits_for;         /* until it begins, see progress.h; NULL: nothing to speak of */
         struct questions *questions;   /* what a cell asks is answered from standard input; NULL: nobody asks */
         /* Of the time between. */
         json_int_t id, input_id; /* input_id: 0 when the process takes more */

@@ -25,7 +25,7 @@ static int put_character(struct buf *out, unsigned char c)
         return put(out, text);
 }
 
-static int put_string(struct buf *out, const char *text, size_t size)
+int json_text_string(struct buf *out, const char *text, size_t size)
 {
         int r = put(out, "\"");
 
@@ -57,12 +57,12 @@ static int put_real(struct buf *out, double number)
         return put(out, text);
 }
 
-static int put_scalar(struct buf *out, const json_t *value)
+int json_text_scalar(struct buf *out, const json_t *value)
 {
         char text[32];
 
         if (json_is_string(value))
-                return put_string(out, json_string_value(value), json_string_length(value));
+                return json_text_string(out, json_string_value(value), json_string_length(value));
         if (json_is_real(value))
                 return put_real(out, json_real_value(value));
         if (json_is_boolean(value) || json_is_null(value))
@@ -109,7 +109,7 @@ static int put_object(struct buf *out, const json_t *object, int depth)
                 if (r == 0)
                         r = put_line(out, before, depth + 1);
                 if (r == 0)
-                        r = put_string(out, key, strlen(key));
+                        r = json_text_string(out, key, strlen(key));
                 if (r == 0)
                         r = put(out, ": ");
                 if (r == 0)
@@ -125,7 +125,7 @@ static int put_value(struct buf *out, const json_t *value, int depth)
         int r;
 
         if (!json_is_array(value) && !json_is_object(value))
-                return put_scalar(out, value);
+                return json_text_scalar(out, value);
         if (json_array_size(value) + json_object_size(value) == 0)
                 return put(out, json_is_array(value) ? "[]" : "{}");
         r = json_is_array(value) ? put_array(out, value, depth) : put_object(out, value, depth);

@@ -9,5 +9,8 @@
 
 /* 0, or the negative errno of buf_append. */
 int json_text(struct buf *out, const json_t *value);
+/* Its parts: a value that is no container, and a string of any bytes that are UTF-8. */
+int json_text_scalar(struct buf *out, const json_t *value);
+int json_text_string(struct buf *out, const char *text, size_t size);
 
 #endif

@@ -2,6 +2,9 @@
 #include "cli.h"
 #include "complete.h"
 #include "options.h"
+#include "progress.h"
+#include "signals.h"
+#include "suggest.h"
 
 #include "base/fd.h"
 
@@ -67,20 +70,38 @@ static int is_first_word(const struct cli_operation *operation, const char *word
         return size && strncmp(operation->name, word, size) == 0 && operation->name[size] == ' ';
 }
 
+/* The word at `place` (0, 1) of the names of two words or one; for the second one the first must be the same. */
+static struct suggest suggest_command(int place, char **words)
+{
+        struct suggest s = suggest_for(words[place], strlen(words[place]));
+
+        for (size_t i = 0; i < OPERATIONS; i++) {
+                const char *name = operations[i].name;
+
+                if (place && !is_first_word(&operations[i], words[0]))
+                        continue;
+                name += place ? strlen(words[0]) + 1 : 0;
+                suggest_candidate(&s, name, strcspn(name, " "));
+        }
+        return s;
+}
+
 static int unknown(int count, char **words)
 {
-        char second[200] = "";
+        char second[200] = "", meant[SUGGEST_TEXT_BYTES];
+        struct suggest s;
         size_t size = 0;
 
         for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
                 if (is_first_word(&operations[i], words[0]))
                         size += (size_t)snprintf(second + size, sizeof(second) - size, "%s%s", size ? ", " : "",
                                                  operations[i].name + strlen(words[0]) + 1);
+        s = suggest_command(size && count > 1, words);
         if (size && count > 1)
-                return cli_bad("there is no command '%s %s' (after %s: %s)", words[0], words[1], words[0], second);
+                return cli_bad("there is no command '%s %s' (after %s: %s)%s", words[0], words[1], words[0], second, suggest_text(&s, meant));
         if (size)
                 return cli_bad("%s: expected one of %s", words[0], second);
-        return cli_bad("there is no command '%s' (cloche --help lists them)", words[0]);
+        return cli_bad("there is no command '%s' (cloche --help lists them)%s", words[0], suggest_text(&s, meant));
 }
 
 static void list(const char *first_word)
@@ -133,10 +154,14 @@ static int dispatch(const struct cli_operation *operation, int argc, char **argv
         if (!request)
                 return cli_bad("out of memory");
         code = options_parse(operation, argc, argv, request);
+        progress_allow(!request->json);
         if (code == 0)
                 code = operation->command->run(request);
+        progress_end();
         options_done(request);
         free(request);
+        if (fflush(stdout) == 0)
+                signals_die_if_interrupted(code);
         return code;
 }
 

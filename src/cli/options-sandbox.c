@@ -1,12 +1,9 @@
 /* The options of the commands of sandboxes. */
 #include "options-setters.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define DAY_S 86400.0
+#define DAY_MS 86400000.0
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
@@ -25,22 +22,9 @@ FLAG_SETTER(follow)
 FLAG_SETTER(none)
 FLAG_SETTER(log)
 
-static int set_seconds(uint64_t *ms, const char *option, const char *v)
-{
-        char *end;
-        double seconds;
-
-        errno = 0;
-        seconds = strtod(v, &end);
-        if (end == v || *end || errno || !isfinite(seconds) || strpbrk(v, "xXpP -") || (seconds != 0 && (seconds < 0.001 || seconds > 365 * DAY_S)))
-                return cli_bad("%s: '%s' is not a number of seconds from 0.001 to %.15g, or 0 for none", option, v, 365 * DAY_S);
-        *ms = (uint64_t)llround(seconds * 1000);
-        return 0;
-}
-
 static int set_idle(struct cli_request *r, const char *v)
 {
-        return set_seconds(&r->sandbox.idle_ms, "--idle", v);
+        return options_duration(&r->sandbox.idle_ms, "--idle", v, 1, 365 * DAY_MS);
 }
 
 static int set_expose(struct cli_request *r, const char *v)
@@ -114,7 +98,7 @@ const struct cli_option options_daemon[] = {
         {0},
 };
 const struct cli_option options_sandbox[] = {
-        {"--idle", "SECONDS", "without anything asked or running, after which it is saved and stopped; default 1200, 0: never", set_idle},
+        {"--idle", "TIME", "without anything asked or running, after which it is saved and stopped; default 20m, 0: never", set_idle},
         {"--label", "NAME=VALUE", "a word of yours about it; may be repeated", set_label},
         {0},
 };
@@ -131,6 +115,10 @@ const struct cli_option options_session[] = {
 const struct cli_option options_exec[] = {
         {"-i", NULL, "pass standard input on", set_input},
         {"-t", NULL, "on a terminal, with -i or without; Ctrl-] leaves it", set_terminal},
+        {0},
+};
+const struct cli_option options_terminal[] = {
+        {"-t", NULL, "on a terminal of its own, which shows on yours; without a limit of time unless --timeout and --cpu-time set one", set_terminal},
         {0},
 };
 const struct cli_option options_process_id[] = {

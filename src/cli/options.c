@@ -1,113 +1,13 @@
 #include "options.h"
+#include "suggest.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CODE_BYTES_MAX (64u << 20)
-
 /* -- values --------------------------------------------------------------------------------------------------- */
-
-/* A decimal number in units of `unit`; 0 means none. */
-static int set_limit(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
-{
-        char *end;
-        double number;
-
-        errno = 0;
-        number = strtod(value, &end);
-        if (end == value || *end || errno || !isfinite(number) || value[0] == ' ' || strpbrk(value, "xXpP") ||
-            (number != 0 && (number < least || number > most)))
-                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
-        *limit = number == 0 ? CLOCHE_UNLIMITED : (uint64_t)llround(number * unit);
-        return 0;
-}
-
-static int set_whole(uint64_t *limit, const char *option, const char *value, double unit, double least, double most, const char *what)
-{
-        if (!*value || strspn(value, "0123456789") != strlen(value))
-                return cli_bad("%s: '%s' is not %s from %.15g to %.15g, or 0 for none", option, value, what, least, most);
-        return set_limit(limit, option, value, unit, least, most, what);
-}
-
-static int set_timeout(struct cli_request *r, const char *v)
-{
-        return set_limit(&r->run.limits.wall_ms, "--timeout", v, 1000, 0.001, 86400, "a number of seconds");
-}
-
-static int set_cpu_time(struct cli_request *r, const char *v)
-{
-        return set_limit(&r->run.limits.cpu_ms, "--cpu-time", v, 1000, 0.001, 86400, "a number of seconds");
-}
-
-static int set_memory(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.memory_bytes, "--memory", v, 1 << 20, 8, 1 << 20, "a whole number of MiB");
-}
-
-static int set_disk(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.disk_bytes, "--disk", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
-}
-
-static int set_inodes(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.disk_inodes, "--inodes", v, 1, 64, 100000000, "a whole number of files");
-}
-
-static int set_file_size(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.file_bytes, "--file-size", v, 1 << 20, 1, 1 << 20, "a whole number of MiB");
-}
-
-static int set_pids(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.pids, "--pids", v, 1, 8, 32768, "a whole number");
-}
-
-static int set_open_files(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.open_files, "--open-files", v, 1, 16, 1048576, "a whole number");
-}
-
-static int set_cpu(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.cpu_percent, "--cpu", v, 1, 1, 100000, "a whole number of percent of one core");
-}
-
-static int set_output(struct cli_request *r, const char *v)
-{
-        return set_whole(&r->run.limits.output_bytes, "--output-limit", v, 1, 1, 1 << 30, "a whole number of bytes");
-}
-
-static int set_args(struct cli_request *r, const char *v)
-{
-        r->run.args = v;
-        return 0;
-}
-
-static int set_kwargs(struct cli_request *r, const char *v)
-{
-        r->run.kwargs = v;
-        return 0;
-}
-
-static int set_schema(struct cli_request *r, const char *v)
-{
-        r->run.schema = v;
-        return 0;
-}
-
-static int set_build(struct cli_request *r, const char *v)
-{
-        r->run.build = v;
-        return 0;
-}
 
 static int set_json(struct cli_request *r, const char *v)
 {
@@ -175,16 +75,6 @@ static int set_image(struct cli_request *r, const char *v)
         return 0;
 }
 
-static int set_env(struct cli_request *r, const char *v)
-{
-        if (!strchr(v, '=') || v[0] == '=')
-                return cli_bad("--env: '%s' is not NAME=VALUE", v);
-        if (r->run.env_count == CLI_ENV_MAX)
-                return cli_bad("--env: given more than %d times", CLI_ENV_MAX);
-        r->env[r->run.env_count++] = v;
-        return 0;
-}
-
 static int set_optional(struct cli_request *r, const char *v)
 {
         while (*v) {
@@ -216,67 +106,6 @@ int options_set_strict(struct cli_request *r, const char *v)
 {
         (void)v;
         r->is_strict = 1;
-        return 0;
-}
-
-static int set_file(struct cli_request *r, const char *v)
-{
-        const char *equals = strchr(v, '=');
-        struct cloche_file *file = &r->files[r->run.file_count];
-        struct stat st;
-
-        if (!equals || equals == v || !equals[1])
-                return cli_bad("--file: '%s' is not VPATH=HOSTPATH", v);
-        if (r->run.file_count == CLI_FILES_MAX)
-                return cli_bad("--file: given more than %d times", CLI_FILES_MAX);
-        *file = (struct cloche_file){.path = strndup(v, (size_t)(equals - v)), .fd = -1};
-        if (!file->path)
-                return cli_bad("out of memory");
-        r->run.file_count++;
-        /* O_NONBLOCK: a pipe of that name is not waited for. */
-        file->fd = open(equals + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (file->fd < 0 || fstat(file->fd, &st) < 0)
-                return cli_bad("--file: cannot read '%s': %s", equals + 1, strerror(errno));
-        if (!S_ISREG(st.st_mode))
-                return cli_bad("--file: cannot read '%s': not a regular file", equals + 1);
-        file->mode = st.st_mode & 0111 ? 0755 : 0644;
-        return 0;
-}
-
-static int set_mount(struct cli_request *r, const char *v)
-{
-        return mounts_add(&r->mounts, v);
-}
-
-static int set_rule(struct cli_request *r, const char *v)
-{
-        return mounts_add_rule(&r->mounts, v);
-}
-
-static int set_sync(struct cli_request *r, const char *v)
-{
-        return mounts_set(&r->mounts, "sync", "mode", "--sync", v);
-}
-
-static int set_on_error(struct cli_request *r, const char *v)
-{
-        return mounts_set(&r->mounts, "sync", "onError", "--on-error", v);
-}
-
-static int set_conflict(struct cli_request *r, const char *v)
-{
-        return mounts_set(&r->mounts, "sync", "conflict", "--conflict", v);
-}
-
-static int set_on_denied(struct cli_request *r, const char *v)
-{
-        return mounts_set(&r->mounts, NULL, "onPermissionDenied", "--on-denied", v);
-}
-
-static int set_denials(struct cli_request *r, const char *v)
-{
-        (void)v;
-        r->denials = 1;
         return 0;
 }
 
@@ -313,96 +142,8 @@ static int set_all(struct cli_request *r, const char *v)
         return 0;
 }
 
-/* -- code ----------------------------------------------------------------------------------------------------- */
+/* -- tables --------------------------------------------------------------------------------------------------- */
 
-static int read_code(struct cli_request *r, int fd, const char *name)
-{
-        size_t room = 0;
-
-        for (;;) {
-                ssize_t n;
-
-                if (room - r->code_size < 2) {
-                        char *grown;
-
-                        room = room ? room * 2 : 65536;
-                        grown = realloc(r->code, room);
-                        if (!grown)
-                                return cli_bad("out of memory");
-                        r->code = grown;
-                }
-                n = read(fd, r->code + r->code_size, room - r->code_size - 1);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return cli_bad("cannot read '%s': %s", name, strerror(errno));
-                if (n == 0)
-                        break;
-                r->code_size += (size_t)n;
-                if (r->code_size > CODE_BYTES_MAX)
-                        return cli_bad("'%s' has more than %u bytes", name, CODE_BYTES_MAX);
-        }
-        r->code[r->code_size] = '\0';
-        return 0;
-}
-
-static int first_code(struct cli_request *r)
-{
-        return r->have_code++ ? cli_bad("code was given twice: use one of -c, -f and -") : 0;
-}
-
-static int set_code(struct cli_request *r, const char *v)
-{
-        int bad = first_code(r);
-
-        if (bad)
-                return bad;
-        r->code = strdup(v);
-        r->code_size = strlen(v);
-        return r->code ? 0 : cli_bad("out of memory");
-}
-
-static int set_code_file(struct cli_request *r, const char *v)
-{
-        const char *slash = strrchr(v, '/');
-        int bad = first_code(r), fd;
-
-        if (bad)
-                return bad;
-        fd = open(v, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return cli_bad("-f: cannot read '%s': %s", v, strerror(errno));
-        bad = read_code(r, fd, v);
-        close(fd);
-        r->run.filename = slash ? slash + 1 : v;
-        return bad;
-}
-
-static int set_code_stdin(struct cli_request *r, const char *v)
-{
-        int bad = first_code(r);
-
-        (void)v;
-        r->is_code_stdin = 1;
-        return bad ? bad : read_code(r, STDIN_FILENO, "standard input");
-}
-
-const struct cli_option options_code[] = {
-        {"-c", "CODE", "the code itself", set_code},
-        {"-f", "FILE", "a file that holds the code", set_code_file},
-        {"-", NULL, "the code comes on standard input", set_code_stdin},
-        {0},
-};
-const struct cli_option options_call[] = {
-        {"--args", "JSON", "arguments: an array, or an object of keywords", set_args},
-        {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
-        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error", set_schema},
-        {0},
-};
-const struct cli_option options_build[] = {
-        {"--build", "JSON", "how a compiled language is built: an object of standard, flags and sources", set_build},
-        {0},
-};
 const struct cli_option options_json[] = {
         {"--json", NULL, "print the whole answer as JSON, and nothing else, on standard output", set_json},
         {0},
@@ -416,65 +157,11 @@ const struct cli_option options_force[] = {
         {0},
 };
 const struct cli_option options_bench[] = {
-        {"-c", "CODE", "what every run does; default: return 1", set_code},
+        {"-c", "CODE", "what every run does; default: return 1", options_set_code},
         {"--runs", "N", "runs a question; default 100", set_runs},
         {"--concurrency", "N", "runs at once, for throughput; default: as many as there are processors", set_concurrency},
         {"--spares", "N", "boxes kept ready; default 2, and 0 leaves that question out", set_spares},
         {"--cold", NULL, "cold calls only", set_cold},
-        {0},
-};
-const struct cli_option options_script[] = {
-        {"--env", "NAME=VALUE", "an environment variable of the script; may be repeated", set_env},
-        {0},
-};
-const struct cli_option options_limits[] = {
-        {"--timeout", "SECONDS", "wall time; default 30", set_timeout},
-        {"--cpu-time", "SECONDS", "processor time of all processes together; default 30", set_cpu_time},
-        {"--memory", "MIB", "all memory of the box; default 512", set_memory},
-        {"--pids", "N", "processes and threads at one time; default 128", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
-        {"--disk", "MIB", "files written in the box; default 256", set_disk},
-        {"--inodes", "N", "files and directories in the box; default 65536", set_inodes},
-        {"--file-size", "MIB", "size of one file; default 256", set_file_size},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {"--output-limit", "BYTES", "kept of standard output and error each; default 1048576 for call, none for run", set_output},
-        {0},
-};
-const struct cli_option options_sandbox_limits[] = {
-        {"--memory", "MIB", "all memory of the sandbox; default 1024", set_memory},
-        {"--pids", "N", "processes and threads at one time; default 512", set_pids},
-        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu},
-        {"--cpu-time", "SECONDS", "processor time of all processes together; default: none", set_cpu_time},
-        {"--disk", "MIB", "files written in it; default 1024", set_disk},
-        {"--inodes", "N", "files and directories in it; default 65536", set_inodes},
-        {"--file-size", "MIB", "size of one file; default 1024", set_file_size},
-        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
-        {0},
-};
-const struct cli_option options_timeout[] = {
-        {"--timeout", "SECONDS", "then everything it started is killed; default: none", set_timeout},
-        {0},
-};
-const struct cli_option options_cell_timeout[] = {
-        {"--timeout", "SECONDS", "of a cell: then it is interrupted, and killed when that does not end it; default: none", set_timeout},
-        {0},
-};
-const struct cli_option options_env[] = {
-        {"-e", "NAME=VALUE", "an environment variable; may be repeated", set_env},
-        {0},
-};
-const struct cli_option options_files[] = {
-        {"--file", "VPATH=HOSTPATH", "put a copy of a host file into the box; may be repeated", set_file},
-        {0},
-};
-const struct cli_option options_mounts[] = {
-        {"--mount", "VDIR=HOSTDIR[:RULES.json]", "show a host directory in the box, to be read; may be repeated", set_mount},
-        {"--rule", "PATTERN=[-]ACTION,…", "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
-        {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync", set_sync},
-        {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},
-        {"--conflict", "POLICY", "when the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
-        {"--on-denied", "POLICY", "what the code sees of a denial: throw (an error), ignore or virtual", set_on_denied},
-        {"--denials", NULL, "tell of denials on standard error as they happen", set_denials},
         {0},
 };
 const struct cli_option options_sync[] = {
@@ -501,13 +188,31 @@ const struct cli_option options_box[] = {
 
 /* -- parsing -------------------------------------------------------------------------------------------------- */
 
+static int is_word(const char *name, const char *word, size_t size)
+{
+        return name && strlen(name) == size && memcmp(name, word, size) == 0;
+}
+
 static const struct cli_option *find_option(const struct cli_command *command, const char *word, size_t size)
 {
         for (const struct cli_option *const *table = command->tables; *table; table++)
                 for (const struct cli_option *option = *table; option->name; option++)
-                        if (strlen(option->name) == size && memcmp(option->name, word, size) == 0)
+                        if (is_word(option->name, word, size) || is_word(option->alias, word, size))
                                 return option;
         return NULL;
+}
+
+static int refuse_option(const struct cli_operation *operation, const char *word, size_t size)
+{
+        struct suggest s = suggest_for(word, size);
+        char meant[SUGGEST_TEXT_BYTES];
+
+        for (const struct cli_option *const *table = operation->command->tables; *table; table++)
+                for (const struct cli_option *option = *table; option->name; option++)
+                        if (strlen(option->name) > 2)
+                                suggest_candidate(&s, option->name, strlen(option->name));
+        return cli_bad("there is no option '%.*s' (cloche help %s lists them%s)%s", (int)size, word, operation->name,
+                       operation->command->takes_rest ? "; words behind -- are not ours" : "", suggest_text(&s, meant));
 }
 
 /* One option at argv[*at]; "--name value" and "--name=value". */
@@ -518,7 +223,7 @@ static int parse_option(const struct cli_operation *operation, int argc, char **
         const struct cli_option *option = find_option(operation->command, word, size);
 
         if (!option)
-                return cli_bad("there is no option '%.*s' (cloche help %s lists them)", (int)size, word, operation->name);
+                return refuse_option(operation, word, size);
         if (!option->argument)
                 return equals ? cli_bad("%s takes no value", option->name) : option->set(request, NULL);
         if (equals)
@@ -547,30 +252,57 @@ static void bind_request(struct cli_request *request)
         request->run.function = request->positional[1];
 }
 
+/* Words behind those that are the command's own go to the script, before those behind "--". */
+static void take_words(const struct cli_operation *operation, struct cli_request *request, char **rest, int rest_count)
+{
+        int own = operation->command->positional_max, more = operation->command->words_are_rest ? request->positional_count - own : 0;
+        const char **words = request->positional + own;
+
+        if (more < 0)
+                more = 0;
+        for (int i = 0; i < rest_count; i++)
+                words[more + i] = rest[i];
+        request->positional_count -= more;
+        request->run.argv = words;
+        request->run.argc = (size_t)(more + rest_count);
+}
+
+static int check_words(const struct cli_operation *operation, const struct cli_request *request)
+{
+        const struct cli_command *command = operation->command;
+
+        if (request->positional_count > command->positional_max && !command->words_are_rest)
+                return cli_bad("'%s' is one word too many (usage: cloche %s %s)", request->positional[command->positional_max], operation->name,
+                               operation->usage);
+        if (request->positional_count < command->positional_min)
+                return cli_bad("expected %s (usage: cloche %s %s)", command->expected, operation->name, operation->usage);
+        if (command->needs_code && !request->have_code)
+                return cli_bad("expected code: one of FILE, -c CODE, -f FILE and - (usage: cloche %s %s)", operation->name, operation->usage);
+        return 0;
+}
+
 int options_parse(const struct cli_operation *operation, int argc, char **argv, struct cli_request *request)
 {
-        sandbox_words_begin(&request->sandbox);
-        for (int at = 0; at < argc; at++) {
-                int bad = 0;
+        const struct cli_command *command = operation->command;
+        int at, bad = 0;
 
-                if (strcmp(argv[at], "--") == 0 && operation->command->takes_rest) {
-                        request->run.argv = (const char *const *)argv + at + 1;
-                        request->run.argc = (size_t)(argc - at - 1);
-                        break;
-                }
+        sandbox_words_begin(&request->sandbox);
+        /* One more, for a word that stands for standard input. */
+        request->positional = calloc((size_t)argc + (size_t)command->positional_max + 2, sizeof(request->positional[0]));
+        if (!request->positional)
+                return cli_bad("out of memory");
+        for (at = 0; bad == 0 && at < argc && !(strcmp(argv[at], "--") == 0 && command->takes_rest); at++)
                 if (argv[at][0] == '-')
                         bad = parse_option(operation, argc, argv, &at, request);
-                else if (request->positional_count == operation->command->positional_max)
-                        bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", argv[at], operation->name, operation->usage);
                 else
                         request->positional[request->positional_count++] = argv[at];
-                if (bad)
-                        return bad;
-        }
-        if (request->positional_count < operation->command->positional_min)
-                return cli_bad("expected %s (usage: cloche %s %s)", operation->command->expected, operation->name, operation->usage);
-        if (operation->command->needs_code && !request->have_code)
-                return cli_bad("expected code: one of -c CODE, -f FILE and -");
+        if (bad == 0 && command->needs_code && command->language_word)
+                bad = options_take_code_word(request, command->language_word - 1);
+        if (bad == 0)
+                bad = check_words(operation, request);
+        if (bad)
+                return bad;
+        take_words(operation, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
         bind_request(request);
         if (request->denials && !request->mounts.object)
                 return cli_bad("--denials: expected --mount VDIR=HOSTDIR");
@@ -583,11 +315,18 @@ void options_done(struct cli_request *request)
 {
         for (size_t i = 0; i < request->run.file_count; i++) {
                 free((char *)request->files[i].path);
+                free((char *)request->files[i].data);
                 if (request->files[i].fd >= 0)
                         close(request->files[i].fd);
         }
         mounts_done(&request->mounts);
         sandbox_words_done(&request->sandbox);
+        for (size_t i = 0; i < request->run.env_count; i++)
+                free((char *)request->env[i]);
+        for (size_t i = 0; i < request->text_count; i++)
+                free(request->texts[i]);
+        json_decref(request->languages);
+        free(request->positional);
         free(request->code);
 }
 
@@ -609,6 +348,34 @@ static void print_wrapped(const char *text)
         putchar('\n');
 }
 
+static void print_option(const struct cli_option *option)
+{
+        char names[80];
+
+        snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias ? option->alias : "", option->alias ? ", " : "", option->name,
+                 option->argument ? " " : "", option->argument ? option->argument : "");
+        printf("  %-28s %s\n", names, option->help);
+}
+
+static void print_examples(const struct cli_operation *operation)
+{
+        static const struct {
+                const struct cli_command *command;
+                const char *line;
+        } rows[] = {
+#define CLOCHE_EXAMPLE(symbol, line) {&command_##symbol, line},
+#include <cloche/examples.def>
+#undef CLOCHE_EXAMPLE
+        };
+        const char *before = "\nexamples:\n";
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (rows[i].command == operation->command) {
+                        printf("%s  %s\n", before, rows[i].line);
+                        before = "";
+                }
+}
+
 void options_help(const struct cli_operation *operation)
 {
         printf("cloche %s: %s\n\nusage: cloche %s %s\n\n", operation->name, operation->summary, operation->name, operation->usage);
@@ -616,8 +383,7 @@ void options_help(const struct cli_operation *operation)
         for (const struct cli_option *const *table = operation->command->tables; *table; table++) {
                 printf("%s", (*table)->help ? "\n" : "");
                 for (const struct cli_option *option = *table; option->name && option->help; option++)
-                        printf("  %s%s%-*s %s\n", option->name, option->argument ? " " : "",
-                               (int)(28 - strlen(option->name) - (option->argument != NULL)), option->argument ? option->argument : "",
-                               option->help);
+                        print_option(option);
         }
+        print_examples(operation);
 }

@@ -20,7 +20,7 @@ static void let_signals_by(const sigset_t *before)
 /* What was made although it was taken back has a name too, by which it can be taken down. */
 static int ask(struct place *place, const char *method, json_t *params, const char *what, char **ret, json_t **made)
 {
-        struct follow follow = {.client = place->client};
+        struct follow follow = {.client = place->client, .waits_for = "starting the interpreter"};
         int code = follow_request(&follow, method, params, made);
 
         if (*made)

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "daemon-locate.h"
 #include "options.h"
+#include "progress.h"
 #include "say.h"
 
 #include <stdlib.h>
@@ -74,9 +75,12 @@ static int open_found(const struct cli_request *request, struct daemon_client *r
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
 {
         struct cloche_err e = {0};
-        int code;
+        int code, r;
 
-        if (open_found(request, ret, &e) < 0) {
+        progress_begin("starting the daemon");
+        r = open_found(request, ret, &e);
+        progress_end();
+        if (r < 0) {
                 if (e.code != CLOCHE_E_NOT_FOUND)
                         return e.code ? sandbox_fail(&e) : 1; /* else the daemon that could not start has printed the reason */
                 print_line(e.msg, " (start one: cloched --socket PATH; or name none: one is started)");
@@ -90,12 +94,32 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         return code;
 }
 
+/* Those that do more than look something up. */
+static const char *what_of(const char *method)
+{
+        static const struct {
+                const char *method, *what;
+        } rows[] = {
+                {"sandbox.create", "making the sandbox"}, {"sandbox.stop", "saving the sandbox"},         {"sandbox.save", "saving the sandbox"},
+                {"sandbox.delete", "ending the sandbox"}, {"context.create", "starting the interpreter"}, {"context.fork", "copying the context"},
+                {"context.checkpoint", "keeping the context"}, {"context.rollback", "putting the context back"},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strcmp(rows[i].method, method) == 0)
+                        return rows[i].what;
+        return "waiting for the daemon";
+}
+
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret)
 {
         struct cloche_err e = {0};
         struct daemon_told told = {0};
-        int r = daemon_call(c, method, params, NULL, 0, &told, &e);
+        int r;
 
+        progress_begin(what_of(method));
+        r = daemon_call(c, method, params, NULL, 0, &told, &e);
+        progress_end();
         if (r == 0 && ret)
                 r = daemon_text_form(&told, ret, &e);
         daemon_told_done(&told);

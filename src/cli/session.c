@@ -1,5 +1,7 @@
 #include "session.h"
 #include "outcome.h"
+#include "progress.h"
+#include "signals.h"
 #include "store.h"
 
 #include "base/fd.h"
@@ -14,22 +16,45 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANCELLED 143 /* exit code, as of CLOCHE_STATUS_TERMINATED */
-
 /* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
 static _Atomic(cloche_run *) current;
-static atomic_int cancelled, at_once;
+static atomic_int cancelled, at_once, passes_interrupt;
 
+/* The first SIGINT is the script's to answer, where there is one; another one ends the run whatever it does. */
 static void on_signal(int signal_number)
 {
         cloche_run *run = atomic_load(&current);
+        int is_passed = run && signal_number == SIGINT && atomic_exchange(&passes_interrupt, 0);
 
-        (void)signal_number;
+        signals_note(signal_number);
         if (atomic_load(&at_once))
-                _exit(CANCELLED);
+                signals_exit(SIGNALS_CANCELLED);
+        if (is_passed) {
+                cloche_run_signal(run, SIGINT);
+                return;
+        }
         atomic_store(&cancelled, 1);
         if (run)
                 cloche_run_cancel(run);
+}
+
+static void on_resized(int signal_number)
+{
+        cloche_run *run = atomic_load(&current);
+        unsigned cols, rows;
+
+        (void)signal_number;
+        terminal_size(&cols, &rows);
+        if (run)
+                cloche_run_resize(run, cols, rows);
+}
+
+static void follow_size(void)
+{
+        const struct sigaction action = {.sa_handler = on_resized, .sa_flags = SA_RESTART};
+
+        sigaction(SIGWINCH, &action, NULL);
+        on_resized(SIGWINCH); /* it may have changed since it was looked at */
 }
 
 static void catch_signals(void)
@@ -51,18 +76,22 @@ int session_drop_privilege(struct cloche_err *e)
 int session_start(const struct cloche_engine_options *opt, cloche_engine **ret, struct cloche_err *e)
 {
         struct cloche_engine_options own = *opt;
+        int r;
 
         catch_signals();
         if (privilege_is_root())
                 own.becomes_uid = SESSION_ENGINE_UID;
-        return cloche_engine_new(&own, ret, e);
+        progress_begin("starting the engine");
+        r = cloche_engine_new(&own, ret, e);
+        progress_end();
+        return r;
 }
 
 void session_end_by_signal(int yes)
 {
         atomic_store(&at_once, yes);
         if (yes && atomic_load(&cancelled))
-                _exit(CANCELLED);
+                signals_exit(SIGNALS_CANCELLED);
 }
 
 /* Guards that were named on the command line are known to whoever named them; JSON is read by programs. */
@@ -112,13 +141,22 @@ int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *op
         int r;
 
         session_end_by_signal(1);
+        progress_begin("running the set-up that runs are forked from");
         r = cloche_prefix_new(engine, opt, ret, &failure, &e);
+        progress_end();
         session_end_by_signal(0);
         print_stack(failure);
         free(failure);
         if (r == -CLOCHE_E_PREFIX || r == -CLOCHE_E_TEMPLATE)
                 return cli_bad("the set-up failed: %s", e.msg), 1;
         return r < 0 ? cli_fail(&e) : 0;
+}
+
+static const char *phase_of_current(void)
+{
+        const cloche_run *run = atomic_load(&current);
+
+        return run ? cloche_run_phase(run) : NULL;
 }
 
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
@@ -128,10 +166,15 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
 
         if (r < 0)
                 return r;
+        atomic_store(&passes_interrupt, opt->kind == CLOCHE_SCRIPT);
         atomic_store(&current, run);
+        if (opt->cols)
+                follow_size();
         if (atomic_load(&cancelled))
                 cloche_run_cancel(run);
+        progress_watch(phase_of_current);
         r = cloche_run_wait(run, ret, e);
+        progress_end();
         atomic_store(&current, NULL);
         cloche_run_free(run);
         return r;

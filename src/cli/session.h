@@ -18,7 +18,7 @@ int session_drop_privilege(struct cloche_err *e);
 int session_set_up(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret);
 /* From now on SIGINT and SIGTERM end this process at once; the keeper takes everything down. */
 void session_end_by_signal(int at_once);
-/* Run to the end; SIGINT and SIGTERM cancel. */
+/* Run to the end; SIGINT and SIGTERM cancel; the run's terminal, if it has one, has the size of ours. */
 int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e);
 
 /* The stored prefix is read while we may, the engine started, the set-up brought up, run_in called, all ended. The exit code. */

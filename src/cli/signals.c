@@ -1,7 +1,11 @@
 #include "signals.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
+
+static atomic_int noted;
 
 static sigset_t heard(void)
 {
@@ -27,4 +31,33 @@ int signals_open(void)
         int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 
         return fd < 0 ? -errno : fd;
+}
+
+void signals_note(int number)
+{
+        atomic_store(&noted, number);
+}
+
+int signals_is_interrupted(int code)
+{
+        return atomic_load(&noted) == SIGINT && (code == SIGNALS_CANCELLED || code == SIGNALS_INTERRUPTED);
+}
+
+void signals_die_if_interrupted(int code)
+{
+        sigset_t only;
+
+        if (!signals_is_interrupted(code))
+                return;
+        sigemptyset(&only);
+        sigaddset(&only, SIGINT);
+        signal(SIGINT, SIG_DFL);
+        raise(SIGINT);
+        sigprocmask(SIG_UNBLOCK, &only, NULL);
+}
+
+void signals_exit(int code)
+{
+        signals_die_if_interrupted(code);
+        _exit(code);
 }

@@ -15,7 +15,7 @@
 
 #define NAME_BYTES_MAX 64
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
-#define VERSION 1
+#define VERSION 2 /* 1: no kinds of files, all are plain */
 #define PATH_BYTES HOME_PATH_BYTES
 
 /* -- names ---------------------------------------------------------------------------------------------------- */
@@ -146,8 +146,9 @@ static int read_files(struct stored *stored, const char **at, size_t *left)
                 stored->files[i] = (struct cloche_file){
                         .path = json_string_value(json_object_get(row, "path")), .size = (size_t)json_integer_value(bytes),
                         .data = take(at, left, bytes), .fd = -1, .mode = (uint32_t)json_integer_value(json_object_get(row, "mode")),
+                        .kind = (enum cloche_file_kind)json_integer_value(json_object_get(row, "kind")),
                 };
-                if (!stored->files[i].path || !stored->files[i].data)
+                if (!stored->files[i].path || !stored->files[i].data || (unsigned)stored->files[i].kind > CLOCHE_FILE_SYMLINK)
                         return -1;
         }
         stored->prefix.files = stored->files;
@@ -160,11 +161,13 @@ static int read_parts(struct stored *stored)
         struct cloche_prefix_options *prefix = &stored->prefix;
         const char *end = memchr(stored->map, '\n', stored->size), *at = end ? end + 1 : NULL;
         const json_t *bytes;
+        json_int_t version;
         size_t left;
 
         if (!end || json_load_text(stored->map, (size_t)(end - (const char *)stored->map), &stored->head, NULL) < 0)
                 return -1;
-        if (json_integer_value(json_object_get(stored->head, "version")) != VERSION)
+        version = json_integer_value(json_object_get(stored->head, "version"));
+        if (version < 1 || version > VERSION)
                 return -1;
         left = stored->size - (size_t)(at - (const char *)stored->map);
         bytes = json_object_get(stored->head, "codeBytes");
@@ -223,6 +226,8 @@ static size_t size_of(const struct cloche_file *file)
 {
         struct stat st;
 
+        if (file->kind == CLOCHE_FILE_DIRECTORY)
+                return 0;
         return file->data ? file->size : fstat(file->fd, &st) < 0 ? 0 : (size_t)st.st_size;
 }
 
@@ -232,8 +237,8 @@ static char *head_of(const struct cloche_prefix_options *prefix)
         char *text;
 
         for (size_t i = 0; i < prefix->file_count; i++)
-                json_array_append_new(files, json_pack("{s:s, s:i, s:I}", "path", prefix->files[i].path, "mode", (int)prefix->files[i].mode,
-                                                       "bytes", (json_int_t)size_of(&prefix->files[i])));
+                json_array_append_new(files, json_pack("{s:s, s:i, s:i, s:I}", "path", prefix->files[i].path, "kind", (int)prefix->files[i].kind, "mode",
+                                                       (int)prefix->files[i].mode, "bytes", (json_int_t)size_of(&prefix->files[i])));
         head = json_pack("{s:i, s:s, s:s?, s:s?, s:I, s:o, s:o}", "version", VERSION, "language", prefix->language, "filename", prefix->filename,
                          "build", prefix->build, "codeBytes", (json_int_t)prefix->code_size, "limits", limits_said(&prefix->limits), "files", files);
         text = head && json_array_size(files) == prefix->file_count ? json_dumps(head, JSON_COMPACT) : NULL;

@@ -15,7 +15,7 @@ int terminal_check(const char *command)
 {
         if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
                 return 0;
-        return cli_bad("%s: standard input and output must be a terminal (cloche exec -i passes them on when they are none)", command);
+        return cli_bad("%s: standard input and output must be a terminal (cloche run without -t, and cloche exec -i, pass them on when they are none)", command);
 }
 
 static unsigned cells(unsigned said, unsigned otherwise)
@@ -52,18 +52,29 @@ static int keep(void *data, int socket_fd)
         return 0;
 }
 
-static int change(struct terminal *t, void (*make)(struct termios *mode))
+int terminal_prepare(struct terminal *t)
 {
-        struct termios mode;
         int bad;
 
+        if (t->is_prepared)
+                return 0;
         if (ttyname_r(STDIN_FILENO, t->path, sizeof(t->path)) != 0)
                 t->path[0] = '\0';
         if (tcgetattr(STDIN_FILENO, &t->before) < 0)
                 return cli_bad("cannot read the terminal's mode: %s", strerror(errno)), 1;
         bad = errand_prepare(&t->keeper, keep, t);
+        t->is_prepared = bad == 0;
+        return bad;
+}
+
+static int change(struct terminal *t, void (*make)(struct termios *mode))
+{
+        struct termios mode;
+        int bad = terminal_prepare(t);
+
         if (bad)
                 return bad;
+        t->is_prepared = 0;
         mode = t->before;
         make(&mode);
         if (errand_begin(&t->keeper) == 0 && tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0) {
@@ -93,6 +104,9 @@ int terminal_hide(struct terminal *t)
 
 void terminal_restore(struct terminal *t)
 {
+        if (t->is_prepared)
+                errand_cancel(&t->keeper);
+        t->is_prepared = 0;
         if (!t->is_changed)
                 return;
         t->is_changed = 0;

@@ -10,13 +10,14 @@ struct terminal {
         struct termios before;
         struct errand keeper;
         char path[64]; /* its name, or "" */
-        int is_changed;
+        int is_prepared, is_changed;
 };
 
 /* Whether standard input and output are one. 0, or a line was printed. */
 int terminal_check(const char *command);
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows);
-/* Each: 0, or a line was printed. */
+/* What the others need of the rights this process may give up later; they do it when it was not done. Each: 0, or a line was printed. */
+int terminal_prepare(struct terminal *t);
 int terminal_raw(struct terminal *t);
 /* What is typed is not shown, but the end of its line. */
 int terminal_hide(struct terminal *t);

@@ -155,7 +155,7 @@ static int give_to_daemon(struct daemon *d, int fd, const char *path, struct clo
         if (fstat(fd, &st) < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %.200s", path);
         if (!own_user_is_any(st.st_uid) && (st.st_uid != 0 || !is_empty(fd)))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--state-dir %.200s must be a new or empty directory of root, or one that was given before", path);
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--state-dir %.200s must be a new or empty directory of root, or one that was given before (name another one, or '' to save nothing)", path);
         r = take_owner(d, &st, e);
         if (r != -EBUSY)
                 return r;
@@ -205,7 +205,7 @@ static int open_named(struct daemon *d, struct cloche_err *e)
 {
         int r = take(d, d->options.state_dir, e);
 
-        return r == 1 ? err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.200s", d->options.state_dir) : r;
+        return r == 1 ? err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.200s (end that one, or name another directory by --state-dir, or '' to save nothing)", d->options.state_dir) : r;
 }
 
 int state_open(struct daemon *d, struct cloche_err *e)

@@ -176,6 +176,9 @@ struct cloche_run {
         uv_timer_t wall_timer, cpu_timer, exit_timer;
         uv_async_t cancel_async;
         atomic_int cancelled;
+        atomic_int signal; /* to be sent to its program; 0: none */
+        int has_terminal;
+        _Atomic uint32_t terminal_size; /* columns and rows, 16 bits each */
         unsigned handles; /* open on the loop */
         int ended;        /* no further event counts */
         enum run_end end;
@@ -238,6 +241,10 @@ json_t *result_root(cloche_result *result);
 int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
 /* Our ends of the guest's pipes. */
 void streams_take(struct cloche_run *run, struct stdio *stdio);
+/* Our end of the guest's terminal, in place of them; taken, also on failure. */
+int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e);
+void stream_size(const struct cloche_run *run, uint32_t *ret_cols, uint32_t *ret_rows);
+void stream_resize(struct cloche_run *run); /* to that size */
 int streams_start(struct cloche_run *run, struct cloche_err *e);
 /* No more events; what is in the pipes is taken, as the program has ended. */
 void streams_stop(struct cloche_run *run);

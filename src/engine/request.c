@@ -105,6 +105,17 @@ static int check_environment(const struct cloche_run_options *opt, struct cloche
         return 0;
 }
 
+static int check_terminal(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        if (opt->cols == 0 && opt->rows == 0)
+                return 0;
+        if (opt->kind != CLOCHE_SCRIPT || !opt->stream_fds || opt->prefix || opt->warm)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal is for a script with streams of the caller's, in a box of its own");
+        if (opt->cols < 1 || opt->cols > UINT16_MAX || opt->rows < 1 || opt->rows > UINT16_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a terminal of %u columns and %u rows, expected 1 to %d each", opt->cols, opt->rows, UINT16_MAX);
+        return 0;
+}
+
 static int check_names(const struct cloche_run_options *opt, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];
@@ -162,6 +173,8 @@ int request_check(const struct cloche_run_options *opt, const struct runtime *ru
                 r = check_json(opt->imports, "imports", 0, e);
         if (r == 0)
                 r = check_environment(opt, e);
+        if (r == 0)
+                r = check_terminal(opt, e);
         return r < 0 ? r : check_files(opt, e);
 }
 

@@ -121,6 +121,8 @@ static void judge_error(const struct cloche_run *run, struct verdict *v)
         const char *type = json_string_value(json_object_get(data, "type"));
 
         say(v, CLOCHE_STATUS_ERROR, type ? type : "Error", "%s", "");
+        if (run->kind == CLOCHE_SCRIPT && run->runtime->is_compiled && !run->is_forked)
+                v->exit_code = CLOCHE_EXIT_NOT_COMPILED;
 }
 
 static struct verdict judge(const struct cloche_run *run, const struct keeper_usage *usage)

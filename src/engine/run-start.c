@@ -51,6 +51,8 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         struct cloche_run *run = data;
         struct cloche_err missing;
 
+        if (!e && run->has_terminal && streams_take_terminal(run, TAKE_FD(fd), &missing) < 0)
+                e = &missing;
         fd_close(&fd);
         if (e && e->code == CLOCHE_E_SPAWN && e->os_errno == ENOENT) {
                 err_set(&missing, CLOCHE_E_MISSING_RUNTIME, "the image has no interpreter for %s (%.120s)", run->runtime->name, e->msg);
@@ -71,14 +73,19 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
         struct stdio stdio = STDIO_NONE;
         int agent_fd = -EBADF, r;
 
-        r = stdio_open(&stdio, e);
-        if (r == 0 && run->kind == CLOCHE_CALL)
+        r = run->has_terminal ? 0 : stdio_open(&stdio, e);
+        if (r == 0 && (run->kind == CLOCHE_CALL || (run->runtime->is_compiled && !run->has_terminal)))
                 r = channel_open(&run->channel, run_answer_bytes_max(&run->limits), &agent_fd, e);
         run->started_ns = clock_now_ns();
+        if (run->has_terminal) {
+                request.flags = INIT_SPAWN_TERMINAL;
+                stream_size(run, &request.cols, &request.rows);
+        }
         if (r == 0) {
+                size_t fd_count = run->has_terminal ? 0 : agent_fd >= 0 ? 4 : 3;
                 int fds[] = {stdio.guest_fds[0], stdio.guest_fds[1], stdio.guest_fds[2], agent_fd};
 
-                r = control_spawn(run->box.control, &request, run->strings.data, run->strings.size, fds, agent_fd >= 0 ? 4 : 3, on_spawned, run, e);
+                r = control_spawn(run->box.control, &request, run->strings.data, run->strings.size, fds, fd_count, on_spawned, run, e);
         }
         fd_close(&agent_fd);
         stdio_close_guest(&stdio);
@@ -173,6 +180,7 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
+        spec->is_sandbox = (uint32_t)run->has_terminal;
         r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
         if (r == 0 && run->mounts)
                 mounts_describe(run->mounts, spec);

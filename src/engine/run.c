@@ -92,10 +92,25 @@ static void on_wall(uv_timer_t *timer)
         end(timer->data, RUN_END_WALL);
 }
 
+/* 0: nothing of the run can be signalled. */
+static int signal_program(struct cloche_run *run, int signal)
+{
+        const struct init_request request = {.op = INIT_KILL, .pid = run->box.pid, .signal = (uint32_t)signal, .flags = INIT_KILL_TREE};
+
+        if (run->kind != CLOCHE_SCRIPT || run->trunk || !run->is_live || run->box.pid <= 0)
+                return 0;
+        return control_ask(run->box.control, &request, NULL, 0, NULL, run, NULL) == 0;
+}
+
 static void on_cancel(uv_async_t *async)
 {
         struct cloche_run *run = async->data;
+        int signal = atomic_exchange(&run->signal, 0);
 
+        if (run->has_terminal && !run->ended)
+                stream_resize(run);
+        if (signal && !run->ended && !signal_program(run, signal))
+                atomic_store(&run->cancelled, 1);
         if (!atomic_load(&run->cancelled))
                 return;
         if (run->mounts)
@@ -464,6 +479,8 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         run->omit_contents = opt->omit_contents;
         run->omit_denied = opt->omit_denied;
         run->tenant = opt->tenant;
+        run->has_terminal = opt->cols > 0;
+        atomic_store(&run->terminal_size, opt->cols << 16 | opt->rows);
         run->on_end = opt->on_end;
         run->on_file_event = opt->on_file_event;
         run->file_event_data = opt->file_event_data;
@@ -847,6 +864,48 @@ void cloche_run_cancel(cloche_run *run)
 {
         atomic_store(&run->cancelled, 1);
         uv_async_send(&run->cancel_async); /* async-signal-safe (libuv documentation, uv_async_send) */
+}
+
+void cloche_run_signal(cloche_run *run, int signal)
+{
+        atomic_store(&run->signal, signal);
+        uv_async_send(&run->cancel_async);
+}
+
+void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows)
+{
+        if (cols < 1 || cols > UINT16_MAX || rows < 1 || rows > UINT16_MAX)
+                return;
+        atomic_store(&run->terminal_size, cols << 16 | rows);
+        uv_async_send(&run->cancel_async);
+}
+
+static const char *phase_before(const struct cloche_run *run)
+{
+        if (run->cold == COLD_WAITING)
+                return "waiting for a box";
+        if (run->cold == COLD_ASKED)
+                return "making the box";
+        if (run->is_forked && !run->trunk)
+                return "bringing up the interpreter that runs are forked from";
+        return "putting files into the box";
+}
+
+/* The compiler of a script has the channel, which the program loses. */
+static int is_compiling(const struct cloche_run *run)
+{
+        return run->build.is_asked || (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
+}
+
+const char *cloche_run_phase(const cloche_run *run)
+{
+        if (run->ended && run->sync)
+                return "writing changes to the host";
+        if (run->ended)
+                return run->is_concluded ? NULL : "looking at what the run left";
+        if (!run->is_live)
+                return phase_before(run);
+        return is_compiling(run) ? "compiling" : NULL;
 }
 
 /* Its handles are closed: nothing knows it any more. */

@@ -126,6 +126,16 @@ void runtimes_done(struct runtimes *runtimes)
         *runtimes = (struct runtimes){0};
 }
 
+/* The usual one, and those that files of the language have besides. */
+static json_t *all_extensions(const struct runtime *runtime)
+{
+        json_t *all = json_pack("[s]", runtime->extension), *others = json_object_get(runtime->manifest, "otherExtensions");
+
+        if (all && others)
+                json_array_extend(all, others);
+        return all;
+}
+
 json_t *runtimes_describe(const struct runtimes *runtimes)
 {
         json_t *list = json_array();
@@ -134,9 +144,9 @@ json_t *runtimes_describe(const struct runtimes *runtimes)
                 const struct runtime *runtime = &runtimes->rows[i];
                 json_t *aliases = json_object_get(runtime->manifest, "aliases"), *interpreter = json_object_get(runtime->manifest, "interpreter");
 
-                json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:O, s:b, s:b, s:b}", "name", runtime->name, "aliases",
-                                                      aliases ? aliases : json_null(), "extension", runtime->extension, "interpreter",
-                                                      interpreter ? interpreter : json_null(), "warm", !runtime->is_cold_only, "build",
+                json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:o, s:O, s:b, s:b, s:b}", "name", runtime->name, "aliases",
+                                                      aliases ? aliases : json_null(), "extension", runtime->extension, "extensions",
+                                                      all_extensions(runtime), "interpreter", interpreter ? interpreter : json_null(), "warm", !runtime->is_cold_only, "build",
                                                       runtime->is_compiled, "evaluate", runtime->has_realm));
         }
         return list;

@@ -29,7 +29,7 @@ struct runtimes {
 /* Read every manifest below directory. -CLOCHE_E_MISSING_RUNTIME names what is wrong with which. */
 int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e);
 void runtimes_done(struct runtimes *runtimes);
-/* For people, in order of their names: {name, aliases, extension, interpreter, warm, build, evaluate} each; owned by the caller. */
+/* For people, in order of their names: {name, aliases, extension, extensions, interpreter, warm, build, evaluate} each; owned by the caller. */
 json_t *runtimes_describe(const struct runtimes *runtimes);
 /* The language's own class of error for arguments that do not fit: of their type, or of their value. */
 const char *runtime_argument_error(const struct runtime *runtime, int is_value);

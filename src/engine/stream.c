@@ -11,9 +11,11 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #define READ_SIZE 65536
+#define TERMINAL_PATIENCE_MS 100
 #define DRAIN_MAX (16u << 20) /* of what an ended program left in a pipe; pipes hold far less */
 
 static int is_ready(int fd, short events, int timeout_ms)
@@ -118,6 +120,8 @@ static void stop_output(struct stream *s)
 {
         struct cloche_run *run = s->run;
         uint64_t stop = s->kept.total + DRAIN_MAX;
+        /* What was written to a terminal is passed on later; its end comes behind it, unless somebody still holds the other side. */
+        int patience_ms = run->has_terminal ? TERMINAL_PATIENCE_MS : 0;
 
         if (s->fd < 0)
                 return;
@@ -128,7 +132,7 @@ static void stop_output(struct stream *s)
                 /* A program that ended by itself has its last words delivered, however slowly the caller reads. */
                 while (!flush_pending(s, 100) && run->end == RUN_END_NONE && !atomic_load(&run->cancelled))
                         ;
-        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, 0) && read_some(s) > 0);
+        while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, patience_ms) && read_some(s) > 0);
         (void)flush_pending(s, 0);
 }
 
@@ -298,10 +302,43 @@ void streams_take(struct cloche_run *run, struct stdio *stdio)
                 fd_close(&run->input.guest_fd);
 }
 
+int streams_take_terminal(struct cloche_run *run, int master_fd, struct cloche_err *e)
+{
+        run->streams[0].fd = master_fd;
+        if (master_fd < 0)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the script got no terminal");
+        if (fcntl(master_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "set up the terminal");
+        return run->input.source_fd < 0 ? 0 : copy_fd(master_fd, &run->input.guest_fd, e);
+}
+
+void stream_size(const struct cloche_run *run, uint32_t *ret_cols, uint32_t *ret_rows)
+{
+        uint32_t size = atomic_load(&run->terminal_size);
+
+        *ret_cols = size >> 16;
+        *ret_rows = size & UINT16_MAX;
+}
+
+void stream_resize(struct cloche_run *run)
+{
+        uint32_t cols, rows;
+        struct winsize size = {0};
+
+        stream_size(run, &cols, &rows);
+        size.ws_col = (unsigned short)cols;
+        size.ws_row = (unsigned short)rows;
+        if (run->streams[0].fd >= 0)
+                (void)ioctl(run->streams[0].fd, TIOCSWINSZ, &size);
+}
+
 static int start_output(struct stream *s, struct cloche_err *e)
 {
-        int r = loop_poll_init(s->run, &s->poll, s->fd, e);
+        int r;
 
+        if (s->fd < 0) /* of a terminal there is one */
+                return 0;
+        r = loop_poll_init(s->run, &s->poll, s->fd, e);
         if (r == 0 && s->relayed)
                 s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
         if (r == 0 && (s->relayed || !s->run->output_held))

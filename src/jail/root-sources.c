@@ -23,6 +23,7 @@ static const char *const etc_names[] = {
         "alternatives", "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "php",
         "python3",      "python3.11",     "fonts",      "mime.types",   "magic",     "magic.mime",      "services",
         "protocols",    "matplotlibrc",   "terminfo",   "ImageMagick-6", "perl",     "gemrc",           "localtime",
+        "os-release",
 };
 
 /* The image never decides these: they are ours, whatever stands there (CVE-2021-30465, CVE-2026-47766). */

@@ -197,6 +197,7 @@ static json_t *cell_params(struct context_task *task)
         int is_silent = ask_flag(cell->ask, "silent", 0);
 
         cell->is_begun = 1;
+        context_note_memory(c);
         cell->begun_ns = clock_now_ns();
         cell->count = is_silent ? c->count : ++c->count;
         if (cell->timeout_ms)
@@ -401,6 +402,50 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
 
 /* -- how it ended --------------------------------------------------------------------------------------------- */
 
+/* The bytes of sequences that steer a terminal (ECMA-48, 5.4), as colours do, at its beginning. */
+static size_t steering(const char *text)
+{
+        size_t size = 0;
+
+        while (text[size] == '\033' && text[size + 1] == '[') {
+                size_t end = size + 2 + strcspn(text + size + 2, "mK");
+
+                size = end + (text[end] != '\0');
+        }
+        return size;
+}
+
+/* A cell that was late was interrupted, which the language tells in its own word. */
+static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_told)
+{
+        size_t before = steering(line), size = strlen(name), colour;
+
+        if (size == 0 || strncmp(line + before, name, size) != 0)
+                return json_string(line);
+        line += before;
+        colour = steering(line + size);
+        *ret_is_told |= is_last;
+        if (is_last)
+                return json_sprintf("%.*sTimeout%.*s: %s", (int)before, line - before, (int)colour, line + size, late);
+        return json_sprintf("%.*sTimeout%s", (int)before, line - before, line + size);
+}
+
+static json_t *late_lines(const json_t *traceback, const char *name, const char *late)
+{
+        size_t count = json_array_size(traceback);
+        json_t *lines = json_array();
+        int is_told = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                const char *line = json_string_value(json_array_get(traceback, i));
+
+                json_array_append_new(lines, late_line(line ? line : "", name, late, i + 1 == count, &is_told));
+        }
+        if (!is_told)
+                json_array_append_new(lines, json_sprintf("Timeout: %s", late));
+        return lines;
+}
+
 static json_t *lines_of(const json_t *traceback)
 {
         json_t *lines = json_array(), *line;
@@ -421,11 +466,16 @@ static json_t *lines_of(const json_t *traceback)
 
 static json_t *error_json(const struct cell *cell, const char *name, const char *message, const json_t *traceback)
 {
+        json_t *lines = lines_of(traceback), *whole = lines;
         char late[96];
 
         snprintf(late, sizeof(late), "the cell ran for more than %llu ms", (unsigned long long)cell->timeout_ms);
+        if (cell->timed_out && name) {
+                lines = late_lines(whole, name, late);
+                json_decref(whole);
+        }
         return json_pack("{s:s, s:s, s:o}", "name", cell->timed_out ? "Timeout" : name ? name : "Error", "message", cell->timed_out ? late : message ? message : "",
-                         "traceback", lines_of(traceback));
+                         "traceback", lines);
 }
 
 static int put_streams(struct cell *cell, json_t *answer)
@@ -494,7 +544,7 @@ static void on_failed(struct context_task *task, const struct cloche_err *e)
         json_t *error;
 
         if (cell->is_begun) {
-                error = error_json(cell, "ContextEnded", e->msg, NULL);
+                error = error_json(cell, e->os_errno == ENOMEM ? "MemoryLimit" : "ContextEnded", e->msg, NULL);
                 finish(cell, error, 1);
                 return;
         }

@@ -211,14 +211,38 @@ static void say_status(int wait_status, char *to, size_t size)
                 snprintf(to, size, "left with exit code %d", WEXITSTATUS(wait_status));
 }
 
+/* 0 where the engine may not read it. */
+static uint64_t count_oom_kills(const struct context *c)
+{
+        struct keeper_usage usage;
+
+        return engine_read_usage(c->sandbox->all->engine, c->sandbox->box, &usage) ? usage.oom_kills : 0;
+}
+
+void context_note_memory(struct context *c)
+{
+        c->oom_kills = count_oom_kills(c);
+}
+
+static int ran_out_of_memory(const struct context *c)
+{
+        return c->has_status && WIFSIGNALED(c->wait_status) && WTERMSIG(c->wait_status) == SIGKILL && count_oom_kills(c) > c->oom_kills;
+}
+
 static void end_by_itself(struct context *c)
 {
         char how[128] = "has ended";
         struct cloche_err e;
+        int is_out_of_memory;
 
         if (c->has_status)
                 say_status(c->wait_status, how, sizeof(how));
+        is_out_of_memory = ran_out_of_memory(c);
+        if (is_out_of_memory)
+                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %llu bytes",
+                         (unsigned long long)c->sandbox->limits.memory_bytes);
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
+        e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell calls that MemoryLimit */
         context_end(c, &e);
 }
 

@@ -52,6 +52,7 @@ struct context {
         char interpreter[INTERPRETER_MAX]; /* name and version, as it says itself; "": it did not */
         int has_status;
         int wait_status; /* how it ended, once told */
+        uint64_t oom_kills; /* of the sandbox, when its last cell began */
         uv_timer_t *end_timer;
         json_int_t next_id;
         struct context_task *current; /* the first of the queue, which the agent was asked */
@@ -59,6 +60,9 @@ struct context {
         unsigned task_count;
         uint64_t next_checkpoint;
 };
+
+/* A cell begins: processes killed for want of memory later may be its interpreter. */
+void context_note_memory(struct context *c);
 
 /* One thing to be asked. The agent's answer or a failure is told once; then it is the owner's to free. */
 struct context_task {

@@ -71,10 +71,12 @@ static int check_url(const char *url, struct cloche_err *e)
         for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
                 if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
                         return 0;
+        if (url[0] == '/') /* of the sandbox: a repository or a bundle */
+                return 0;
         /* NAME@HOST:PATH; "ext::" and the like are commands. */
         if (url[0] != '-' && colon && colon[1] != ':' && strncmp(colon, "://", 3) != 0 && strcspn(url, "/") > (size_t)(colon - url))
                 return 0;
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url must begin with https://, http://, ssh://, git:// or file://, or be NAME@HOST:PATH");
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url must begin with https://, http://, ssh://, git:// or file://, or be NAME@HOST:PATH or an absolute path in the sandbox");
 }
 
 static int check_text(const char *name, const char *text, const char *refused, struct cloche_err *e)
@@ -84,7 +86,10 @@ static int check_text(const char *name, const char *text, const char *refused, s
         return 0;
 }
 
-/* The last part of its path, without .git. */
+/* A bundle is a file that git bundle made, of a repository or a part of one. */
+static const char *const endings[] = {".git", ".bundle"};
+
+/* The last part of its path, without its ending, as git clone has it. */
 static char *directory_of(const char *url)
 {
         size_t end = strlen(url), begin;
@@ -92,8 +97,14 @@ static char *directory_of(const char *url)
 
         while (end > 0 && url[end - 1] == '/')
                 end--;
-        if (end > 4 && strncmp(url + end - 4, ".git", 4) == 0)
-                end -= 4;
+        for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+                size_t size = strlen(endings[i]);
+
+                if (end > size && strncmp(url + end - size, endings[i], size) == 0) {
+                        end -= size;
+                        break;
+                }
+        }
         for (begin = end; begin > 0 && url[begin - 1] != '/' && url[begin - 1] != ':';)
                 begin--;
         if (end == begin || asprintf(&dir, WORKSPACE "/%.*s", (int)(end - begin), url + begin) < 0)
@@ -257,6 +268,16 @@ static void on_release(struct sandbox_ask *ask)
                 follower_feed(&c->follower);
 }
 
+/* git clones a bundle by its path, and takes a file:// URL for a repository. */
+static const char *source_of(const char *url)
+{
+        static const char scheme[] = "file://";
+        size_t size = strlen(url), ending = strlen(".bundle");
+        int is_bundle = size > ending && strcmp(url + size - ending, ".bundle") == 0;
+
+        return is_bundle && strncasecmp(url, scheme, strlen(scheme)) == 0 && url[strlen(scheme)] == '/' ? url + strlen(scheme) : url;
+}
+
 static json_t *environment(const struct sandbox_ask *ask, const char *url, const char *dir)
 {
         json_t *env = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "CLOCHE_GIT_URL", url, "CLOCHE_GIT_DIR", dir, "GIT_TERMINAL_PROMPT", "0", "GIT_ALLOW_PROTOCOL",
@@ -273,7 +294,7 @@ static int start(struct checkout *c, const char *name, struct cloche_err *e)
         struct sandbox_ask *ask = c->ask;
         char *default_dir = directory_of(c->url), *credentials = NULL;
         const char *dir = ask_text(ask, "dir");
-        json_t *env = environment(ask, c->url, dir ? dir : default_dir ? default_dir : "");
+        json_t *env = environment(ask, source_of(c->url), dir ? dir : default_dir ? default_dir : "");
         struct process_options opt = {
                 .session = ask_text(ask, "session"),
                 .command = script,

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/handle.h"
+#include "jail/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,12 @@ static int by_port(const void *a, const void *b)
         return left->port < right->port ? -1 : left->port > right->port;
 }
 
+/* The box's network is served at these, which are below what code of a box may bind. */
+static int is_ours(const struct init_port *row)
+{
+        return row->is_loopback && (row->port == NET_GATE_PORT || row->port == NET_NAMES_PORT);
+}
+
 /* Sorted, each port once: open to all when one of its sockets is. */
 static void read_ports(int fd, struct listening *ret)
 {
@@ -211,6 +218,8 @@ static void read_ports(int fd, struct listening *ret)
         ret->count = n > 0 ? (size_t)n / sizeof(ret->rows[0]) : 0;
         qsort(ret->rows, ret->count, sizeof(ret->rows[0]), by_port);
         for (size_t i = 0; i < ret->count; i++) {
+                if (is_ours(&ret->rows[i]))
+                        continue;
                 if (count > 0 && ret->rows[count - 1].port == ret->rows[i].port)
                         ret->rows[count - 1].is_loopback &= ret->rows[i].is_loopback;
                 else

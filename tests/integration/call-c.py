@@ -91,7 +91,7 @@ def test_scripts():
     finished = run("c", code, "word", stdin=b"data\n")
     equal((finished.code, finished.stdout), (7, b"2 word data\n"), finished)
     finished = run("c", "int main(void) {\n  return 1 +;\n}")
-    equal(finished.code, 1, finished)
+    equal(finished.code, 65, finished)
     assert b":2:13: error: " in finished.stderr, finished
     finished = run("c", "#include <stdio.h>\nputs(\"body\");\nreturn 3;")
     equal((finished.code, finished.stdout), (3, b"body\n"), finished)

@@ -92,3 +92,8 @@ def test_many_at_once():
     for thread in threads:
         thread.join()
     equal(sorted(answers), [i * i for i in range(8)])
+
+
+def test_a_box_says_which_system_its_programs_are_of():
+    told = dict(line.rstrip("\n").split("=", 1) for line in open("/etc/os-release") if "=" in line)
+    equal(value_of("python", "import platform\nreturn platform.freedesktop_os_release()['ID']"), told["ID"].strip('"'))

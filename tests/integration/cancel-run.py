@@ -3,9 +3,11 @@ processes, groups, mounts, files."""
 import json
 import os
 import signal
+import subprocess
 import time
-from cloche import HANG, alive, descendants, equal, start, value_of, wait_for
+from cloche import CLI, HANG, alive, descendants, equal, start, value_of, wait_for
 
+ENDS = {signal.SIGINT: -signal.SIGINT, signal.SIGTERM: 143}  # of the former it dies, so that a shell ends the loop it is in
 BUSY = "import os, time\ndef f():\n    for _ in range(3): os.fork()\n    print('up', flush=True)\n    time.sleep(1000)"
 STUBBORN = "import signal, time\ndef f():\n    for s in range(1, 65):\n        try: signal.signal(s, signal.SIG_IGN)\n" \
            "        except (OSError, ValueError): pass\n    while True: time.sleep(1)"
@@ -24,7 +26,7 @@ def in_the_box(process):
 def cancelled(process, number):
     process.send_signal(number)
     out, err = process.communicate(timeout=HANG)
-    equal(process.returncode, 143, err)
+    equal(process.returncode, ENDS[number], err)
     return out
 
 
@@ -46,7 +48,50 @@ def test_sigint_to_the_whole_group_as_a_terminal_sends_it():
     in_the_box(process)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=HANG)
-    equal(process.returncode, 143)
+    equal(process.returncode, -signal.SIGINT)
+
+
+def test_a_loop_of_a_shell_ends_with_it():
+    process = subprocess.Popen(["bash", "-c", "for i in 1 2 3; do echo turn; $0 call python -c 'import time; time.sleep(1000)'; done; echo after", CLI],
+                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    equal(process.stdout.readline(), b"turn\n")
+    wait_for(lambda: len(descendants(process.pid)) >= 4, "the box")
+    os.killpg(process.pid, signal.SIGINT)
+    equal((process.communicate(timeout=HANG)[0], process.returncode), (b"", -signal.SIGINT))
+
+
+def interrupt(code, times=1, options=()):
+    """How a script ends that prints "up" and is interrupted then."""
+    process = start("run", "python", "-c", code, *options)
+    equal(process.stdout.readline(), b"up\n")
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    out, err = process.communicate(timeout=HANG)
+    return process.returncode, out, err
+
+
+def test_an_interrupt_is_the_scripts():
+    code, _, err = interrupt("import time\nprint('up', flush=True)\ntime.sleep(1000)")
+    equal(code, -signal.SIGINT, err)
+    assert b"KeyboardInterrupt" in err and b"cloche:" not in err, err
+
+
+def test_a_script_may_answer_an_interrupt():
+    handled = "import time\ntry:\n  print('up', flush=True)\n  time.sleep(1000)\nexcept KeyboardInterrupt: print('saved'); raise SystemExit(%d)"
+    equal(interrupt(handled % 7), (7, b"saved\n", b""))
+    equal(interrupt(handled % 0), (0, b"saved\n", b""))
+
+
+def test_children_of_a_script_are_interrupted_too():
+    code, out, _ = interrupt("import subprocess\nsubprocess.run(['bash', '-c', \"trap 'echo child; exit 3' INT; echo up; while :; do sleep 0.1; done\"])")
+    assert b"child" in out, (code, out)
+
+
+def test_a_second_interrupt_ends_a_script_that_ignores_it():
+    code, _, err = interrupt("import signal, time\nsignal.signal(2, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(1000)", times=2)
+    equal(code, -signal.SIGINT, err)
+    assert b"terminated" in err, err
 
 
 def test_code_that_ignores_signals():
@@ -76,7 +121,7 @@ def test_a_second_signal_does_no_harm():
     in_the_box(process)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
-    cancelled(process, signal.SIGINT)
+    cancelled(process, signal.SIGTERM)
 
 
 def everything_dies(process, victim):

@@ -70,13 +70,14 @@ def questions():
 
 
 def ends():
-    equal(run("--timeout", "0.3", code="import time; time.sleep(60)")[0], 124)
+    code, _, err = run("--timeout", "0.3", code="import time; time.sleep(60)")
+    assert code == 124 and "Timeout: the cell ran for more than 300 ms" in err and "KeyboardInterrupt" not in err, (code, err)
     equal(run(code="x")[1], "20\n")
     for number in (signal.SIGINT, signal.SIGTERM):
         process = start("context", "run", "box", "-c", "import time; print('begun', flush=True); time.sleep(60)")
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(number)
-        equal(process.wait(30), 143)
+        equal(process.wait(30), -number if number == signal.SIGINT else 143)
         process.stdout.close()
         process.stderr.close()
     equal(run(code="x")[1], "20\n")
@@ -139,3 +140,11 @@ def test_cells_and_what_becomes_of_them():
         for part in (cells, answers_as_json, displays, questions, ends, lives, forks_and_checkpoints, refusals):
             print("--", part.__name__, flush=True)
             part()
+
+
+def test_a_context_out_of_memory_says_the_limit():
+    with daemon():
+        ok("sandbox", "create", "box", "--memory", "256M")
+        finished = cli("context", "run", "box", "-c", "held = []\nwhile True: held.append(bytearray(10 << 20))")
+        equal(finished.code, 1, finished)
+        assert b"MemoryLimit" in finished.stderr and str(256 << 20).encode() in finished.stderr, finished

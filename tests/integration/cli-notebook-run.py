@@ -102,7 +102,7 @@ def interrupted():
     process = start("notebook", "run", "f.ipynb", "--sandbox", "box")
     ok("exec", "box", "--", "while [ ! -e begun ]; do sleep 0.1; done")
     process.send_signal(signal.SIGINT)
-    equal(process.wait(30), 143)
+    equal(process.wait(30), -signal.SIGINT)
     process.stdout.close()
     process.stderr.close()
     equal(outputs("f.ipynb")[0][0]["data"], {"text/plain": ["1"]})

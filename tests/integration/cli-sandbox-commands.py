@@ -104,7 +104,7 @@ def interrupted(number, *words):
     pid = process.stdout.readline()
     assert pid.strip(), process.stderr.read()
     process.send_signal(number)
-    equal(process.wait(30), 143)
+    equal(process.wait(30), -number if number == signal.SIGINT else 143)
     process.stdout.close()
     process.stderr.close()
     equal(ok("exec", "box", "--", "pgrep -x sleep || true"), b"")
@@ -178,7 +178,7 @@ def test_watch_and_events():
         equal(event["about"]["process"], "seen")
         for process in (watch, events):
             process.send_signal(signal.SIGINT)
-            equal(process.wait(30), 143)
+            equal(process.wait(30), -signal.SIGINT)
             process.stdout.close()
             process.stderr.close()
 
@@ -261,3 +261,39 @@ def test_others_may_not_ask():
         os.chmod(running.path, 0o777)
         finished = cli("sandbox", "ls", under=["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"])
         assert finished.code in (1, 2) and finished.stderr and not finished.stdout, finished
+
+
+def test_ports_of_the_boxs_network_are_not_the_guests():
+    with daemon():
+        ok("sandbox", "create", "box", "--allow", "192.0.2.1:80")
+        equal(ok("ports", "box"), b"")
+        ok("start", "box", "--", "exec python3 -m http.server 8080 --bind 127.0.0.1")
+        wait_for(lambda: ok("ports", "box") == b" 8080  open     127.0.0.1\n", "the server, alone")
+
+
+def test_sizes_and_times_have_units():
+    with daemon():
+        ok("sandbox", "create", "box", "--memory", "1536M", "--idle", "90m")
+        lines = dict(line.split() for line in ok("sandbox", "get", "box").decode().splitlines() if len(line.split()) == 2)
+        equal((lines["limits.memoryBytes"], lines["limits.diskBytes"], lines["idleMs"], lines["limits.pids"]), ("1536M", "1G", "90m", "512"))
+
+
+def test_a_daemon_that_is_named_is_the_one_that_is_stopped():
+    with daemon() as running:
+        ok("sandbox", "create", "box")
+        ok("daemon", "stop")
+        equal(running.process.wait(30), 0)
+        finished = cli("daemon", "stop")
+        equal((finished.code, running.path.encode() in finished.stderr), (1, True), finished)
+        finished = cli("daemon", "status", "--json")
+        equal((finished.code, json.loads(finished.stdout)), (1, {"socket": None, "missing": None, "stats": None}), finished)
+
+
+def test_a_bundle_is_checked_out():
+    with daemon():
+        ok("exec", "box", "--", "git init -q -b main origin && cd origin && git config user.email a@b && git config user.name a && echo 1 > f && git add f && "
+                                "git commit -qm one && git bundle create -q ../parcel.bundle --all")
+        for url, directory in (("/workspace/parcel.bundle", ()), ("file:///workspace/parcel.bundle", ("/workspace/again",))):
+            said = ok("git", "box", url, *directory).decode().split()
+            equal((said[0], said[2]), (directory[0] if directory else "/workspace/parcel", "main"))
+        equal(ok("exec", "box", "--", "cat /workspace/parcel/f /workspace/again/f"), b"1\n1\n")

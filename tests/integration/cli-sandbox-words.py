@@ -67,7 +67,7 @@ def test_words_that_are_missing():
 
 def test_words_that_do_not_fit():
     bad_input("exec", "box", "ls", says="one word too many")
-    bad_input("exec", "box", "-e", "novalue", "--", "ls", says="NAME=VALUE")
+    bad_input("exec", "box", "-e", "novalue", "--", "ls", says="not set")
     bad_input("exec", "box", "--timeout", "soon", "--", "ls", says="timeout")
     bad_input("exec", "box", "--json", "-i", "--", "ls", says="--json")
     bad_input("exec", "box", "-t", "--", "ls", says="terminal")
@@ -82,7 +82,7 @@ def test_words_that_do_not_fit():
     bad_input("net", "box", "--none", "--allow", "a", says="excludes")
     bad_input("net", "box", "--log", "--allow", "a", says="--log")
     bad_input("sandbox", "set", "box", says="changed")
-    bad_input("sandbox", "create", "box", "--idle", "-1", says="seconds")
+    bad_input("sandbox", "create", "box", "--idle", "-1", says="1m30s")
     bad_input("sandbox", "create", "box", "--label", "x", says="NAME=VALUE")
     bad_input("sandbox", "create", "box", "--memory", "1", says="MiB")
     bad_input("git", "box", "https://x/y", "--password-file", "/nonexistent", says="nonexistent")

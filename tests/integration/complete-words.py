@@ -64,3 +64,8 @@ def test_every_option_of_help_is_offered():
         told = cli("help", command).stdout.decode()
         for option in [word for line in told.splitlines() if line.startswith("  --") for word in line.split()[:1]]:
             assert option in offered(command, "python", option), (command, option)
+
+
+def test_a_value_of_a_short_option_is_free_text():
+    equal(offered("run", "-e", ""), [])
+    assert "python" in offered("run", "-e", "A=1", ""), offered("run", "-e", "A=1", "")

@@ -76,8 +76,8 @@ def test_unreadable_virtual_file():
     bad_input("call", "python", "-c", F, "--file", "a=/nonexistent/a", says="/nonexistent/a")
 
 
-def test_virtual_file_that_is_a_directory():
-    bad_input("call", "python", "-c", F, "--file", "a=/tmp", says="/tmp")
+def test_virtual_directory_that_is_none_of_a_box():
+    bad_input("call", "python", "-c", F, "--file", "/etc/x=/usr/share/doc/base-files", says="/workspace")
 
 
 def test_virtual_file_that_is_a_device():

@@ -81,3 +81,18 @@ def test_timeout_of_a_script():
 
 def test_python_script_is_main():
     equal(run("python", "if __name__ == '__main__': print('main')").stdout, b"main\n")
+
+
+def test_code_that_does_not_compile_is_told_from_a_program_that_exits():
+    for language, bad in (("c", "int main( {"), ("cpp", "int main() { return x; }")):
+        finished = run(language, bad)
+        equal(finished.code, 65, finished)
+        assert b"CompileError" in finished.stderr and b"error:" in finished.stderr, finished
+        for code in (0, 1, 65):
+            finished = run(language, f"int main() {{ return {code}; }}")
+            equal((finished.code, finished.stderr), (code, b""), language)
+
+
+def test_a_compiled_program_has_no_descriptor_of_the_compiler():
+    finished = run("c", "#include <fcntl.h>\n#include <stdio.h>\nint main() { for (int i = 3; i < 64; i++) if (fcntl(i, F_GETFD) >= 0) printf(\"%d \", i); }")
+    equal((finished.code, finished.stdout), (0, b""), finished)

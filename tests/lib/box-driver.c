@@ -658,6 +658,7 @@ int main(int argc, char **argv)
         if (argc != 3)
                 return 2;
         signal(SIGPIPE, SIG_IGN);
+        fd_raise_limit(); /* as the programs do that it stands for */
         if (keeper_start(argv[1], &(struct keeper_options){.runtimes = argv[2]}, &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
                 return 1;

@@ -39,15 +39,15 @@ END = b"<nothing follows>"
 
 
 class Terminal:
-    """cloche on a terminal of its own, of 101 columns and 33 rows."""
+    """cloche, or another program, on a terminal of its own, of 101 columns and 33 rows."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, program=cloche.CLI):
         self.master, self.slave = pty.openpty()
         self.resize(101, 33)
         self.before = termios.tcgetattr(self.slave)
         self.said = b""
-        print("+ cloche", *words, "(on a terminal)", flush=True)
-        self.process = subprocess.Popen([cloche.CLI, *words], stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True,
+        print("+", program, *words, "(on a terminal)", flush=True)
+        self.process = subprocess.Popen([program, *words], stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
     def resize(self, cols, rows):

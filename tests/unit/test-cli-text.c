@@ -1,5 +1,6 @@
 /* Texts that the command line decides about: whether a typed cell goes on, and JSON as notebooks have it. */
 #include "cli/json-text.h"
+#include "cli/plain-value.h"
 #include "cli/unfinished.h"
 #include "tap.h"
 
@@ -52,9 +53,49 @@ static void test_json(void)
                 comes_back(texts[i]);
 }
 
+static void test_plain(void)
+{
+        static const struct {
+                const char *tagged, *plain;
+        } rows[] = {
+                {"[1,1.5,\"a\",null,true,{\"b\":[]}]", "[1,1.5,\"a\",null,true,{\"b\":[]}]"},
+                {"{\"$\":\"bigint\",\"v\":\"-123456789012345678901\"}", "-123456789012345678901"},
+                {"{\"$\":\"bytes\",\"b64\":\"AAE=\"}", "\"AAE=\""},
+                {"{\"$\":\"set\",\"v\":[1,{\"$\":\"set\",\"v\":[]}]}", "[1,[]]"},
+                {"{\"$\":\"map\",\"v\":[[1,\"a\"],[1.5,2],[true,3],[null,4],[[1,2],5],[{\"$\":\"date\",\"v\":\"2026-11-21\"},6],[\"1\",\"b\"]]}",
+                 "{\"1\":\"b\",\"1.5\":2,\"true\":3,\"null\":4,\"[1,2]\":5,\"2026-11-21\":6}"},
+                {"{\"$\":\"object\",\"v\":[[\"$\",1],[\"a\\u0000b\",2]]}", "{\"$\":1,\"a\\u0000b\":2}"},
+                {"{\"$\":\"array\",\"t\":\"i16\",\"b64\":\"AQD//w==\"}", "[1,-1]"},
+                {"{\"$\":\"array\",\"t\":\"u64\",\"b64\":\"//////////8=\"}", "[18446744073709551615]"},
+                {"{\"$\":\"array\",\"t\":\"i64\",\"b64\":\"//////////8=\"}", "[-1]"},
+                {"{\"$\":\"array\",\"t\":\"f64\",\"b64\":\"AAAAAAAA+D8AAAAAAAD4fw==\"}", "[1.5,null]"},
+                {"{\"$\":\"number\",\"v\":\"NaN\"}", "null"},
+                {"{\"$\":\"number\",\"v\":\"-0\"}", "-0"},
+                {"{\"$\":\"undefined\"}", "null"},
+                {"{\"$\":\"regexp\",\"source\":\"a\\\\d\",\"flags\":\"gi\"}", "\"/a\\\\d/gi\""},
+                {"{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"code\":7}}}", "{\"name\":\"E\",\"message\":\"m\",\"code\":7}"},
+                {"{\"$\":\"class\",\"t\":\"URL\",\"v\":\"http://a\"}", "\"http://a\""},
+                /* What is no value stays as it came. */
+                {"{\"$\":\"bigint\",\"v\":\"1 2\"}", "{\"$\":\"bigint\",\"v\":\"1 2\"}"},
+                {"{\"$\":\"map\",\"v\":[[1]]}", "{\"$\":\"map\",\"v\":[[1]]}"},
+                {"{\"$\":\"gizmo\"}", "{\"$\":\"gizmo\"}"},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                json_t *value = json_loads(rows[i].tagged, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+                struct buf out = BUF_INIT(1 << 20);
+
+                CHECK(value && plain_value(&out, value) == 0 && out.size == strlen(rows[i].plain) && memcmp(out.data, rows[i].plain, out.size) == 0, "%s gave %.*s",
+                      rows[i].tagged, (int)out.size, out.data ? out.data : "");
+                buf_done(&out);
+                json_decref(value);
+        }
+}
+
 int main(void)
 {
         test_cells();
+        test_plain();
         test_json();
         return tap_done();
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import tarfile
+import tempfile
 from collections.abc import Callable, Generator
 from typing import IO, Any, TypeVar
 
@@ -22,11 +24,13 @@ PIECE = 1 << 20
 
 def upload(at: Place, source: Path | IO[bytes], path: Path, *, mode: int | None = None) -> Steps[int]:
     """A file of the host, or what an open one still has, to a file of the sandbox, of any size. Whoever looks there meanwhile sees the old one or
-    the new one. How many bytes it has.
+    the new one. Or a directory of the host, with all below it, links as links, into one that is made when it is not there. How many bytes the files have.
 
-    mode  None: that of a source named by its path
+    mode  None: that of a source named by its path; a directory's files have their own
     """
     opened = None
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        return (yield from _upload_tree(at, os.fspath(source), requests._path(path)))
     if isinstance(source, (str, os.PathLike)):
         opened = _open(os.fspath(source), "rb")
         mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o777 if mode is None else mode
@@ -35,6 +39,39 @@ def upload(at: Place, source: Path | IO[bytes], path: Path, *, mode: int | None 
     finally:
         if opened is not None:
             opened.close()
+
+
+def _upload_tree(at: Place, source: str, path: str) -> Steps[int]:
+    aside = f"/tmp/cloche-upload-{secrets.token_hex(8)}.tar"
+    with tempfile.TemporaryFile() as packed:
+        size = _pack(source, packed)
+        packed.seek(0)
+        try:
+            yield from _send(at, packed, aside, None)
+            yield requests.unpack(at, aside, path)
+        except Exception:
+            yield requests.remove(at, aside, force=True)
+            raise
+    yield requests.remove(at, aside, force=True)
+    return size
+
+
+def _pack(source: str, packed: IO[bytes]) -> int:
+    size = 0
+
+    def count(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        nonlocal size
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            raise UnreadableFileError(f"{os.path.join(source, member.name)}: is neither a file nor a directory nor a link")
+        size += member.size
+        return member
+
+    try:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            archive.add(source, ".", filter=count)
+    except OSError as error:
+        raise UnreadableFileError(f"{error.filename or source}: {error.strerror}") from error
+    return size
 
 
 def _send(at: Place, file: IO[bytes], path: str, mode: int | None) -> Steps[int]:

@@ -184,6 +184,21 @@ class Files(DaemonCase):
         with self.assertRaises(cloche.FileKindError):
             self.box.download("/tmp", io.BytesIO())
 
+    def test_a_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder, "top")
+            (top / "deep" / "empty").mkdir(parents=True)
+            (top / "deep" / "run").write_bytes(b"echo ran\n")
+            (top / "deep" / "run").chmod(0o755)
+            (top / "link").symlink_to("deep/run")
+            self.assertEqual(self.box.upload(top, "copied/here"), 9)
+            self.assertEqual(self.box.upload(str(top), "/workspace/copied/here"), 9)
+            os.mkfifo(top / "pipe")
+            with self.assertRaisesRegex(cloche.UnreadableFileError, "pipe.*neither"):
+                self.box.upload(top, "other")
+        self.assertEqual(self.box.exec("cd copied/here && find . | sort && readlink link && bash link; ls /tmp; test -x deep/run").stdout_bytes,
+                         b".\n./deep\n./deep/empty\n./deep/run\n./link\ndeep/run\nran\n")
+
     def test_watching(self):
         with self.box.watch(".") as changes:
             self.box.exec("mkdir sub; echo x > sub/f")

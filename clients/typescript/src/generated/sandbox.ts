@@ -373,7 +373,7 @@ export interface ArchiveExtractParams {
 
 /** Of git.checkout. */
 export interface GitCheckoutParams {
-  /** https, http, ssh, git, file, or name@host:path. */
+  /** https, http, ssh, git, file, name@host:path, or an absolute path in the sandbox: a repository or a bundle. */
   url: string
   /** Branch or tag; absent: the repository's own. */
   branch?: string | undefined

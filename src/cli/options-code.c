@@ -1,0 +1,316 @@
+/* The options that say what runs: code, arguments, environment. Runs in: the command line, as its user. */
+#include "options.h"
+#include "suggest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CODE_BYTES_MAX (64u << 20)
+
+/* -- texts ---------------------------------------------------------------------------------------------------- */
+
+struct text {
+        char *data; /* terminated */
+        size_t size;
+};
+
+static int read_all(int fd, const char *name, struct text *ret)
+{
+        size_t room = 0;
+
+        for (;;) {
+                ssize_t n;
+
+                if (room - ret->size < 2) {
+                        char *grown;
+
+                        room = room ? room * 2 : 65536;
+                        grown = realloc(ret->data, room);
+                        if (!grown)
+                                return cli_bad("out of memory");
+                        ret->data = grown;
+                }
+                n = read(fd, ret->data + ret->size, room - ret->size - 1);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return cli_bad("cannot read '%s': %s", name, strerror(errno));
+                if (n == 0)
+                        break;
+                ret->size += (size_t)n;
+                if (ret->size > CODE_BYTES_MAX)
+                        return cli_bad("'%s' has more than %u bytes", name, CODE_BYTES_MAX);
+        }
+        ret->data[ret->size] = '\0';
+        return 0;
+}
+
+static int read_path(const char *option, const char *path, struct text *ret)
+{
+        int fd = open(path, O_RDONLY | O_CLOEXEC), bad;
+
+        if (fd < 0)
+                return cli_bad("%s%scannot read '%s': %s", option, *option ? ": " : "", path, strerror(errno));
+        bad = read_all(fd, path, ret);
+        close(fd);
+        return bad;
+}
+
+/* Standard input is one text: the code or one of the options' values. */
+static int read_stdin(struct cli_request *r, const char *by, struct text *ret)
+{
+        if (r->stdin_is_for)
+                return cli_bad("%s: standard input is that of %s already", by, r->stdin_is_for);
+        r->stdin_is_for = by;
+        return read_all(STDIN_FILENO, "standard input", ret);
+}
+
+/* -- values --------------------------------------------------------------------------------------------------- */
+
+static int keep(struct cli_request *r, char *text, const char **ret)
+{
+        if (r->text_count == CLI_TEXTS_MAX) {
+                free(text);
+                return cli_bad("more than %d values come from files", CLI_TEXTS_MAX);
+        }
+        r->texts[r->text_count++] = text;
+        *ret = text;
+        return 0;
+}
+
+/* "@FILE" names a file that holds the value, "-" is standard input; no JSON begins with either but a negative number, which has a digit behind. */
+static int set_value(struct cli_request *r, const char *option, const char *v, const char **ret)
+{
+        struct text text = {0};
+        int bad;
+
+        if (v[0] != '@' && strcmp(v, "-") != 0) {
+                *ret = v;
+                return 0;
+        }
+        bad = v[0] == '@' ? read_path(option, v + 1, &text) : read_stdin(r, option, &text);
+        if (bad == 0 && strlen(text.data) != text.size)
+                bad = cli_bad("%s: '%s' has a NUL in it", option, v);
+        if (bad == 0)
+                return keep(r, text.data, ret);
+        free(text.data);
+        return bad;
+}
+
+#define VALUE_SETTER(member)                                                   \
+        static int set_##member(struct cli_request *r, const char *v)          \
+        {                                                                      \
+                return set_value(r, "--" #member, v, &r->run.member);          \
+        }
+
+VALUE_SETTER(args)
+VALUE_SETTER(kwargs)
+VALUE_SETTER(schema)
+VALUE_SETTER(build)
+
+/* A name alone has the value it has here. */
+static int set_env(struct cli_request *r, const char *v)
+{
+        const char *value = strchr(v, '=') ? NULL : getenv(v);
+        char *entry = NULL;
+
+        if (v[0] == '=' || !*v)
+                return cli_bad("--env: '%s' is neither NAME nor NAME=VALUE", v);
+        if (!strchr(v, '=') && !value)
+                return cli_bad("--env: the variable %s is not set here (%s=VALUE sets it)", v, v);
+        if (r->run.env_count == CLI_ENV_MAX)
+                return cli_bad("--env: given more than %d times", CLI_ENV_MAX);
+        if (asprintf(&entry, "%s%s%s", v, value ? "=" : "", value ? value : "") < 0)
+                return cli_bad("out of memory");
+        r->env[r->run.env_count++] = entry;
+        return 0;
+}
+
+/* -- code ----------------------------------------------------------------------------------------------------- */
+
+static int first_code(struct cli_request *r)
+{
+        return r->have_code++ ? cli_bad("code was given twice: use one of FILE, -c, -f and -") : 0;
+}
+
+static int take_code(struct cli_request *r, int bad, struct text *text)
+{
+        r->code = text->data;
+        r->code_size = text->size;
+        return bad;
+}
+
+int options_set_code(struct cli_request *r, const char *v)
+{
+        struct text text = {.size = strlen(v)};
+        int bad = first_code(r);
+
+        if (bad)
+                return bad;
+        text.data = strdup(v);
+        return take_code(r, text.data ? 0 : cli_bad("out of memory"), &text);
+}
+
+static int read_code_file(struct cli_request *r, const char *option, const char *path)
+{
+        const char *slash = strrchr(path, '/');
+        struct text text = {0};
+        int bad = first_code(r);
+
+        if (bad)
+                return bad;
+        r->run.filename = slash ? slash + 1 : path;
+        bad = read_path(option, path, &text);
+        return take_code(r, bad, &text);
+}
+
+static int set_code_file(struct cli_request *r, const char *v)
+{
+        return read_code_file(r, "-f", v);
+}
+
+static int set_code_stdin(struct cli_request *r, const char *v)
+{
+        struct text text = {0};
+        int bad = first_code(r);
+
+        (void)v;
+        r->is_code_stdin = 1;
+        if (bad == 0)
+                bad = take_code(r, read_stdin(r, "-", &text), &text);
+        return bad;
+}
+
+/* -- words ---------------------------------------------------------------------------------------------------- */
+
+static int is_among(const json_t *texts, const char *text)
+{
+        const json_t *one;
+        size_t i;
+
+        json_array_foreach(texts, i, one)
+                if (strcmp(json_string_value(one), text) == 0)
+                        return 1;
+        return 0;
+}
+
+static int is_named(const json_t *language, const char *word)
+{
+        return strcmp(json_string_value(json_object_get(language, "name")), word) == 0 || is_among(json_object_get(language, "aliases"), word);
+}
+
+/* Whether `word` is a language; else of which one a file of that name is, NULL: of none. */
+static int find_language(const json_t *languages, const char *word, const json_t **ret_of_file)
+{
+        const char *dot = strrchr(word, '.');
+        const json_t *language;
+        size_t i;
+
+        *ret_of_file = NULL;
+        json_array_foreach(languages, i, language) {
+                if (is_named(language, word))
+                        return 1;
+                if (dot && is_among(json_object_get(language, "extensions"), dot))
+                        *ret_of_file = language;
+        }
+        return 0;
+}
+
+static int load_languages(struct cli_request *r)
+{
+        struct cloche_err e = {0};
+        char *text = NULL;
+
+        if (cloche_languages(&r->engine, &text, &e) < 0)
+                return cli_fail(&e);
+        r->languages = json_loads(text, 0, NULL);
+        free(text);
+        return r->languages ? 0 : cli_bad("out of memory");
+}
+
+static const char *suggest_language(const json_t *languages, const char *word, char ret[SUGGEST_TEXT_BYTES])
+{
+        struct suggest s = suggest_for(word, strlen(word));
+        const json_t *language;
+        size_t i;
+
+        json_array_foreach(languages, i, language) {
+                const char *name = json_string_value(json_object_get(language, "name"));
+
+                suggest_candidate(&s, name, strlen(name));
+        }
+        return suggest_text(&s, ret);
+}
+
+int options_refuse_language(struct cli_request *r, const struct cloche_err *e)
+{
+        struct cloche_err ignored = {0};
+        char *text = NULL, meant[SUGGEST_TEXT_BYTES] = "";
+
+        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || cloche_languages(&r->engine, &text, &ignored) < 0)
+                return cli_fail(e);
+        json_decref(r->languages);
+        r->languages = json_loads(text, 0, NULL);
+        free(text);
+        return cli_bad("%s%s", e->msg, suggest_language(r->languages, r->run.language, meant));
+}
+
+static void drop_word(struct cli_request *r, int at)
+{
+        r->positional_count--;
+        memmove(&r->positional[at], &r->positional[at + 1], (size_t)(r->positional_count - at) * sizeof(r->positional[0]));
+}
+
+int options_take_code_word(struct cli_request *r, int at)
+{
+        const json_t *of_file;
+        char meant[SUGGEST_TEXT_BYTES];
+        int bad;
+
+        if (r->have_code || r->positional_count <= at)
+                return 0;
+        bad = load_languages(r);
+        if (bad)
+                return bad;
+        if (find_language(r->languages, r->positional[at], &of_file)) {
+                if (r->positional_count <= at + 1)
+                        return 0;
+                bad = read_code_file(r, "", r->positional[at + 1]);
+                drop_word(r, at + 1);
+        } else if (of_file) {
+                bad = read_code_file(r, "", r->positional[at]);
+                r->positional[at] = json_string_value(json_object_get(of_file, "name"));
+        } else {
+                bad = cli_bad("'%s' is neither a language nor a file whose name ends as one's do (cloche languages lists them)%s", r->positional[at],
+                              suggest_language(r->languages, r->positional[at], meant));
+        }
+        return bad;
+}
+
+/* -- tables --------------------------------------------------------------------------------------------------- */
+
+const struct cli_option options_code[] = {
+        {"-c", "CODE", "the code itself", options_set_code},
+        {"-f", "FILE", "a file that holds the code", set_code_file},
+        {"-", NULL, "the code comes on standard input", set_code_stdin},
+        {0},
+};
+const struct cli_option options_call[] = {
+        {"--args", "JSON", "arguments: an array, or an object of keywords; @FILE reads it there, - on standard input, here and below", set_args},
+        {"--kwargs", "JSON", "keyword arguments: an object", set_kwargs},
+        {"--schema", "JSON", "what the function takes and returns (spec/signatures.md); what does not fit is an error", set_schema},
+        {0},
+};
+const struct cli_option options_build[] = {
+        {"--build", "JSON", "how a compiled language is built: an object of standard, flags and sources", set_build},
+        {0},
+};
+const struct cli_option options_env[] = {
+        {"--env", "NAME[=VALUE]", "an environment variable, as it is here when only its name is given; may be repeated", set_env, "-e"},
+        {0},
+};

@@ -1,0 +1,143 @@
+/* The options that set limits; their ranges are those of spec/limits.def. Runs in: the command line, as its user. */
+#include "options.h"
+#include "quantity.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MIB 0x1p20
+
+enum limit {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) LIMIT_##field,
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+static const struct range {
+        double least, most;
+} ranges[] = {
+#define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) {min, max},
+#include <cloche/limits.def>
+#undef CLOCHE_LIMIT
+};
+
+static int refuse_count(const char *option, const char *v, const struct range *range)
+{
+        return cli_bad("%s: '%s' is not a whole number from %.15g to %.15g, or 0 for none", option, v, range->least, range->most);
+}
+
+static int refuse_size(const char *option, const char *v, const struct range *range, double plain_bytes)
+{
+        char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
+
+        return cli_bad("%s: '%s' is not a size from %s to %s (as 512M or 1.5G; a number alone is %s), or 0 for none", option, v,
+                       quantity_bytes_text(range->least, least), quantity_bytes_text(range->most, most), plain_bytes == MIB ? "MiB" : "bytes");
+}
+
+static int refuse_duration(const char *option, const char *v, double least_ms, double most_ms)
+{
+        char least[QUANTITY_TEXT_BYTES], most[QUANTITY_TEXT_BYTES];
+
+        return cli_bad("%s: '%s' is not a time from %s to %s (as 5s, 500ms or 1m30s; a number alone is seconds), or 0 for none", option, v,
+                       quantity_ms_text(least_ms, least), quantity_ms_text(most_ms, most));
+}
+
+static int is_within(double number, double least, double most)
+{
+        return number == 0 || (number >= least && number <= most);
+}
+
+int options_duration(uint64_t *ret_ms, const char *option, const char *v, double least_ms, double most_ms)
+{
+        double ms;
+
+        if (quantity_ms(v, &ms) < 0 || !is_within(ms, least_ms, most_ms))
+                return refuse_duration(option, v, least_ms, most_ms);
+        *ret_ms = (uint64_t)llround(ms);
+        return 0;
+}
+
+static void keep(uint64_t *limit, uint64_t number)
+{
+        *limit = number == 0 ? CLOCHE_UNLIMITED : number;
+}
+
+static int set_duration(uint64_t *limit, enum limit which, const char *option, const char *v)
+{
+        uint64_t ms = 0;
+        int bad = options_duration(&ms, option, v, ranges[which].least, ranges[which].most);
+
+        if (bad == 0)
+                keep(limit, ms);
+        return bad;
+}
+
+static int set_size(uint64_t *limit, enum limit which, const char *option, const char *v, double plain_bytes)
+{
+        double bytes;
+
+        if (quantity_bytes(v, plain_bytes, &bytes) < 0 || !is_within(bytes, ranges[which].least, ranges[which].most))
+                return refuse_size(option, v, &ranges[which], plain_bytes);
+        keep(limit, (uint64_t)llround(bytes));
+        return 0;
+}
+
+static int set_count(uint64_t *limit, enum limit which, const char *option, const char *v)
+{
+        double number;
+
+        if (quantity_bytes(v, 1, &number) < 0 || strspn(v, "0123456789") != strlen(v) || !is_within(number, ranges[which].least, ranges[which].most))
+                return refuse_count(option, v, &ranges[which]);
+        keep(limit, (uint64_t)llround(number));
+        return 0;
+}
+
+#define SETTER(field, option, set, ...)                                                                          \
+        static int set_##field(struct cli_request *r, const char *v)                                             \
+        {                                                                                                        \
+                return set(&r->run.limits.field, LIMIT_##field, option, v __VA_OPT__(, ) __VA_ARGS__);           \
+        }
+
+SETTER(wall_ms, "--timeout", set_duration)
+SETTER(cpu_ms, "--cpu-time", set_duration)
+SETTER(memory_bytes, "--memory", set_size, MIB)
+SETTER(disk_bytes, "--disk", set_size, MIB)
+SETTER(file_bytes, "--file-size", set_size, MIB)
+SETTER(output_bytes, "--output-limit", set_size, 1)
+SETTER(disk_inodes, "--inodes", set_count)
+SETTER(pids, "--pids", set_count)
+SETTER(open_files, "--open-files", set_count)
+SETTER(cpu_percent, "--cpu", set_count)
+
+const struct cli_option options_limits[] = {
+        {"--timeout", "TIME", "wall time, as 5s, 500ms or 1m30s, a number alone is seconds; default 30s", set_wall_ms},
+        {"--cpu-time", "TIME", "processor time of all processes together; default 30s", set_cpu_ms},
+        {"--memory", "SIZE", "all memory of the box, as 512M or 1.5G, a number alone is MiB; default 512M", set_memory_bytes},
+        {"--pids", "N", "processes and threads at one time; default 128", set_pids},
+        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
+        {"--disk", "SIZE", "files written in the box; default 256M", set_disk_bytes},
+        {"--inodes", "N", "files and directories in the box; default 65536", set_disk_inodes},
+        {"--file-size", "SIZE", "size of one file; default 256M", set_file_bytes},
+        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
+        {"--output-limit", "SIZE", "kept of standard output and error each, a number alone is bytes; default 1M for call, none for run", set_output_bytes},
+        {0},
+};
+const struct cli_option options_sandbox_limits[] = {
+        {"--memory", "SIZE", "all memory of the sandbox, as 512M or 1.5G, a number alone is MiB; default 1G", set_memory_bytes},
+        {"--pids", "N", "processes and threads at one time; default 512", set_pids},
+        {"--cpu", "PERCENT", "share of the processors, of one core; default 200", set_cpu_percent},
+        {"--cpu-time", "TIME", "processor time of all processes together; default: none", set_cpu_ms},
+        {"--disk", "SIZE", "files written in it; default 1G", set_disk_bytes},
+        {"--inodes", "N", "files and directories in it; default 65536", set_disk_inodes},
+        {"--file-size", "SIZE", "size of one file; default 1G", set_file_bytes},
+        {"--open-files", "N", "descriptors of one process; default 1024", set_open_files},
+        {0},
+};
+const struct cli_option options_timeout[] = {
+        {"--timeout", "TIME", "then everything it started is killed (as 5s, 500ms or 1m30s); default: none", set_wall_ms},
+        {0},
+};
+const struct cli_option options_cell_timeout[] = {
+        {"--timeout", "TIME", "of a cell: then it is interrupted, and killed when that does not end it; default: none", set_wall_ms},
+        {0},
+};
