@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 16
-
 /* -- values to words ------------------------------------------------------------------------------------------- */
 
 /* Into the shell's allocator. */
@@ -69,44 +67,6 @@ char *value_word(const struct agent_request *request, const json_t *value, const
         return json_word(request, value, ret_why);
 }
 
-/* -- keywords -------------------------------------------------------------------------------------------------- */
-
-SHELL_VAR *new_variable(HASH_TABLE *table, const char *name, char *value)
-{
-        SHELL_VAR *variable = xmalloc(sizeof(*variable));
-
-        memset(variable, 0, sizeof(*variable));
-        variable->name = savestring(name);
-        var_setvalue(variable, value);
-        hash_insert(savestring(name), table, HASH_NOSRCH)->data = variable;
-        return variable;
-}
-
-static int is_shells_own(const char *name)
-{
-        const SHELL_VAR *variable = find_variable(name);
-
-        return variable && (readonly_p(variable) || noassign_p(variable) || variable->dynamic_value || variable->assign_func);
-}
-
-static int add_keyword(const struct agent_request *request, struct agent_reply *reply, HASH_TABLE *table, const char *name,
-                       const json_t *value)
-{
-        const char *why;
-        char *word;
-
-        if (!legal_identifier(name))
-                return agent_throw(reply, "ArgumentError", NULL, "argument '%s': not a name of a shell variable", name);
-        if (is_shells_own(name))
-                return agent_throw(reply, "ArgumentError", NULL, "argument '%s': a variable of the shell's own", name);
-        word = value_word(request, value, &why);
-        if (!word)
-                return agent_throw(reply, "ArgumentError", NULL, "argument '%s': %s", name, why);
-        /* As in `name=value command`: exported, and gone behind it. */
-        new_variable(table, name, word)->attributes = att_exported | att_tempvar;
-        return 0;
-}
-
 /* -- positions ------------------------------------------------------------------------------------------------- */
 
 static int position_in(const json_t *order, const char *name)
@@ -132,7 +92,8 @@ static int place_keywords(const struct agent_request *request, struct agent_repl
                 int position = position_in(request->order, name);
 
                 if (position < 0)
-                        continue;
+                        return agent_throw(reply, "ArgumentError", NULL,
+                                           "argument '%s': Bash has no named parameters: give it by position, or name the positions in a schema", name);
                 if (p->values[position])
                         return agent_throw(reply, "ArgumentError", NULL, "argument '%s' is given twice", name);
                 p->values[position] = value;
@@ -171,35 +132,18 @@ static int make_words(const struct agent_request *request, struct agent_reply *r
         return 0;
 }
 
-static int read_keywords(const struct agent_request *request, struct agent_reply *reply, HASH_TABLE **ret)
-{
-        const char *name;
-        json_t *value;
-
-        json_object_foreach((json_t *)request->kwargs, name, value) {
-                if (position_in(request->order, name) >= 0)
-                        continue;
-                if (!*ret)
-                        *ret = hash_create(BUCKETS);
-                if (add_keyword(request, reply, *ret, name, value) < 0)
-                        return -1;
-        }
-        return 0;
-}
-
-int arguments_read(const struct agent_request *request, struct agent_reply *reply, struct arguments *ret)
+int arguments_read(const struct agent_request *request, struct agent_reply *reply, WORD_LIST **ret)
 {
         struct positions positions = {0};
-        int r;
+        WORD_LIST *words = NULL;
+        int r = read_positions(request, reply, &positions);
 
-        *ret = (struct arguments){0};
-        r = read_positions(request, reply, &positions);
         if (r == 0)
-                r = make_words(request, reply, &positions, &ret->words);
-        if (r == 0)
-                r = read_keywords(request, reply, &ret->variables);
+                r = make_words(request, reply, &positions, &words);
         free(positions.values);
         if (r < 0)
-                dispose_words(ret->words);
+                dispose_words(words);
+        else
+                *ret = words;
         return r;
 }

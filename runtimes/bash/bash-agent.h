@@ -54,19 +54,12 @@ void capture_end(const char **ret_text, size_t *ret_size);
 /* The thread of the last capture is gone: a template must have none. */
 void capture_settle(void);
 
-/* -- arguments.c: values to words and variables ---------------------------------------------------------------- */
-
-struct arguments {
-        WORD_LIST *words;      /* positional */
-        HASH_TABLE *variables; /* keywords; NULL when there are none */
-};
+/* -- arguments.c: values to words ------------------------------------------------------------------------------ */
 
 /* 0, or -1 after agent_throw. */
-int arguments_read(const struct agent_request *request, struct agent_reply *reply, struct arguments *ret);
+int arguments_read(const struct agent_request *request, struct agent_reply *reply, WORD_LIST **ret);
 /* A value as a word; NULL with the reason. Owned by the caller, from the shell's allocator. */
 char *value_word(const struct agent_request *request, const json_t *value, const char **ret_why);
-/* A variable that is not of any scope yet. */
-SHELL_VAR *new_variable(HASH_TABLE *table, const char *name, char *value);
 
 /* -- result.c: text to values ---------------------------------------------------------------------------------- */
 

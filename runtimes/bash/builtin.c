@@ -206,10 +206,8 @@ void heed_variables(const json_t *names)
                 stupidly_hack_special_variables((char *)name);
 }
 
-static int call_with(struct agent *a, const struct agent_request *request, struct agent_reply *reply,
-                     const struct arguments *arguments)
+static int call_with(struct agent *a, const struct agent_request *request, struct agent_reply *reply, WORD_LIST *words)
 {
-        WORD_LIST *words = arguments->words;
         int r;
 
         if (funcnest_max == 0)
@@ -217,30 +215,24 @@ static int call_with(struct agent *a, const struct agent_request *request, struc
         set_name_of_shell(request->filename);
         mark_functions();
         enter_file(request->filename);
-        if (arguments->variables)
-                push_scope(VC_BLTNENV, arguments->variables);
-        heed_variables(request->kwargs);
         remember_args(words, 1);
         r = request->function ? call_named(a, request, reply, words) : call_unnamed(a, request, reply, words);
-        if (arguments->variables)
-                pop_scope(0);
-        heed_variables(request->kwargs);
         leave_file();
         return r;
 }
 
 static int call(struct agent *a, const struct agent_request *request, struct agent_reply *reply)
 {
-        struct arguments arguments;
+        WORD_LIST *words;
         int r;
 
         reply->signature_source = request->order ? "schema" : "convention";
         if (check_code(request, reply) < 0 || host_declare(a, request, reply) < 0)
                 return -1;
-        if (arguments_read(request, reply, &arguments) < 0)
+        if (arguments_read(request, reply, &words) < 0)
                 return -1;
-        r = call_with(a, request, reply, &arguments);
-        dispose_words(arguments.words);
+        r = call_with(a, request, reply, words);
+        dispose_words(words);
         return r;
 }
 
@@ -295,9 +287,8 @@ static void rehearse(struct agent *a, const char *function, const char *code)
 {
         static const char args[] = "[\"text\", 1, 2.5, null, {\"a\": [true]}]";
 
-        agent_rehearse(a, "call", json_pack("{s:s, s:s, s:s?, s:o, s:{s:s}, s:i}", "code", code, "filename", "main.sh",
-                                            "function", function, "args", json_loads(args, 0, NULL), "kwargs", "__cloche_k", "v",
-                                            "resultBytes", 65536));
+        agent_rehearse(a, "call", json_pack("{s:s, s:s, s:s?, s:o, s:{}, s:i}", "code", code, "filename", "main.sh",
+                                            "function", function, "args", json_loads(args, 0, NULL), "kwargs", "resultBytes", 65536));
         capture_settle();
         unbind_func("__cloche");
         unbind_function_def("__cloche");

@@ -11,9 +11,8 @@ const vm = require('node:vm')
 const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
 
 // A file of this folder as a function of `host`, compiled in the agent's realm.
-function compile (name, params) {
-  const file = path.join(__dirname, name)
-  return vm.compileFunction(fs.readFileSync(file, 'utf8'), params, { filename: file, parsingContext: agentContext })
+function compile (name, params, text = fs.readFileSync(path.join(__dirname, name), 'utf8')) {
+  return vm.compileFunction(text, params, { filename: path.join(__dirname, name), parsingContext: agentContext })
 }
 const load = (name, host) => compile(name, ['host'])(host)
 

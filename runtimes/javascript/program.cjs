@@ -240,6 +240,14 @@ async function prepare (code, filename, scan, isScript) {
   if (exports !== null && typeof exports === 'object') publish(exports)
 }
 
+const compiles = (code) => {
+  try {
+    return new vm.Script(code) !== undefined
+  } catch {
+    return false
+  }
+}
+
 // A script has no await at its top, an async function has; its names are handed out at its end.
 function awaiting (code, facts, options) {
   const names = [...new Set([...facts.functions, ...facts.bindings])].filter(isName)
@@ -260,4 +268,4 @@ function notebook (filename) {
   return { require, module, exports: module.exports, __filename: file, __dirname: path.dirname(file), importModule }
 }
 
-module.exports = { load, notebook, prepare, withdraw, importer, loadModule, sourceModule, synthetic, namespaceOf, offer, useFiles, beforeUserCode }
+module.exports = { load, notebook, prepare, withdraw, importer, loadModule, sourceModule, synthetic, namespaceOf, offer, useFiles, beforeUserCode, compiles }

@@ -82,5 +82,7 @@ Object.assign(kit, {
   apply, bytesFrom, bytesOf, construct, define, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, getter, isObject, isOwn, ownKeys,
   own, provide, provided, stringOf, typedName, uncurry, utf8
 })
+// Node before 24 has these in its main realm alone.
+for (const name of ['dispose', 'asyncDispose']) if (Symbol[name] === undefined) defineProperty(Symbol, name, { __proto__: null, value: Symbol(`Symbol.${name}`) })
 for (const name of ['SharedArrayBuffer', 'WebAssembly', 'console']) delete globalThis[name]
 return kit

@@ -93,7 +93,8 @@ class Modules {
   compileFailure (thrown, identifier, code) {
     const { name, message } = this.guest.describeOwn(thrown)
     const stack = `${name}: ${message}\n    at ${identifier}${code === undefined ? '' : locate(code, message, identifier)}`
-    return new Failure('ERR_COMPILE', name, message, this.language.place(stack))
+    const said = this.language.named(name, message)
+    return new Failure('ERR_COMPILE', name, said, this.language.place(stack).replace(message, () => said))
   }
 
   // An expression of the host's, compiled into a value of the guest's realm.

@@ -19,7 +19,7 @@ const TYPED = {
   i8: 'Int8Array', u8: 'Uint8Array', u8c: 'Uint8ClampedArray', i16: 'Int16Array', u16: 'Uint16Array', i32: 'Int32Array', u32: 'Uint32Array',
   i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array', f64: 'Float64Array'
 }
-const AS_WRITTEN = { translate: (code) => code, place: (stack) => stack }
+const AS_WRITTEN = { translate: (code) => code, place: (stack) => stack, named: (type, message) => message }
 // A lone surrogate is not Unicode and cannot be sent.
 const unicode = (text) => /[\uD800-\uDFFF]/.test(text) ? wellFormed(text) : text
 

@@ -2,7 +2,7 @@
 namespace Cloche\Agent;
 
 use Cloche\HostError;
-use function array_shift, explode, get_class, in_array, intdiv, preg_match, preg_replace, str_starts_with, strlen, substr;
+use function array_shift, explode, extension_loaded, get_class, in_array, intdiv, preg_match, preg_replace, str_starts_with, strlen, substr;
 /** What was thrown, as the caller is to see it: as if the agent were part of PHP. */
 final class Errors
 {
@@ -12,10 +12,21 @@ final class Errors
         E_RECOVERABLE_ERROR => 'FatalError', E_PARSE => 'ParseError', E_COMPILE_ERROR => 'CompileError'];
     private const CALLED_IN = '~, called in ' . __DIR__ . '/\S+ on line \d+~';
 
+    /** Extensions that an image may lack, Debian's packages of them, and what they declare. */
+    private const EXTENSIONS = [
+        ['mbstring', 'php-mbstring', 'mb_'], ['sqlite3', 'php-sqlite3', 'SQLite3'], ['simplexml', 'php-xml', 'simplexml'],
+        ['dom', 'php-xml', 'DOM|dom_import'], ['xmlreader', 'php-xml', 'XMLReader'], ['xmlwriter', 'php-xml', 'XMLWriter|xmlwriter_'],
+        ['xml', 'php-xml', 'xml_'], ['bcmath', 'php-bcmath', 'bc(add|sub|mul|div|mod|pow|powmod|sqrt|comp|scale)$'],
+        ['gmp', 'php-gmp', 'gmp'], ['curl', 'php-curl', 'curl'], ['zip', 'php-zip', 'ZipArchive'], ['gd', 'php-gd', 'image|gd_'],
+        ['intl', 'php-intl', 'Intl|NumberFormatter|Collator|Normalizer|MessageFormatter|Transliterator|Locale|Spoofchecker|'
+            . '(numfmt|collator|grapheme|normalizer|idn|transliterator|datefmt|msgfmt|locale)_'],
+    ];
+
     /** @return array{type: string, message: string, stack: string} */
     public static function describe(\Throwable $error, string $filename): array
     {
         self::hideAgent($error, $filename);
+        self::nameExtension($error);
         $type = $error instanceof HostError ? $error->name : self::className($error);
         if ($error->getLine() === 0) { // it happened in no line of the user's
             return self::data($type, $error->getMessage(), "$type: {$error->getMessage()}");
@@ -23,6 +34,23 @@ final class Errors
         // Not the user's own __toString, which may do anything.
         $show = new \ReflectionMethod($error instanceof \Error ? \Error::class : \Exception::class, '__toString');
         return self::data($type, $error->getMessage(), $show->invoke($error));
+    }
+
+    private static function nameExtension(\Throwable $error): void
+    {
+        $message = $error->getMessage();
+        if ($error instanceof \PDOException && $message === 'could not find driver') {
+            self::set($error, 'message', "$message: the image's PHP has no pdo_sqlite (Debian: php-sqlite3)");
+        }
+        if (!$error instanceof \Error || !preg_match('~^(?:Call to undefined function |Class ")\\\\?(\w+)(?:\(\)|" not found)$~', $message, $found)) {
+            return;
+        }
+        foreach (self::EXTENSIONS as [$extension, $package, $names]) {
+            if (preg_match("~^(?:$names)~i", $found[1]) && !extension_loaded($extension)) {
+                self::set($error, 'message', "$message: the image's PHP has no $extension (Debian: $package)");
+                return;
+            }
+        }
     }
 
     public static function isFatal(?array $last): bool

@@ -1,24 +1,36 @@
 'use strict'
-// Files in TypeScript that the code imports or requires: `./lib`, `./lib.ts`, and `./lib.js` where there is a lib.ts instead.
+// Files in TypeScript that the code imports or requires: `./lib`, `./lib.ts`, and `./lib.js` where there is a lib.ts instead; and
+// what tsconfig.json calls otherwise.
 const fs = require('node:fs')
 const Module = require('node:module')
 
-const EXTENSIONS = ['.ts', '.mts', '.cts']
+const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.jsx']
 const DECLARATIONS = /\.d\.[cm]?ts$/
+const isOwn = (file) => EXTENSIONS.some((extension) => file.endsWith(extension))
+const mapped = (specifier, file) => require('./tsconfig.cjs').mapped(specifier, file) // loaded when it is asked for
+const isBare = (specifier) => !/^(\.{0,2}\/|\.{1,2}$)/.test(specifier) && !Module.builtinModules.includes(specifier.replace(/^node:/, ''))
+
+// The names under which a file may be found for a specifier of a file in TypeScript.
+const namesOf = (specifier, file) => [...isBare(specifier) ? mapped(specifier, file) : [], specifier]
+  .flatMap((name) => [name, ...['.$1ts', '.$1tsx'].map((other) => name.replace(/\.([cm]?)jsx?$/, other))].filter((one, i, all) => all.indexOf(one) === i))
+
+const { _resolveFilename: resolvePlainly } = Module
+Module._resolveFilename = { _resolveFilename (specifier, parent, ...rest) {
+  const resolve = (name) => resolvePlainly.call(this, name, parent, ...rest)
+  if (!isOwn(parent?.filename ?? '')) return resolve(specifier)
+  for (const name of namesOf(specifier, parent.filename)) {
+    try {
+      return resolve(name)
+    } catch (thrown) {
+      if (thrown?.code !== 'MODULE_NOT_FOUND' && !`${thrown?.code}`.startsWith('ERR_')) throw thrown
+    }
+  }
+  return resolve(specifier) // which fails, in its own words
+} }._resolveFilename
 
 function makeFiles ({ translate, scan, program }) {
   const modules = new Map()
   const read = (file) => DECLARATIONS.test(file) ? '' : translate(fs.readFileSync(file, 'utf8'), file)
-
-  function resolve (specifier, require) {
-    try {
-      return require.resolve(specifier)
-    } catch (thrown) {
-      const other = specifier.replace(/\.([cm]?)js$/, '.$1ts')
-      if (thrown?.code !== 'MODULE_NOT_FOUND' || other === specifier) throw thrown
-      return require.resolve(other)
-    }
-  }
 
   function make (file) {
     const code = read(file)
@@ -39,8 +51,8 @@ function makeFiles ({ translate, scan, program }) {
   return {
     // Not linked; undefined when the file is not in TypeScript.
     module (specifier, require) {
-      const file = resolve(specifier, require)
-      if (!EXTENSIONS.some((extension) => file.endsWith(extension))) return undefined
+      const file = require.resolve(specifier)
+      if (!isOwn(file)) return undefined
       if (!modules.has(file)) modules.set(file, make(file))
       return modules.get(file)
     },

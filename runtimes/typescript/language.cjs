@@ -1,5 +1,6 @@
 // TypeScript to JavaScript, by amaro. A function of `host`, run in the agent's own realm. Types become blanks, so that what is left
-// stands where it stood. Only code with an enum, a namespace or the like is printed anew, and its places are mapped back.
+// stands where it stood. Code with an enum, a namespace or the like is printed anew, and its places are mapped back; code with
+// decorators, JSX and the like is what compiler.cjs makes of it.
 'use strict'
 const { scan } = host
 const { apply } = Reflect
@@ -163,12 +164,18 @@ function markOptionalIn (text, segments, sourceLines) {
   return text
 }
 
+const places = (code) => code.split(/\r\n|[\n\r\u2028\u2029]/)
+
+// {marked, mapped}: the lines of what was printed, and their segments.
+function markPrinted (printed, mappings, source) {
+  const mapped = decodeMap(mappings)
+  const sourceLines = places(source)
+  return { mapped, marked: printed.split('\n').map((line, i) => markOptionalIn(line, mapped[i] ?? [], sourceLines)) }
+}
+
 function print (code, { head, tail }, filename, more) {
   const { code: printed, map } = run(head + code + tail, 'transform', { sourceMap: true, transform: { ...TRANSFORM, ...more } })
-  const lines = printed.split('\n')
-  const mapped = decodeMap(JSON.parse(map).mappings)
-  const sourceLines = (head + code).split(/\r\n|[\n\r\u2028\u2029]/)
-  const marked = lines.map((line, i) => markOptionalIn(line, mapped[i] ?? [], sourceLines))
+  const { marked, mapped } = markPrinted(printed, JSON.parse(map).mappings, head + code)
   if (head) {
     marked[0] = marked[0].slice(head.length)
     mapped.forEach((segments) => segments.forEach((segment) => { if (segment[1] === 0) segment[2] = Math.max(0, segment[2] - head.length) }))
@@ -186,9 +193,32 @@ function transform (code, wrap, filename, isCell) {
   return print(code, wrap, filename, { importExportAssignConfig: 'NodeNext' })
 }
 
-// -- what cannot be run
+// -- what has to be compiled
 
-const places = (code) => code.split(/\r\n|[\n\r\u2028\u2029]/)
+let compiler
+function compileAll (code, filename, isJSX, { isCell, isBare }) {
+  compiler ??= host.compile('compiler.cjs', ['host'])({ ...host, scan })
+  const settings = isBare ? {} : host.require('./tsconfig.cjs').settingsFor(filename)
+  const { code: printed, mappings } = compiler.compile(code, { isJSX, isCell, settings })
+  const { marked, mapped } = markPrinted(printed, mappings, code)
+  maps.set(filename, mapped)
+  return marked.join('\n')
+}
+
+const MAYBE_COMPILED = /@|\busing\b|\baccessor\b/
+const USING = /(?<![\w$.])using[^\S\n]+(?!(?:of|in|as|satisfies|instanceof)[^\S\n]*[^\s=:])[\p{ID_Start}$_][\p{ID_Continue}$]*\s*(?:[=:]|of\b)/u
+const ACCESSOR = /(?<![\w$.])accessor[^\S\n]+(?!(?:in|of|instanceof|as|satisfies)\b)[\p{ID_Start}$_#[]/u
+let knowsUsing // Node 24 and later
+
+function wantsCompiler (code) {
+  if (!MAYBE_COMPILED.test(code)) return false
+  const masked = scan.mask(code)
+  if (masked.includes('@') || ACCESSOR.test(masked)) return true
+  knowsUsing ??= host.program.compiles('{ using a = null }')
+  return !knowsUsing && USING.test(masked)
+}
+
+// -- what cannot be run
 
 // The line and a caret, as V8 shows them.
 function excerpt (filename, code, line, column) {
@@ -206,6 +236,7 @@ function syntaxError (message, filename, code, line, column) {
 // Columns of the library count a tab as four, and wide characters as two or three: those of the same text without them do not.
 function columnOf (failure, code, wrap) {
   let { startColumn } = failure
+  if (failure.isExact) return startColumn + 1
   if (failure.code !== 'Overflow' && /[^ -~\r\n]/.test(code)) {
     try {
       run(wrap.head + code.replace(/\t/g, ' ').replace(/[^ -~\r\n]/g, 'x') + wrap.tail, 'strip-only')
@@ -216,54 +247,56 @@ function columnOf (failure, code, wrap) {
   return Math.max(0, startColumn - (failure.startLine === 1 ? wrap.head.length : 0)) + 1
 }
 
-const JSX = /<\/[A-Za-z][\w.:-]*\s*>|<\/?>|<[A-Za-z][^<>]*\/>/
-
 function refuse (failure, code, wrap, filename) {
-  const line = failure.startLine
+  if (failure.startLine === undefined) throw failure
   const lines = places(code)
-  const isJSX = failure.code === 'InvalidSyntax' && (/\.[jt]sx$/.test(filename) || JSX.test(lines[line - 1] ?? '') || JSX.test(lines[line - 2] ?? ''))
-  const message = isJSX ? `JSX is not supported: ${failure.message}` : failure.message.replace(/ in strip-only mode$/, '')
-  throw syntaxError(message, filename, code, Math.min(line, lines.length), columnOf(failure, code, wrap))
-}
-
-function refuseDecorators (code, translated, filename) {
-  if (!code.includes('@')) return
-  const masked = scan.mask(translated)
-  const at = masked.indexOf('@')
-  if (at < 0) return
-  const [name] = /^@\s*[\w$.]*/.exec(masked.slice(at))
-  const before = places(masked.slice(0, at))
-  const [ranLine, ranColumn] = [before.length, before[before.length - 1].length + 1]
-  const { line, column } = find(filename, ranLine, ranColumn) ?? { line: ranLine, column: ranColumn }
-  throw syntaxError(`decorators are not supported: ${name}`, filename, code, line, column)
+  const message = failure.message.replace(/ in strip-only mode$/, '')
+  throw syntaxError(message, filename, code, Math.min(failure.startLine, lines.length), columnOf(failure, code, wrap))
 }
 
 // -- what the agent asks for
 
-function attempt (code, wrap, filename, isCell) {
+const isReturn = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith('Return statement')
+const isImport = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith("'import', and 'export'")
+const JSX = /<\/[A-Za-z][\w.:-]*\s*>|<\/?>|<[A-Za-z][^<>]*\/>/
+const JSX_FILE = /\.[jt]sx$/
+
+// Types are taken away first, and only what stays then is looked at: most code has nothing else.
+function attempt (code, wrap, filename, kind) {
+  maps.delete(filename)
+  if (JSX_FILE.test(filename) && JSX.test(code)) return compileAll(code, filename, true, kind)
   try {
-    maps.delete(filename)
-    return strip(code, wrap, isCell)
+    const stripped = strip(code, wrap, kind.isCell)
+    return wantsCompiler(stripped) ? compileAll(code, filename, false, kind) : stripped
   } catch (failure) {
+    if (failure.isExact) throw failure
+    if (failure.code === 'InvalidSyntax' && !isReturn(failure) && !isImport(failure) && JSX.test(code)) return compileJSX(code, filename, kind, failure)
     if (failure.code !== 'UnsupportedSyntax') throw failure
-    return transform(code, wrap, filename, isCell)
+    return wantsCompiler(code) ? compileAll(code, filename, false, kind) : transform(code, wrap, filename, kind.isCell)
   }
 }
 
-const isReturn = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith('Return statement')
-const isImport = (failure) => failure.code === 'InvalidSyntax' && failure.message.startsWith("'import', and 'export'")
-
-function translateBody (code, filename, otherwise) {
+// What looks like JSX may be a text in code with a mistake.
+function compileJSX (code, filename, kind, failure) {
   try {
-    return attempt(code, BODY, filename)
+    return compileAll(code, filename, true, kind)
+  } catch (other) {
+    const at = places(code).slice(Math.max(0, failure.startLine - 2), failure.startLine)
+    throw !other.isExact || JSX.test(at.join('\n')) || JSX.test(scan.mask(code)) ? other : failure
+  }
+}
+
+function translateBody (code, filename, kind, otherwise) {
+  try {
+    return attempt(code, BODY, filename, kind)
   } catch (failure) {
     return isImport(failure) ? otherwise() : refuse(failure, code, BODY, filename)
   }
 }
 
-function translateProgram (code, filename, whenReturning, isCell) {
+function translateProgram (code, filename, kind, whenReturning) {
   try {
-    return attempt(code, PROGRAM, filename, isCell)
+    return attempt(code, PROGRAM, filename, kind)
   } catch (failure) {
     const refused = () => refuse(failure, code, PROGRAM, filename)
     return isReturn(failure) ? whenReturning(refused) : refused()
@@ -271,9 +304,9 @@ function translateProgram (code, filename, whenReturning, isCell) {
 }
 
 // What looks like a body is read as one first: a failed reading costs as much as a good one.
-function translateAny (code, filename) {
-  if (/^return\b/m.test(code)) return translateBody(code, filename, () => translateProgram(code, filename, (refused) => refused()))
-  return translateProgram(code, filename, (refused) => translateBody(code, filename, refused))
+function translateAny (code, filename, kind) {
+  if (/^return\b/m.test(code)) return translateBody(code, filename, kind, () => translateProgram(code, filename, kind, (refused) => refused()))
+  return translateProgram(code, filename, kind, (refused) => translateBody(code, filename, kind, refused))
 }
 
 const known = new Map() // by file name, what was translated last
@@ -281,8 +314,8 @@ const known = new Map() // by file name, what was translated last
 // imports later ones may use.
 function translate (given, filename, isBare, isCell) {
   const code = given.replace(/^\ufeff/, '')
-  const translated = isCell ? translateProgram(code, filename, (refused) => refused(), true) : translateAny(code, filename)
-  refuseDecorators(code, translated, filename)
+  const kind = { isBare, isCell }
+  const translated = isCell ? translateProgram(code, filename, kind, (refused) => refused()) : translateAny(code, filename, kind)
   known.set(filename, { code, translated })
   if (maps.has(filename) && !isBare) stacks.follow(find)
   return translated
@@ -347,22 +380,29 @@ function explain ({ type, message, stack }) {
 }
 
 const REHEARSALS = 12
+const COMPILINGS = 3
 const PRINTED = '\nenum E { A, B = "b" }\nclass P { constructor(private readonly a: E, public b?: number) {} }\nnamespace N { export const c: number = 1 }\n'
-const BODIES = ['const x: number = args[0]\nreturn x satisfies number', 'enum E { A }\nreturn E.A as number', 'let y: = 3', 'return <b>no</b>']
+const BODIES = ['const x: number = args[0]\nreturn x satisfies number', 'enum E { A }\nreturn E.A as number', 'let y: = 3']
+const COMPILED = ['\nconst d = (v: any, c: any) => v\n@d class D { @d accessor a: number = 1; @d m(x?: string) { using u = x as any; return u } }\n',
+  '\nconst V = ({ of }: { of: string[] }) => <><b id="x" {...of}>{of.map((one) => <i key={one}>a</i>)}</b></>\n']
+
+function rehearseOne (code) {
+  try {
+    scan(translate(code, 'main.ts', true))
+    place('    at f (main.ts:1:1)')
+  } catch {}
+}
 
 // What has run is compiled, and is fast in a template's children.
 function rehearse () {
   const text = host.readFile('rehearsal.ts').toString()
-  for (let i = 0; i < REHEARSALS; i++) {
-    for (const code of [text, text + PRINTED, ...BODIES]) {
-      try {
-        scan(translate(code, 'main.ts', true))
-        place('    at f (main.ts:1:1)')
-      } catch {}
-    }
-  }
+  for (let i = 0; i < REHEARSALS; i++) for (const code of [text, text + PRINTED, ...BODIES]) rehearseOne(code)
+  // Pages of young objects that the compiler needs once would be copied by every fork.
+  host.require('node:v8').setFlagsFromString('--semi-space-growth-factor=1')
+  for (let i = 0; i < COMPILINGS; i++) for (const code of COMPILED) rehearseOne(text + code)
+  host.require('node:v8').setFlagsFromString('--semi-space-growth-factor=2')
   maps.clear()
   known.clear()
 }
 
-return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, explain, rehearse }
+return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, place, named: (type, message) => message, explain, rehearse }

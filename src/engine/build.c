@@ -31,6 +31,7 @@ static int make_key(const struct cloche_engine *engine, const struct runtime *ru
 int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
                    struct build *ret, struct cloche_err *e)
 {
+        struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
         json_t *options = NULL;
         char name[256];
@@ -38,7 +39,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
 
         if (r < 0)
                 return err_wrap(e, "build");
-        build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(opt->code, opt->code_size ? opt->code_size : strlen(opt->code)),
+        build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(source.text, source.size),
                                  "filename", request_filename(opt, runtime, name, sizeof(name)), "function",
                                  opt->function ? json_string(opt->function) : json_null(), "build", options ? options : json_null());
         if (!build.params)

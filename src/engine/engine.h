@@ -199,6 +199,13 @@ struct cloche_run {
 /* All that is missing, in the words that permit it. */
 int engine_check_guards(const struct cloche_engine *engine, struct cloche_err *e);
 
+/* request.c: a source without the byte order mark it may begin with. */
+struct source {
+        const char *text; /* borrowed */
+        size_t size;
+};
+struct source request_source(const char *code, size_t size); /* size 0: strlen(code) */
+
 /* request.c: everything that can be wrong with options, before a box is made. */
 int request_check_prefix(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct cloche_err *e);
 int request_check(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e);

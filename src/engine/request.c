@@ -13,10 +13,21 @@
 
 #define CODE_BYTES_MAX (64u << 20)
 #define FILES_MAX 10000
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static const char *const base_environment[] = {
         "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/cloche", "USER=cloche", "LANG=C.UTF-8", "TZ=UTC", "TMPDIR=/tmp", "CLOCHE=1",
 };
+
+struct source request_source(const char *code, size_t size)
+{
+        struct source source = {.text = code, .size = size ? size : strlen(code)};
+        size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
+
+        if (source.size >= mark && memcmp(code, BYTE_ORDER_MARK, mark) == 0)
+                source = (struct source){.text = code + mark, .size = source.size - mark};
+        return source;
+}
 
 /* -- checking ------------------------------------------------------------------------------------------------- */
 
@@ -140,7 +151,7 @@ int request_check(const struct cloche_run_options *opt, const struct runtime *ru
 
         if (!opt->code)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no code");
-        if ((opt->code_size ? opt->code_size : strlen(opt->code)) > CODE_BYTES_MAX)
+        if (request_source(opt->code, opt->code_size).size > CODE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
         if ((opt->globals || opt->imports) && runtime->has_no_host)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host", runtime->name);
@@ -224,7 +235,8 @@ static int add_declarations(json_t *params, const char *globals, const char *imp
 /* A script of a template: where it lies is its name, as for the interpreter's own command. */
 static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *attachments, struct cloche_err *e)
 {
-        json_t *code = json_stringn(opt->code, opt->code_size ? opt->code_size : strlen(opt->code)), *argv = json_array();
+        struct source source = request_source(opt->code, opt->code_size);
+        json_t *code = json_stringn(source.text, source.size), *argv = json_array();
         char path[INIT_PATH_MAX];
 
         request_script_path(opt, runtime, path, sizeof(path));
@@ -255,8 +267,8 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
                        const struct cloche_limits *limits, const struct arguments *arguments, struct buf *attachments,
                        struct cloche_err *e)
 {
-        size_t code_size = opt->code_size ? opt->code_size : strlen(opt->code);
-        json_t *code = json_stringn(opt->code, code_size);
+        struct source source = request_source(opt->code, opt->code_size);
+        json_t *code = json_stringn(source.text, source.size);
         uint64_t result_bytes = limits->result_bytes == CLOCHE_UNLIMITED ? FRAME_BYTES_MAX : limits->result_bytes;
         char name[256];
         int r;
@@ -312,12 +324,13 @@ int request_prepare(const struct cloche_prefix_options *opt, const char *functio
                     struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        struct source source = request_source(opt->code, opt->code_size);
         char name[64];
         json_t *params;
         int r;
 
         snprintf(name, sizeof(name), "prefix%.32s", runtime->extension);
-        params = json_pack("{s:s#, s:s}", "code", opt->code, (int)(opt->code_size ? opt->code_size : strlen(opt->code)), "filename",
+        params = json_pack("{s:s#, s:s}", "code", source.text, (int)source.size, "filename",
                            opt->filename ? opt->filename : name);
         if (!params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");

@@ -258,10 +258,11 @@ static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
 
 static int keep_script(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
+        struct source source = request_source(opt->code, opt->code_size);
         char path[INIT_PATH_MAX];
 
         request_script_path(opt, run->runtime, path, sizeof(path));
-        return files_keep_more(&run->own_files, path, opt->code, opt->code_size ? opt->code_size : strlen(opt->code), e);
+        return files_keep_more(&run->own_files, path, source.text, source.size, e);
 }
 
 /* In a writable place of the box, or in a mount. */

@@ -207,7 +207,7 @@ static json_t *cell_params(struct context_task *task)
                 for (int i = 0; i < STREAMS; i++)
                         tell_earlier(cell, (enum stream_index)i);
         }
-        return json_pack("{s:s, s:I, s:b, s:I}", "code", ask_text(cell->ask, "code"), "count", (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent,
+        return json_pack("{s:s, s:I, s:b, s:I}", "code", request_source(ask_text(cell->ask, "code"), 0).text, "count", (json_int_t)(is_silent ? c->count + 1 : c->count), "silent", is_silent,
                          "storeBytes", (json_int_t)CONTEXT_STORE_BYTES);
 }
 

@@ -61,7 +61,7 @@ def cells(n, row):
         assert isinstance(answer["error"]["traceback"], list)
     answer = n.run(row["broken"])
     assert answer["status"] == "error" and not answer["ended"], answer
-    n.run(row["keep"])
+    n.run("\ufeff" + row["keep"])
     assert n.prints(row["kept"]) == "kept\n"
     n.call("file.write", path="/workspace/f", content="of the sandbox\n")
     assert n.prints(row["file"]).strip() == "of the sandbox"

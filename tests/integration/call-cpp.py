@@ -27,6 +27,16 @@ def test_library_classes():
     equal(value_of("c++", COUNT, args=[["a", "b", "a"]], kwargs={"least": 2}, build=BUILD), {"a": 2})
 
 
+def test_the_standard():
+    ranges = "#include <compare>\n#include <ranges>\n#include <string>\n#include <vector>\nstruct P { int x; auto operator<=>(const P &) const = default; };\n" \
+             "int f(std::vector<int> all) { int n = P{1} < P{2}; for (int one : all | std::views::filter([](auto i) { return i > 1; })) n += one; return n; }"
+    equal(value_of("cpp", ranges, args=[[1, 2, 3]]), 6)
+    equal(value_of("cpp", "long f() { return __cplusplus; }", build='{"standard": "c++17"}'), 201703)
+    equal(value_of("cpp", "extern \"C\" int c(int);\nint f() { return c(2); }", "f", build='{"sources": {"c.c": "int c(int x) { return x * 3; }"}}'), 6)
+    finished = run("cpp", "#include <cstdio>\nint main() { std::printf(\"%d\", __cplusplus > 201703L); }")
+    equal((finished.code, finished.stdout, finished.stderr), (0, b"1", b""), finished)
+
+
 def test_exception():
     result = call("cpp", COUNT, args=[[], None], build=BUILD)
     equal((result.status, result.error["type"], result.error["message"]), ("error", "std::out_of_range", "no words"), result)

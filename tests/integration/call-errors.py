@@ -65,6 +65,10 @@ def test_javascript_thrown_string():
 
 def test_javascript_syntax_error():
     equal(call("javascript", "function f( {", "f").error["type"], "SyntaxError")
+    for code in ["const f = () => <b>hi</b>", "export const f = () => <><i/></>", "const x = 1\nreturn <b a={x}/>"]:
+        error = call("javascript", code).error
+        equal((error["type"], error["message"]), ("SyntaxError", "JSX is not JavaScript: give the code as typescript, which compiles it (Unexpected token '<')"), code)
+    equal(call("javascript", "const a = '<b>hi</b>'\nreturn < 1").error["message"], "Unexpected token '<'")
 
 
 def test_javascript_process_exit_is_no_success():

@@ -12,6 +12,29 @@ def test_function_and_body():
     equal(value_of("php", "function f($a, ...$rest) { return [$a, $rest]; }", "f", args=[1, 2], kwargs={"k": 3}), [1, {"0": 2, "k": 3}])
 
 
+# By extension: the package that has it, code that uses it, its value.
+EXTENSIONS = {
+    "mbstring": ("php-mbstring", "function f() { return [mb_strlen('héé'), mb_strtoupper('é')]; }", [3, "É"]),
+    "sqlite3": ("php-sqlite3", "function f() { $d = new SQLite3(':memory:'); $d->exec('create table t (a)'); $d->exec('insert into t values (5)'); return $d->querySingle('select a from t'); }", 5),
+    "pdo_sqlite": ("php-sqlite3", "function f() { return (new PDO('sqlite::memory:'))->query('select 1 + 1')->fetchColumn(); }", 2),
+    "dom": ("php-xml", "function f() { $d = new DOMDocument(); $d->loadXML('<a><b>x</b></a>'); return $d->textContent; }", "x"),
+    "simplexml": ("php-xml", "function f() { return (string) simplexml_load_string('<a><b>y</b></a>')->b; }", "y"),
+    "intl": ("php-intl", "function f() { return (new NumberFormatter('de_DE', NumberFormatter::DECIMAL))->format(1234.5); }", "1.234,5")}
+
+
+def test_extensions_work_or_are_named():
+    for name, (package, code, expected) in EXTENSIONS.items():
+        result = call("php", code)
+        if value_of("php", f"return extension_loaded('{name}');"):
+            equal((result.status, result.value), ("success", expected), result)
+        else:
+            equal(result.status, "error", result)
+            assert result.error["message"].endswith(f"the image's PHP has no {name} (Debian: {package})"), result
+            assert package in result.error["stack"], result
+    equal(call("php", "mb_own();").error["message"].startswith("Call to undefined function mb_own()"), True)
+    equal(call("php", "new Own();").error["message"], 'Class "Own" not found')
+
+
 def test_arguments_in_other_forms():
     code = "function f($a = 1, $b = 2, $c = 3) { return [$a, $b, $c]; }"
     equal(value_of("php", code, args={"b": 5}), [1, 5, 3])

@@ -50,8 +50,30 @@ def test_errors_are_in_the_users_places():
 
 def test_syntax_errors():
     refused("const a = 1\nlet x: = 3", "SyntaxError", "(main.ts:2:8)")
-    refused("const f = () => <b>hi</b>", "SyntaxError", "JSX is not supported")
-    refused("class A { @dec m(): void {} }", "SyntaxError", "decorators are not supported: @dec (main.ts:1:11)")
+    refused("const f = () => <b>hi</c>", "SyntaxError", "Expected corresponding JSX closing tag for 'b' (main.ts:1:24)")
+    refused("class A { m(@dec a: number): void {} }", "SyntaxError", 'need "experimentalDecorators" in a tsconfig.json: @dec (main.ts:1:13)')
+
+
+MARKED = "const _mark = (v: any, c: any) => { v.mark = c?.kind ?? 'older' }\n@_mark class A { %s }\nconst f = () => (A as any).mark"
+VIEW = "/** @jsx _h */\nconst _h = (...all: unknown[]) => all\nconst f = (name: string) => <b id=\"x\">{name}</b>"
+
+
+def test_decorators_jsx_and_using():
+    equal(value_of("ts", MARKED % "accessor a: number = 1"), "class")
+    equal(value_of("ts", VIEW, args=["a"]), ["b", {"id": "x"}, "a"])
+    equal(value_of("ts", "function f(l: string[]) { { using a = { [Symbol.dispose]() { l.push('end') } } }\nreturn l }", args=[["begin"]]), ["begin", "end"])
+
+
+def test_tsconfig():
+    with tempfile.TemporaryDirectory() as folder:
+        sources = {"tsconfig.json": '{ // mine\n "compilerOptions": { "experimentalDecorators": true, "paths": { "@/*": ["./src/*"] }, "jsxFactory": "_h" } }',
+                   "one.ts": "export const one = (): number => 1", "view.tsx": "const _h = (...all: unknown[]) => all\nexport const view = <b/>"}
+        for name, text in sources.items():
+            with open(os.path.join(folder, name), "w") as f:
+                f.write(text)
+        files = [f"tsconfig.json={folder}/tsconfig.json", f"src/one.ts={folder}/one.ts", f"src/view.tsx={folder}/view.tsx"]
+        equal(value_of("ts", MARKED % "m(@_mark a: number) {}", file=files), "older")
+        equal(value_of("ts", "import { one } from '@/one'\nimport { view } from '@/view'\nexport const f = () => [one(), view]", file=files), [1, ["b", None]])
 
 
 def test_values_come_back():

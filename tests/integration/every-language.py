@@ -106,6 +106,21 @@ def test_the_one_function_need_not_be_named():
         equal(value_of(language, code, args=[40]), 42, language)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_code():
+    mark = "\ufeff"
+    for language, code in programs("add"):
+        equal(value_of(language, mark + code, "add", args=[40]), 42, language)
+    for language, code in programs("body"):
+        equal(value_of(language, mark + code, args=[21]), 42, language)
+    for language, code in programs("script"):
+        finished, plain = run(language, mark + code, "a", stdin=b"in"), run(language, code, "a", stdin=b"in")
+        equal((finished.code, finished.stdout, finished.stderr), (plain.code, plain.stdout, plain.stderr), language)
+    for language, code in programs("setup"):
+        if language in ("python", "php", "bash"):
+            with Warm(language, mark + code) as warm:
+                equal(int(warm.value(mark + LANGUAGES[language]["use"])), 2, language)
+
+
 def test_of_several_functions_one_must_be_named():
     for language, code in programs("two"):
         result = call(language, code)

@@ -109,7 +109,7 @@ class Hostile(AgentCase):
 
     def test_user_text_is_no_code(self):
         self.survives('f() { printf "%s" "$1"; }', "$(touch x)`touch x`'; touch x; '", args=["$(touch x)`touch x`'; touch x; '"])
-        self.assertEqual(self.call('f() { echo "$x"; }', kwargs={"x": "a[$(touch x)]"}), "a[$(touch x)]")
+        self.assertEqual(self.call('f() { echo "$1"; }', order=["x"], kwargs={"x": "a[$(touch x)]"}), "a[$(touch x)]")
 
     def test_wrong_frames(self):
         agent = Agent()

@@ -135,6 +135,8 @@ test('syntax errors show the line', async () => {
   assert.deepEqual(await error('let ok\nlet = = 5', { count: 1 }), { name: 'SyntaxError', message: "Unexpected token '='", traceback: ['Cell In[1]:2', 'let = = 5', '      ^', '', "SyntaxError: Unexpected token '='"] })
   assert.deepEqual(await error('await f()\nfoo(', { count: 2 }), { name: 'SyntaxError', message: 'Unexpected token', traceback: ['Cell In[2]:2', 'foo(', '    ^', '', 'SyntaxError: Unexpected token'] })
   assert.equal((await error('return 1')).message, 'Illegal return statement')
+  for (const code of ['const shown = <b>hi</b>', 'await f(<b/>)']) assert.match((await error(code)).message, /^JSX is not JavaScript: give the code as typescript, which compiles it/)
+  assert.doesNotMatch((await error('const s = "<b>hi</b>"; < 1')).message, /JSX/)
   assert.match((await error('['.repeat(100000))).name, /SyntaxError|RangeError/)
   assert.equal(await text('1'), '1')
 })

@@ -24,6 +24,13 @@ test('enums and namespaces begin anew with their cell', async () => {
   assert.equal(await text('namespace S { export const c: number = 2 }\nS'), '{ c: 2 }')
 })
 
+test('decorators, JSX and using', async () => {
+  assert.equal(await text('const mark = (v: any, c: ClassDecoratorContext): void => { v.mark = c.name }\n@mark class D { accessor a: number = 1 }\n[(D as any).mark, new D().a]'), "[ 'D', 1 ]")
+  assert.equal(await text('@mark class D { b = 2 }\nnew D().b'), '2')
+  assert.equal(await text('const React = { createElement: (...all: unknown[]) => all }; const shown = <b>{(D as any).mark}</b>\nshown'), "[ 'b', null, 'D' ]")
+  assert.equal(await text('const seen: string[] = []; { using u = { [Symbol.dispose]() { seen.push("end") } } }\nawait null; seen'), "[ 'end' ]")
+})
+
 test('imports stay for later cells, used or not; types among them are nothing', async () => {
   writeFileSync(join(context.cwd, 'lib.ts'), 'export interface Shape { x: number }\nexport const make = (x: number): Shape => ({ x })\n')
   assert.deepEqual(await run("import { make, Shape } from './lib'; import fs, { readFileSync, type PathLike } from 'node:fs'"), [])
@@ -40,6 +47,6 @@ test('errors have the cell\'s places', async () => {
   assert.deepEqual([name, traceback.slice(0, 4)], ['SyntaxError', ['Cell In[3]:2:8', 'let x: = 5', '       ^', '']])
   assert.ok(message.endsWith(' (Cell In[3]:2:8)'), message)
   assert.match((await error('let once = 1; let once = 2', { count: 4 })).message, /^Identifier 'once' has already been declared \(Cell In\[4\]:1:\d+\)$|^the name `once` is defined multiple times/)
-  assert.match((await error('@decorated class D2 {}')).message, /^decorators are not supported: @decorated/)
+  assert.equal((await error('@decorated class D2 {}')).message, 'decorated is not defined')
   assert.match((await error('return 1')).name, /SyntaxError/)
 })

@@ -1,9 +1,9 @@
 // What becomes of TypeScript: what runs, what is refused, and where errors are said to be.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { folder, start, withAgent } from './harness.mjs'
 
@@ -14,6 +14,10 @@ const ask = (code, params) => agent.ask('call', {
 })
 const undef = { $: 'undefined' }
 
+const DECORATORS = `const _twice = (v: any, c: ClassMethodDecoratorContext) => function (this: any, ...a: any[]) { return v.apply(this, a) * 2 }
+const _marked = (v: any, c: ClassDecoratorContext): void => { v.mark = c.name }
+const _doubled = (v: any, c: any) => ({ get(this: any) { return v.get.call(this) * 2 } })\n`
+const JSX = 'const React = { createElement: (tag: any, ...rest: unknown[]) => [tag.name ?? tag, ...rest] }\n'
 const runs = [
   ['a function with types', 'interface P { x: number }\nfunction f<T extends P>(p: T, n = 1): number { return p.x + n }', { args: [{ x: 2 }] }, 3],
   ['an arrow with a type of its own', 'type F = (a: number) => number\nconst f: F = (a) => a * 2', { args: [4] }, 8],
@@ -43,6 +47,23 @@ const runs = [
   ['imports of types beside an enum', 'import { readFileSync, Stats } from "fs"\nenum E { A }\nexport const f = (s?: Stats) => typeof readFileSync', {}, 'function'],
   ['an import that only a template uses', 'import { sep, posix as p } from "path"\nexport const f = () => `${`${sep}`}${[`x`].join() + p.sep}`', {}, '/x/'],
   ['characters of every width', 'const s: string = "é日😀"; type T = "日本😀"; const f = (x?: "日"): string => s + "\t"', {}, 'é日😀\t'],
+  ['a decorated method', `${DECORATORS}class A { @_twice m(n: number) { return n + 1 } @_twice static s(n?: number) { return n } }\nfunction f(a: number) { return [new A().m(a), A.s(2)] }`, { args: [1] }, [4, 4]],
+  ['a decorated class', `${DECORATORS}@_marked class A { static own = 1; b() { return A.own } }\nexport const f = () => [new A().b(), (A as any).mark]`, {}, [1, 'A']],
+  ['a decorated class in a body', `${DECORATORS}@_marked class A { constructor(private a: number) {} sum() { return this.a } }\nreturn [new A(args[0]).sum(), (A as any).mark]`, { args: [5] }, [5, 'A']],
+  ['a decorated class and a last expression', `${DECORATORS}@_marked class A {}\nconst n: number = await Promise.resolve(2)\n;[(A as any).mark, n]`, {}, ['A', 2]],
+  ['decorated fields, accessors, an exported default class', `${DECORATORS}const _plus = (v: any, c: any) => (x: number) => x + 1\nclass A { @_plus v = 1; @_plus #p = 7; @_doubled accessor w = 3; get p() { return this.#p } }\nfunction f() { const a = new A(); return [a.v, a.p, a.w] }`, {}, [2, 8, 6]],
+  ['decorators with context: addInitializer, metadata', 'function _bound(v: any, c: any) { c.addInitializer(function (this: any) { this[c.name] = this[c.name].bind(this) }) }\nclass A { n = 4; @_bound m() { return this.n } }\nfunction f() { const { m } = new A(); return m() }', {}, 4],
+  ['an @ that is no decorator', '/** @param a {number} */\nconst f = (a: number) => `@x ${a}` + "@y" + /@z/.source', { args: [1] }, '@x 1@y@z'],
+  ['accessor', 'class A { accessor x: number = 1; static accessor y = 2; accessor: number = 5 }\nfunction f() { const a = new A(); a.x++; return [a.x, A.y, a.accessor] }', {}, [2, 2, 5]],
+  ['using', 'function f() { const l: string[] = []; const open = (n: string) => ({ [Symbol.dispose]() { l.push(n) } })\n{ using a = open("a"), b: Disposable = open("b"); l.push("in") }\nfor (using c of [open("c")]) l.push("of")\nreturn l }', {}, ['in', 'b', 'a', 'of', 'c']],
+  ['await using', 'async function f(using?: number) { const l: string[] = []; { await using a = { async [Symbol.asyncDispose]() { await null; l.push("a") } } }\nreturn [l, using] }', { args: [3] }, [['a'], 3]],
+  ['using at the top of a body', 'const l: string[] = []\n{ using a = { [Symbol.dispose]() { l.push("end") } } }\nreturn l', {}, ['end']],
+  ['an error while disposing', 'function f() { try { using a = { [Symbol.dispose]() { throw new Error("second") } }; throw new Error("first") } catch (e: any) { return [e.name, e.error.message, e.suppressed.message] } }', {}, ['SuppressedError', 'second', 'first']],
+  ['JSX', `${JSX}const f = (name: string) => <p className="a">hi {name as string}</p>`, { args: ['x'] }, ['p', { className: 'a' }, 'hi ', 'x']],
+  ['JSX over lines, with generics and an enum', `${JSX}enum E { A = 1 }\nconst _Row = <T,>({ of }: { of: T }) => of\nfunction f(a: number, b?: string) {\n  return <_Row of={<b/>}>\n    {...[1]}\n    <i>{E.A}</i>\n  </_Row>\n}`, { kwargs: { a: 1 } }, ['_Row', { of: ['b', null] }, 1, ['i', null, 1]]],
+  ['JSX in a body', `${JSX}const x: number = 1\nif (x) {\n  return <b>{x}</b>\n}`, {}, ['b', null, 1]],
+  ['JSX with a pragma', '/** @jsx h */\n/** @jsxFrag null */\nconst h = (...all: unknown[]) => all\nexport const f = () => <><b/></>', {}, [null, null, ['b', null]]],
+  ['JSX of a component with a dot', `${JSX}const ui = { Box: "box" }\nconst f = () => <ui.Box a:b="1" {...{ z: 1 }}/>`, {}, ['box', { 'a:b': '1', z: 1 }]],
   ['the byte order mark', '\ufeffconst f = (x: number) => x', { args: [2] }, 2],
   ['lines of another system', 'enum E { A }\r\nconst f = (x: number) => x\r\n', { args: [2] }, 2]
 ]
@@ -87,9 +108,10 @@ const refused = [
   ['its place in a body', 'return 1\nlet y: = 2', 'SyntaxError', /\(main\.ts:2:8\)$/],
   ['its place in a body\'s first line', 'return (1', 'SyntaxError', /\(main\.ts:[12]:\d+\)$/],
   ['return beside import', 'import "fs"\nreturn 1', 'SyntaxError', /^Return statement.*\(main\.ts:2:1\)$/],
-  ['JSX', 'const f = () => <div className="a">hi</div>', 'SyntaxError', /^JSX is not supported: .*\(main\.ts:1:\d+\)$/],
-  ['JSX over lines', 'function f() {\n  return <div>\n    <b/>\n  </div>\n}', 'SyntaxError', /^JSX is not supported/],
-  ['decorators', 'const at = "@x"\nclass A {\n  @dec(1) m(): void {}\n}', 'SyntaxError', /^decorators are not supported: @dec \(main\.ts:3:3\)$/],
+  ['JSX that does not end', 'const f = () => {\n  return <div>é日😀\t</b>\n}', 'SyntaxError', /^Expected corresponding JSX closing tag for 'div' \(main\.ts:2:22\)$/],
+  ['JSX without what it is made with', 'const f = () => <b/>', 'ReferenceError', /^React is not defined$/],
+  ['decorators of parameters', 'class A {\n  constructor(@dec(1) private a: number) {}\n}', 'SyntaxError', /^decorators of parameters need "experimentalDecorators" in a tsconfig\.json: @dec \(main\.ts:2:15\)$/],
+  ['a decorator with a mistake beside it', 'class A {\n  @dec m(): {}\n}\nlet x: = 1', 'SyntaxError', /\(main\.ts:\d:\d+\)$/],
   ['module X {}', 'module N { export const x = 1 }', 'SyntaxError', /^`module` keyword is not supported.*\(main\.ts:1:1\)$/],
   ['what V8 alone finds', 'const a: number = 1\nconst a = 2', 'SyntaxError', /^Identifier 'a' has already been declared \(main\.ts:2:7\)$/],
   ['the same printed anew', 'enum E { A }\n\nlet x = 1; let x = 2', 'SyntaxError', /\(main\.ts:3:16\)$/],
@@ -191,6 +213,11 @@ test('the bare realm: modules, their imports, errors', async () => withAgent({},
   assert.match(told[0][1].text, /main\.ts:3:15/)
 }))
 
+test('the bare realm: using and decorators', async () => withAgent({}, async ({ evaluate }) => {
+  const code = 'const l: string[] = []; const d = (v: any, c: ClassDecoratorContext): void => { l.push(c.kind) }\n@d class A { [Symbol.dispose]() { l.push("end") }; async [Symbol.asyncDispose]() { l.push("later") } }\n{ using a = new A(); await using b = new A() }\nexport default l'
+  assert.deepEqual(await evaluate(code, { filename: 'main.ts' }), { default: ['class', 'later', 'end'] })
+}))
+
 test('the bare realm meets nothing of the main one', async () => withAgent({}, async ({ evaluate }) => {
   assert.deepEqual(await evaluate('enum E { A }\nexport default [typeof Error.prepareStackTrace, new Error("x").stack!.length > 0]', { filename: 'main.ts' }), { default: ['undefined', true] })
 }))
@@ -198,7 +225,11 @@ test('the bare realm meets nothing of the main one', async () => withAgent({}, a
 const scratch = mkdtempSync(join(tmpdir(), 'script-'))
 after(() => rmSync(scratch, { recursive: true }))
 function script (code, { argv = [], input = '', files = {} } = {}) {
-  for (const [name, text] of Object.entries({ ...files, 'main.ts': code })) writeFileSync(join(scratch, name), text)
+  rmSync(scratch, { recursive: true })
+  for (const [name, text] of Object.entries({ ...files, 'main.ts': code })) {
+    mkdirSync(dirname(join(scratch, name)), { recursive: true })
+    writeFileSync(join(scratch, name), text)
+  }
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--experimental-vm-modules', '--no-warnings', `${folder}agent.cjs`, join(scratch, 'main.ts'), ...argv], { cwd: scratch, input, encoding: 'utf8' })
   return { status, stdout, stderr }
 }
@@ -254,4 +285,88 @@ test('files that are required', () => {
   assert.match(script("require('./lib')", { files: FILES }).stderr, /lib\.ts is an ES module: it can be imported, not required/)
   assert.match(script("import './broken'", { files: { 'broken.ts': 'let x: = 1' } }).stderr, /broken\.ts:1:8\nlet x: = 1/)
   assert.match(script("import './absent.js'").stderr, /Cannot find module '\.\/absent/)
+})
+
+// -- tsconfig.json
+
+const LEGACY = `const keys: unknown[] = []
+const log = (t: any, k: string, d: PropertyDescriptor) => { const old = d.value; d.value = function (...a: unknown[]) { return old.apply(this, a) + 1 } }
+const at = (t: any, k: any, i: number) => { keys.push([k ?? null, i]) }
+function sealed<T extends { new (...a: any[]): {} }>(c: T) { return class extends c { sealed = true } }
+@sealed class A { constructor(@at private n: number) {} @log m(): number { return this.n } static make() { return new A(1) } }
+console.log(new A(4).m(), keys, (A.make() as any).sealed)`
+const config = (compilerOptions) => ({ 'tsconfig.json': JSON.stringify({ compilerOptions }) })
+
+test('the older decorators, by tsconfig.json', () => {
+  assert.deepEqual(script(LEGACY, { files: config({ experimentalDecorators: true }) }), { status: 0, stdout: '5 [ [ null, 0 ] ] true\n', stderr: '' })
+})
+
+test('types of the older decorators', () => {
+  const code = `const seen: any[] = []; (Reflect as any).metadata = (k: string, v: any) => () => { seen.push([k, v?.name ?? v]) }
+    const d = (t: any, k: string) => {}
+    class A { @d a!: string; @d b: number[] = [] }
+    console.log(JSON.stringify(seen))`
+  const { stdout, stderr } = script(code, { files: config({ experimentalDecorators: true, emitDecoratorMetadata: true }) })
+  assert.equal(stdout, '[["design:type","String"],["design:type","Array"]]\n', stderr)
+})
+
+test('fields of an older target', () => {
+  const code = 'const d = (t: any, k: string) => {}\nclass P { set a(v: number) { console.log("set", v) } }\nclass A extends P { @d a = 1 }\nnew A()'
+  assert.equal(script(code, { files: config({ experimentalDecorators: true, target: 'ES2017' }) }).stdout, 'set 1\n')
+  assert.equal(script(code, { files: config({ experimentalDecorators: true, target: 'ES2022' }) }).stdout, '')
+})
+
+test('comments, commas and what it extends', () => {
+  const files = {
+    'tsconfig.json': '\ufeff// mine\n{ "extends": "./base.json", /* "jsx": "x", */ "compilerOptions": { "jsxFactory": "h", /* , */ }, }',
+    'base.json': '{ "compilerOptions": { "experimentalDecorators": true, "jsxFactory": "not", "paths": { "//x": ["/*"] } } }'
+  }
+  assert.equal(script(LEGACY, { files }).stdout, '5 [ [ null, 0 ] ] true\n')
+  assert.equal(script('const h = (...a: unknown[]) => a\nconsole.log(<b/>)', { files }).stdout, "[ 'b', null ]\n")
+})
+
+test('a tsconfig.json that cannot be read', () => {
+  assert.match(script(LEGACY, { files: { 'tsconfig.json': '{ "compilerOptions": ' } }).stderr, /tsconfig\.json: .*JSON/)
+  assert.match(script(LEGACY, { files: { 'tsconfig.json': '{ "extends": "./tsconfig.json" }' } }).stderr, /tsconfig\.json: extends itself/)
+})
+
+test('JSX made by a module: pragma and tsconfig.json', () => {
+  const files = {
+    'node_modules/made/jsx-runtime.js': 'exports.jsx = exports.jsxs = (tag, props) => [tag, props]; exports.Fragment = "all"',
+    'node_modules/made/package.json': '{}'
+  }
+  const code = 'const n: number = 1\nconsole.log(JSON.stringify(<><b a={n}>x</b></>))'
+  const expected = '["all",{"children":["b",{"a":1,"children":"x"}]}]\n'
+  assert.equal(script(`/** @jsxImportSource made */\n${code}`, { files }).stdout, expected)
+  assert.equal(script(`/** @jsxRuntime automatic */\n/** @jsxImportSource made */\nimport { sep } from 'path'\nvoid sep\n${code}`, { files }).stdout, expected)
+  assert.equal(script(code, { files: { ...files, ...config({ jsx: 'react-jsx', jsxImportSource: 'made' }) } }).stdout, expected)
+})
+
+test('files with JSX', () => {
+  const files = {
+    'view.tsx': "import type { User } from './types'\nconst h = (...a: unknown[]) => a\n/** @jsx h */\nexport const View = ({ of }: { of: User }) => <b>{of.name}</b>",
+    'old.jsx': 'const React = { createElement: (...a) => a }\nexport default () => <i>{1}</i>'
+  }
+  files['view.tsx'] = `/** @jsx h */\n${files['view.tsx']}`
+  assert.equal(script("import { View } from './view'\nimport old from './old.jsx'\nconsole.log(View({ of: { name: 'a' } }), old())", { files }).stdout, "[ 'b', null, 'a' ] [ 'i', null, 1 ]\n")
+  assert.equal(script("import { View } from './view.jsx'\nconsole.log(View({ of: { name: 'a' } }))", { files }).stdout, "[ 'b', null, 'a' ]\n")
+})
+
+test('paths', () => {
+  const files = {
+    ...config({ paths: { '@/*': ['./src/*'], 'lib-one': ['./gone.ts', './src/one.ts'], '*-icon': ['./src/icons/*'], '*': ['./src/fallback/*'] } }),
+    'src/one.ts': "import { two } from '@/deep/two'\nexport const one = (): number => two() - 1",
+    'src/deep/two.ts': 'export const two = (): number => 2',
+    'src/icons/red.cts': 'export = "red"',
+    'src/fallback/extra.ts': 'export const extra = 3'
+  }
+  const code = "import { one } from 'lib-one'\nimport { two } from '@/deep/two.js'\nimport red from 'red-icon'\nimport { extra } from 'extra'\nimport { sep } from 'path'\nconsole.log(one(), two(), red, extra, sep, (await import('@/one')).one())"
+  assert.deepEqual(script(code, { files }), { status: 0, stdout: '1 2 red 3 / 1\n', stderr: '' })
+  assert.equal(script("console.log(require('red-icon'))", { files }).stdout, 'red\n')
+  assert.match(script("import '@/none'", { files }).stderr, /Cannot find module '@\/none'/)
+})
+
+test('paths from baseUrl', () => {
+  const files = { ...config({ baseUrl: './src', paths: { '#/*': ['deep/*'] } }), 'src/deep/two.ts': 'export const two = (): number => 2' }
+  assert.equal(script("import { two } from '#/two'\nimport * as all from 'deep/two'\nconsole.log(two(), all.two())", { files }).stdout, '2 2\n')
 })
