@@ -261,6 +261,8 @@ def stop_his_own(daemon, requests):
 
 
 def test_a_user_who_stops_what_runs_as_him_holds_up_nobody_else():
+    global USER
+    USER = 54323  # no other test's, for he stops what runs as him there too
     with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
         attacker = os.fork()
         if attacker == 0:

@@ -12,7 +12,7 @@ from rpc import Daemon, Failed  # noqa: E402
 TIMEOUT = 120  # one waits for a deadline of 20 s
 NETWORK = {"allow": ["allowed.test"]}
 SAID = "allowed.test / 0\n"
-ASK = "curl -sS -m 30 http://allowed.test/"
+ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
 
 
 def children(pid):
