@@ -119,7 +119,7 @@ int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct c
 
         TAILQ_FOREACH(s, &all->list, link)
                 count += s->principal == principal && !s->is_deleted;
-        return count < most ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "this caller has %u sandboxes, at most %u are kept: sandbox.delete removes those that are not needed", count, most);
+        return count < most ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "this caller has %u sandboxes, at most %u are kept: delete those that are not needed", count, most);
 }
 
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)

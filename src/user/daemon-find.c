@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 30 /* systemd may start the daemon for the first connection */
+#define TIMEOUT_S 90 /* systemd may start the daemon for the first connection, and one that hangs is started again after a minute */
 #define OK 200
 #define FORBIDDEN 403
 
@@ -73,6 +73,8 @@ static int try_system(struct cloche_err *e)
                 return status == OK;
         if (status > 0)
                 return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " takes no work now (HTTP status %d)", status);
+        if (status < 0 && errno == EAGAIN)
+                return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer within %d s", TIMEOUT_S);
         return err_set(e, CLOCHE_E_STATE, "the daemon at " DAEMON_SYSTEM_SOCKET " does not answer%s%s", status < 0 && errno ? ": " : "",
                        status < 0 && errno ? strerror(errno) : "");
 }
