@@ -27,7 +27,7 @@ static int open_path(const char *path, uint64_t flags, uint64_t mode)
 
 int files_make_parents(char *path, struct cloche_err *e)
 {
-        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        for (char *slash = *path ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
                 int r;
 
                 *slash = '\0';
