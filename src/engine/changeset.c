@@ -578,7 +578,7 @@ static int take_rename(struct changeset_row *row, struct cloche_changeset *set, 
 
 static int take_change(struct cloche_changeset *set, json_t *change, struct cloche_err *e)
 {
-        static const char *const passed[] = {"mode", "target"};
+        static const char *const passed[] = {"mode", "target", "virtual"};
         const char *type = json_string_value(json_object_get(change, "type")), *path = json_string_value(json_object_get(change, "path")), *below;
         const json_t *kind = json_object_get(change, "kind");
         struct changeset_row *row;

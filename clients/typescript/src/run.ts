@@ -31,6 +31,10 @@ export interface Change {
   type: 'created' | 'modified' | 'deleted'
   path: string | Uint8Array
   kind?: 'file' | 'directory' | 'symlink' | 'special'
+  /** Of a symlink. */
+  target?: string | Uint8Array
+  /** Permitted by `onPermissionDenied: 'virtual'` alone: it is never synced. */
+  virtual?: boolean
   realPath?: string
   content?: string | Uint8Array
   oldContent?: string | Uint8Array

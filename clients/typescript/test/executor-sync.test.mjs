@@ -1,6 +1,6 @@
 // syncFiles: what the caller chose is written, wherever it is to go.
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -38,6 +38,26 @@ describe('syncFiles', real, () => {
     const { files } = await run()
     const outcome = await executor.syncFiles(files.all(), { dirs })
     assert.deepEqual([outcome.failed, tree(), read('old'), read('to')], [[], ['a', 'a/b', 'a/b/x', 'old', 'to'], 'o!', 'f'])
+  })
+  synced('links are written as links', async ({ dir, dirs }) => {
+    for (const mount of [undefined, { dirs, permissions: { default: { create: true } } }]) {
+      mkdirSync(dir, { recursive: true })
+      const { files } = await executor.execute({
+        language: 'python', ...mount ? { mount } : {}, code: 'import os\ndef f():\n  open("to","w").write("t")\n  os.symlink("to","link")'
+      })
+      const outcome = await executor.syncFiles(files.all(), { dirs })
+      assert.deepEqual([outcome.failed, readlinkSync(path.join(dir, 'link')), files.byPath('/workspace/link').target], [[], 'to', 'to'])
+      rmSync(dir, { recursive: true })
+    }
+  })
+  synced('what was permitted in the box alone is skipped', async ({ dir, dirs, read }) => {
+    mkdirSync(dir)
+    writeFileSync(path.join(dir, 'old'), 'host')
+    const mount = { dirs, onPermissionDenied: 'virtual' }
+    const { files } = await executor.execute({ language: 'python', mount, code: 'def f():\n  open("old","w").write("!")\n  open("new","w").write("n")' })
+    const outcome = await executor.syncFiles(files.all(), mount)
+    assert.deepEqual([outcome.synced, outcome.skipped.sort(), read('old'), readdirSync(dir)], [[], ['/workspace/new', '/workspace/old'], 'host', ['old']])
+    assert.deepEqual(files.all().map((change) => change.virtual), [true, true])
   })
   synced('into another tree than the run had: what is there is overwritten', async ({ dir, dirs, tree, read }) => {
     mkdirSync(dir)

@@ -10,7 +10,7 @@ const bytesOf = (content: string | Uint8Array): Uint8Array => typeof content ===
 const textOf = (path: string | Uint8Array): string => typeof path === 'string' ? path : Buffer.from(path).toString()
 
 export function changeOf (change: Change): FileChange {
-  const { type, path, kind, content, oldContent, size, timestamp, realPath, contentOmitted, mode, attributesOnly, renamedFrom, renamedTo } = change
+  const { type, path, kind, content, oldContent, size, timestamp, realPath, contentOmitted, mode, attributesOnly, renamedFrom, renamedTo, target, virtual } = change
   return {
     type: types[type],
     path: textOf(path),
@@ -20,6 +20,8 @@ export function changeOf (change: Change): FileChange {
     size: size ?? 0,
     timestamp: new Date(timestamp),
     ...kind === undefined || kind === 'file' ? {} : { kind },
+    ...target === undefined ? {} : { target: textOf(target) },
+    ...virtual === true ? { virtual } : {},
     ...contentOmitted === true ? { contentOmitted } : {},
     ...mode === undefined || type === 'deleted' ? {} : { mode },
     ...attributesOnly === true ? { attributesOnly } : {},
@@ -37,11 +39,13 @@ export function wireChange (change: FileChange, i: number): object {
     const why = 'has no content, which was too large to come with the result: sync such a run with sync.mode batch'
     throw new TypeError(`changes[${i}] (${change.path}) ${why}`)
   }
-  const { path, content, oldContent, size, timestamp, kind, mode, attributesOnly, renamedFrom } = change
+  const { path, content, oldContent, size, timestamp, kind, mode, attributesOnly, renamedFrom, target, virtual } = change
   return {
     type,
     path,
     kind: kind ?? 'file',
+    target,
+    virtual,
     content,
     oldContent,
     size: size ?? content?.length ?? 0,

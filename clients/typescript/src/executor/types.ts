@@ -174,6 +174,10 @@ export interface FileChange {
   timestamp: Date
   /** Set for what is no plain file. Folders come in events only: results list what is in them. */
   kind?: 'directory' | 'symlink' | 'special'
+  /** Of a symlink. */
+  target?: string
+  /** Permitted by `onPermissionDenied: 'virtual'` alone: it is never synced. */
+  virtual?: boolean
   /** The content is not here because it is too large. */
   contentOmitted?: boolean
   /** Below a mount: the file's permission bits. */
