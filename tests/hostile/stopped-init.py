@@ -105,10 +105,10 @@ def test_who_stops_nothing_is_served():
 
 def box_init_of(frames, sandbox):
     """On the host: the parent of what a command of that sandbox started."""
-    marker = f"exec -a stopped-init-{sandbox}"
-    frames.call("process.start", sandbox=sandbox, command=f"{marker} sleep 1000")
-    wait_for(lambda: found(f"stopped-init-{sandbox}"), "the program")
-    return next(pid for pid in ancestors(found(f"stopped-init-{sandbox}")[0]) if cmdline(pid).startswith("box-init"))
+    marker = f"stopped-init-{os.getpid()}-"  # of this test alone
+    frames.call("process.start", sandbox=sandbox, command=f"exec -a {marker} sleep 1000")
+    wait_for(lambda: found(marker), "the program")
+    return next(pid for pid in ancestors(found(marker)[0]) if cmdline(pid).startswith("box-init"))
 
 
 def found(word):
@@ -157,3 +157,11 @@ def test_requests_to_a_sandbox_whose_init_is_stopped_fail():
         os.kill(init, signal.SIGCONT)
         equal(evil.call("exec", sandbox="evil", command="cat file")["stdout"], "kept\n")
         evil.call("sandbox.save", sandbox="evil")
+
+
+def test_one_that_answers_is_saved():
+    """The twin."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="echo kept > kept")
+        equal(frames.call("sandbox.stop", sandbox="a")["state"], "stopped")
+        equal(frames.call("exec", sandbox="a", command="cat kept")["stdout"], "kept\n")

@@ -1,7 +1,6 @@
 """Code in a sandbox stops the processes of ours that are its own user's: the session's shell, and the copy of it that waits for a process; or an interpreter, itself. Each request is answered all the same. Or the first
 process of the box is stopped (from outside, in the role of code that found a way)."""
 import os
-import signal
 import sys
 import time
 
@@ -103,41 +102,3 @@ def test_a_context_that_stops_itself():
             print("+", name, outcome(frames, number))
             frames.call("context.restart", sandbox=name, context="c")
             frames.call("context." + name, sandbox=name, context="c", **requests[name])  # the twin
-
-
-def init_of(marker):
-    """The first process of the box in which a process has this command line."""
-    def read(path):
-        try:
-            with open(path) as file:
-                return file.read()
-        except OSError:
-            return ""
-
-    pid = next(int(name) for name in os.listdir("/proc") if name.isdigit() and read(f"/proc/{name}/cmdline") == marker)
-    while not read(f"/proc/{pid}/cmdline").startswith("box-init"):
-        pid = int(read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1])
-    return pid
-
-
-def test_a_sandbox_that_is_being_stopped_can_be_deleted():
-    need_root()
-    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as other:
-        frames.call("process.start", sandbox="a", command="exec sleep 76543")
-        wait_for(lambda: any(open(f"/proc/{name}/cmdline").read() == "sleep\x0076543\x00" for name in os.listdir("/proc") if name.isdigit()), "the process")
-        init = init_of("sleep\x0076543\x00")
-        os.kill(init, signal.SIGSTOP)
-        number = frames.ask("sandbox.stop", sandbox="a")
-        assert not frames.is_answered(number, 0.5)
-        other.call("sandbox.delete", sandbox="a")
-        print("+", outcome(frames, number))
-        wait_for(lambda: not os.path.exists(f"/proc/{init}"), "the end of the box")
-        equal(other.call("exec", sandbox="a", command="echo new")["stdout"], "new\n")
-
-
-def test_and_one_that_answers_is_saved():
-    need_root()
-    with Daemon() as daemon, daemon.frames() as frames:
-        frames.call("exec", sandbox="a", command="echo kept > kept")
-        equal(frames.call("sandbox.stop", sandbox="a")["state"], "stopped")
-        equal(frames.call("exec", sandbox="a", command="cat kept")["stdout"], "kept\n")

@@ -158,6 +158,7 @@ def test_a_killed_server_is_said_and_ends_the_run():
     make({"a": "a"})
     process = start("run", "bash", "-c", "echo ready; while cat /data/a > /dev/null; do sleep 0.05; done; sleep 1000", "--mount", at())
     equal(process.stdout.readline(), b"ready\n")
+    wait_for(servers, "the server")
     for pid in servers():
         os.kill(int(pid), signal.SIGKILL)
     _, said = process.communicate(timeout=30)
