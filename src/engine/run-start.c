@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLD_AT_ONCE 4 /* boxes that are being made for cold runs: half of what the keeper takes, so that others get theirs beside any number of them */
-#define COLD_STUCK_NS UINT64_C(1000000000) /* a box that takes longer holds up nobody (keeper/client.c) */
+#define COLD_AT_ONCE (KEEPER_MAKING_MAX / 2) /* boxes that are being made for cold runs: so many that others get theirs beside any number of them */
 
 static void leave_cold(struct cloche_run *run)
 {
@@ -198,7 +197,7 @@ static unsigned count_asked(const struct cloche_engine *engine, const struct clo
         unsigned count = 0;
 
         TAILQ_FOREACH(run, &engine->cold_asked, link)
-                count += now_ns - run->asked_ns < COLD_STUCK_NS && (!of || run->tenant == of->tenant);
+                count += now_ns - run->asked_ns < KEEPER_STUCK_NS && (!of || run->tenant == of->tenant);
         return count;
 }
 

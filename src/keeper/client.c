@@ -16,10 +16,6 @@
 #include <unistd.h>
 
 #define PENDING_STEP 64
-/* More whole requests would fill the keeper's socket, while it fills ours. */
-#define MAKING_MAX 8
-/* One that takes longer fills no socket: the keeper waits for whoever makes that box, code of a template perhaps, and holds up nobody else meanwhile. */
-#define MAKING_STUCK_NS UINT64_C(1000000000)
 #define FULL_RETRY_MS 20
 #define END_MS 60000 /* for the keeper to kill and remove every box: it gives up on each after some seconds */
 
@@ -140,14 +136,14 @@ static unsigned count_making(const struct keeper *k, int with_unsent)
                 const struct pending *row = &k->pending[i];
 
                 if (row->serial && row->op == KEEPER_BOX_MAKE)
-                        count += row->unsent ? with_unsent : now_ns - row->since_ns < MAKING_STUCK_NS;
+                        count += row->unsent ? with_unsent : now_ns - row->since_ns < KEEPER_STUCK_NS;
         }
         return count;
 }
 
 int keeper_may_make(const struct keeper *k)
 {
-        return count_making(k, 1) < MAKING_MAX;
+        return count_making(k, 1) < KEEPER_MAKING_MAX;
 }
 
 static int find_free_row(struct keeper *k, struct pending **ret, struct cloche_err *e)
@@ -177,7 +173,7 @@ static uint32_t next_serial(struct keeper *k)
 /* The oldest request that may be sent. */
 static struct pending *first_unsent(struct keeper *k)
 {
-        int may_make = count_making(k, 0) < MAKING_MAX;
+        int may_make = count_making(k, 0) < KEEPER_MAKING_MAX;
         struct pending *first = NULL;
 
         for (size_t i = 0; i < k->pending_room; i++) {
@@ -232,8 +228,8 @@ static int next_stuck_ms(const struct keeper *k)
                 const struct pending *row = &k->pending[i];
                 uint64_t age_ns = now_ns - row->since_ns;
 
-                if (row->serial && row->op == KEEPER_BOX_MAKE && !row->unsent && age_ns < MAKING_STUCK_NS && MAKING_STUCK_NS - age_ns < least_ns)
-                        least_ns = MAKING_STUCK_NS - age_ns;
+                if (row->serial && row->op == KEEPER_BOX_MAKE && !row->unsent && age_ns < KEEPER_STUCK_NS && KEEPER_STUCK_NS - age_ns < least_ns)
+                        least_ns = KEEPER_STUCK_NS - age_ns;
         }
         return least_ns == UINT64_MAX ? -1 : (int)(least_ns / 1000000) + 1;
 }
@@ -294,7 +290,7 @@ static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, 
         k->request.serial = next_serial(k);
         k->request.box = box;
         r = -EAGAIN;
-        if (!k->is_full && (k->request.op != KEEPER_BOX_MAKE || count_making(k, 1) < MAKING_MAX))
+        if (!k->is_full && (k->request.op != KEEPER_BOX_MAKE || count_making(k, 1) < KEEPER_MAKING_MAX))
                 r = send_bytes(k, row, &k->request, keeper_request_size(k->request.op), fds, fd_count);
         if (r < 0)
                 r = r == -EAGAIN ? hold_back(k, row, fds, fd_count, e) : err_os(e, CLOCHE_E_KEEPER, -r, "ask the keeper");

@@ -9,6 +9,10 @@
 #include <sys/types.h>
 
 #define KEEPER_ANSWER_FDS 3
+/* Boxes that are made at once: more whole requests would fill the keeper's socket, while it fills ours. */
+#define KEEPER_MAKING_MAX 8
+/* A box that takes longer is not counted: the keeper has read its request, and waits for a process, code of a template perhaps, while it serves others. */
+#define KEEPER_STUCK_NS UINT64_C(1000000000)
 
 struct keeper; /* opaque */
 
