@@ -101,18 +101,18 @@ int box_drop(struct box *box, keeper_done done, void *data)
 
 /* -- beside the loop ------------------------------------------------------------------------------------------ */
 
-/* One packet of init. It lives beside hostile code, so nothing of it is believed unseen. */
+/* One packet of init. */
 static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
         ssize_t n = peer_receive_with(box->control_fd, ret, sizeof(*ret), ret_fd ? S_IFREG : 0, &fd, 0);
+        int r;
 
         if (n == -EMFILE)
                 return err_os(e, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the box's init");
-        if (n <= 0)
-                return err_os(e, CLOCHE_E_STATE, n == 0 ? EPIPE : (int)-n, "the box's init is gone");
-        if (n != sizeof(*ret) || err_check(&ret->err) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the box's init sent %zd bytes that are no answer", n);
+        r = control_check(&control_of_box, ret, n, e);
+        if (r < 0)
+                return r;
         if (ret->op == INIT_EXITED)
                 box_keep_exit(box, ret);
         if (ret_fd)

@@ -155,15 +155,23 @@ static void watch_time(struct control *c)
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-/* PID 1 lives beside hostile code, so nothing of it is believed unseen. */
+int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e)
+{
+        if (size <= 0)
+                return err_os(e, kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", kind->name);
+        if (size != sizeof(*answer) || err_check(&answer->err) < 0)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", kind->name, size);
+        return 0;
+}
+
+/* It must be the answer to the oldest request, too. */
 static int check(const struct control *c, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         const struct control_question *q = STAILQ_FIRST(&c->asked);
+        int r = control_check(c->kind, answer, size, e);
 
-        if (size <= 0)
-                return err_os(e, c->kind->gone, size == 0 ? EPIPE : (int)-size, "the %s's init is gone", c->kind->name);
-        if (size != sizeof(*answer) || err_check(&answer->err) < 0)
-                return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init sent %zd bytes that are no answer", c->kind->name, size);
+        if (r < 0)
+                return r;
         if (answer->op != INIT_EXITED && (!q || q->request.op != answer->op))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the %s's init answered %u, which was not asked", c->kind->name, answer->op);
         return 0;

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 #include <uv.h>
 
 struct control;
@@ -21,6 +22,9 @@ struct control_kind {
         int outlives_silence;  /* after that, requests fail and the rest goes on: there is more in the box than in their answers. Else it is given up */
 };
 extern const struct control_kind control_of_box, control_of_sandbox, control_of_context;
+
+/* Whether size bytes at answer (or 0 or -errno instead of them, of a receive) are an answer. PID 1 runs beside hostile code: each of its packets is checked here. */
+CLOCHE_MUST_CHECK int control_check(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e);
 
 struct control_question; /* opaque */
 struct control {

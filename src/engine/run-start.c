@@ -244,9 +244,10 @@ void runs_start_cold(struct cloche_engine *engine)
 static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
 {
         struct cloche_engine *engine = run->engine;
+        int r = engine_check_queue(engine, e);
 
-        if (engine_check_queue(engine, e) < 0)
-                return -CLOCHE_E_QUEUE_FULL;
+        if (r < 0)
+                return r;
         run->started_ns = clock_now_ns(); /* until its program is started */
         run->cold = COLD_WAITING;
         TAILQ_INSERT_TAIL(&engine->cold_waiting, run, link);

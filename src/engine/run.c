@@ -444,8 +444,9 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         struct cloche_engine *engine = run->engine;
         int r = 0;
 
-        if (engine_check_queue(engine, e) < 0)
-                return -CLOCHE_E_QUEUE_FULL;
+        r = engine_check_queue(engine, e);
+        if (r < 0)
+                return r;
         if (opt->prefix)
                 run->template = opt->prefix->template;
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
