@@ -96,7 +96,7 @@ int box_drop(struct box *box, keeper_done done, void *data)
         peer_close(&box->control_fd);
         fd_close(&box->pidfd);
         fd_close(&box->fork_fd);
-        return box->is_killed ? 0 : keeper_box_drop_later(box->keeper, box->id, done, data, NULL);
+        return !box->is_killed && keeper_box_drop_later(box->keeper, box->id, done, data, NULL) == 0;
 }
 
 /* -- beside the loop ------------------------------------------------------------------------------------------ */

@@ -34,8 +34,8 @@ CLOCHE_MUST_CHECK int box_return_control(struct box *box, uv_loop_t *loop, struc
 void box_keep_exit(struct box *box, const struct init_answer *exit);
 /* Kill it. box_drop has to follow, when nobody waits at control_fd any more. */
 void box_kill(struct box *box);
-/* Kill and remove it, without waiting; once. Open questions are forgotten. done may be NULL; negative: it is not called, as the keeper is gone, and with it the
- * box. */
+/* Kill and remove it, without waiting; once. Open questions are forgotten. 1: done, which may be NULL, is called when the box is gone. 0: it is not called, for there was no
+ * box, or it was dropped before, or went with its keeper. */
 int box_drop(struct box *box, keeper_done done, void *data);
 
 int box_quiesce(struct box *box, struct init_answer *ret, struct cloche_err *e);

@@ -80,9 +80,8 @@ static int await(struct outcome *outcome, int r)
 int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e)
 {
         struct outcome outcome = {.engine = engine, .e = e};
-        int r = box_drop(box, on_reply, &outcome);
 
-        return r < 0 ? err_set(e, CLOCHE_E_KEEPER, "the keeper is gone") : await(&outcome, r);
+        return box_drop(box, on_reply, &outcome) ? await(&outcome, 0) : err_set(e, CLOCHE_E_KEEPER, "the keeper is gone");
 }
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */

@@ -36,9 +36,7 @@ static void on_gone(void *data, struct keeper_reply *reply)
 /* The reference to tally is taken over; NULL: the box is counted nowhere. */
 static void drop_box(struct box *box, struct tally *tally)
 {
-        int was_made = box->made;
-
-        if ((box_drop(box, tally ? on_gone : NULL, tally) < 0 || !was_made) && tally)
+        if (!box_drop(box, tally ? on_gone : NULL, tally) && tally)
                 on_gone(tally, NULL);
 }
 
