@@ -2,6 +2,8 @@
 #include "options.h"
 #include "suggest.h"
 
+#include "base/err.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -221,16 +223,16 @@ static int find_language(const json_t *languages, const char *word, const json_t
         return 0;
 }
 
-static int load_languages(struct cli_request *r)
+static int load_languages(struct cli_request *r, struct cloche_err *e)
 {
-        struct cloche_err e = {0};
         char *text = NULL;
+        int code = r->languages ? 0 : cloche_languages(&r->engine, &text, e);
 
-        if (cloche_languages(&r->engine, &text, &e) < 0)
-                return cli_fail(&e);
+        if (code < 0 || r->languages)
+                return code;
         r->languages = json_loads(text, 0, NULL);
         free(text);
-        return r->languages ? 0 : cli_bad("out of memory");
+        return r->languages ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the languages");
 }
 
 static const char *suggest_language(const json_t *languages, const char *word, char ret[SUGGEST_TEXT_BYTES])
@@ -249,14 +251,11 @@ static const char *suggest_language(const json_t *languages, const char *word, c
 
 int options_refuse_language(struct cli_request *r, const struct cloche_err *e)
 {
-        struct cloche_err ignored = {0};
-        char *text = NULL, meant[SUGGEST_TEXT_BYTES] = "";
+        struct cloche_err ignored;
+        char meant[SUGGEST_TEXT_BYTES];
 
-        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || cloche_languages(&r->engine, &text, &ignored) < 0)
+        if (e->code != CLOCHE_E_UNKNOWN_LANGUAGE || load_languages(r, &ignored) < 0)
                 return cli_fail(e);
-        json_decref(r->languages);
-        r->languages = json_loads(text, 0, NULL);
-        free(text);
         return cli_bad("%s%s", e->msg, suggest_language(r->languages, r->run.language, meant));
 }
 
@@ -270,13 +269,13 @@ int options_take_code_word(struct cli_request *r, int at)
 {
         const json_t *of_file;
         char meant[SUGGEST_TEXT_BYTES];
+        struct cloche_err e = {0};
         int bad;
 
         if (r->have_code || r->positional_count <= at)
                 return 0;
-        bad = load_languages(r);
-        if (bad)
-                return bad;
+        if (load_languages(r, &e) < 0)
+                return cli_fail(&e);
         if (find_language(r->languages, r->positional[at], &of_file)) {
                 if (r->positional_count <= at + 1)
                         return 0;
