@@ -11,6 +11,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import process_state
 from life import below, gone, groups, keeper_of
 from rpc import DAEMON, HANG, Daemon, Failed, Frames, Gone
 
@@ -27,11 +28,6 @@ def wait_until(condition, what):
     while not condition():
         assert time.monotonic() < until, what
         time.sleep(0.02)
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
 
 
 def listener_of(daemon):
@@ -125,7 +121,7 @@ def test_an_engine_that_sends_descriptors():
                 socket.send_fds(link, [b"x"], [0])
                 if is_dead:
                     os.kill(engine, signal.SIGKILL)
-                    wait_until(lambda: state(engine) == "Z", "it did not end")
+                    wait_until(lambda: process_state(engine) == "Z", "it did not end")
             os.kill(daemon.process.pid, signal.SIGCONT)
             check_again(daemon, family, 1)
             assert [line["pid"] for line in lines_of(daemon, "engine-sends-descriptors")] in ([engine], [0])

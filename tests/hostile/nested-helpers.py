@@ -6,7 +6,7 @@ import os
 
 from context_cells import Daemon, Failed, Notebook
 from keeper_boxes import Keeper, Refused
-from cloche import ORDINARY_USER, equal, need_ordinary_user, wait_for
+from cloche import ORDINARY_USER, equal, need_ordinary_user, task_children, wait_for
 
 spec = importlib.util.spec_from_file_location("branch_walls", os.path.join(os.path.dirname(os.path.abspath(__file__)), "branch-walls.py"))
 walls = importlib.util.module_from_spec(spec)
@@ -204,15 +204,10 @@ def test_first_processes_have_nothing_without_privilege():
     first_processes_have_nothing(*ORDINARY_USER)
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
-
-
 def untold(keeper_pid):
     """Children that are not box-init, nor will be."""
     stats = []
-    for child in children(keeper_pid):
+    for child in task_children(keeper_pid):
         with open(f"/proc/{child}/stat") as file:
             stats.append(file.read())
     return [stat for stat in stats if f"({OURS}) Z" in stat]
@@ -231,11 +226,11 @@ def kill_one(keeper, box):
 def who_kills_them_leaves_nothing(*before):
     with Keeper(*before) as keeper:
         it, box, fork = attacked(keeper, False, MEET + KILL)
-        pid = children(keeper.process.pid)[0]
+        pid = task_children(keeper.process.pid)[0]
         kill_one(keeper, box)
         wait_for(lambda: not untold(pid), "the child of who was killed")  # it would keep the template's box for ever
         box.drop()
-        equal(len(children(pid)), 3)  # the template's, the sandbox's and the context's
+        equal(len(task_children(pid)), 3)  # the template's, the sandbox's and the context's
         equal(it.context.run("print(6 * 7)"), "42\n")
 
 

@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 
-from cloche import SOURCE, equal, need_root, wait_for
+from cloche import SOURCE, command_line, equal, need_root, task_children, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 import gate  # noqa: E402
@@ -13,19 +13,6 @@ TIMEOUT = 120  # one waits for a deadline of 20 s
 NETWORK = {"allow": ["allowed.test"]}
 SAID = "allowed.test / 0\n"
 ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return {int(child) for child in file.read().split()}
-
-
-def is_gate(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline") as file:
-            return file.read().startswith("cloche-gate")
-    except OSError:
-        return False
 
 
 class Evil:
@@ -39,7 +26,7 @@ class Evil:
     def __enter__(self):
         self.daemon = Daemon()
         self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
-        self.keeper = next(iter(children(self.daemon.engine_pid())))
+        self.keeper = task_children(self.daemon.engine_pid())[0]
         self.stopped = []
         return self
 
@@ -52,7 +39,7 @@ class Evil:
         self.daemon.__exit__(*error)
 
     def gates(self):
-        return {pid for pid in children(self.keeper) if is_gate(pid)}
+        return {pid for pid in task_children(self.keeper) if command_line(pid).startswith("cloche-gate")}
 
     def stop(self, pid):
         self.stopped.append(pid)

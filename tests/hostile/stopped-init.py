@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 
-from cloche import SOURCE, equal, need_root, wait_for
+from cloche import SOURCE, command_line, equal, need_root, process_state, wait_for
 
 TIMEOUT = 120  # one waits for a deadline of 30 s
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
@@ -49,23 +49,7 @@ os.register_at_fork(before=stop)
 
 
 def stopped(processes_of):
-    return [pid for pid in os.listdir("/proc") if pid.isdigit() and state(pid) == "T" and processes_of in cmdline(pid)]
-
-
-def state(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1][1]
-    except OSError:
-        return ""
-
-
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and process_state(pid) == "T" and processes_of in command_line(pid)]
 
 
 def attack(evil, victim, attempt):
@@ -108,11 +92,11 @@ def box_init_of(frames, sandbox):
     marker = f"stopped-init-{os.getpid()}-"  # of this test alone
     frames.call("process.start", sandbox=sandbox, command=f"exec -a {marker} sleep 1000")
     wait_for(lambda: found(marker), "the program")
-    return next(pid for pid in ancestors(found(marker)[0]) if cmdline(pid).startswith("box-init"))
+    return next(pid for pid in ancestors(found(marker)[0]) if command_line(pid).startswith("box-init"))
 
 
 def found(word):
-    return [pid for pid in os.listdir("/proc") if pid.isdigit() and cmdline(pid).startswith(word)]
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and command_line(pid).startswith(word)]
 
 
 def ancestors(pid):

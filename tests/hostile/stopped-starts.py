@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-from cloche import SOURCE, equal, need_root, wait_for
+from cloche import SOURCE, command_line, equal, need_root, task_children, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import Daemon, Failed, Frames  # noqa: E402
@@ -19,16 +19,8 @@ ALL = {"default": {"create": True, "modify": True, "delete": True}}
 TIMEOUT = 150  # some wait for deadlines of 10 and 20 s
 
 
-def read(path):
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
 def children(pid):
-    return {int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()}
+    return set(task_children(pid))
 
 
 def is_any(pid):
@@ -36,11 +28,11 @@ def is_any(pid):
 
 
 def is_init(pid):
-    return read(f"/proc/{pid}/cmdline").startswith(b"box-init")
+    return command_line(pid).startswith("box-init")
 
 
 def is_server(pid):
-    return read(f"/proc/{pid}/cmdline").startswith(b"cloche-fs")
+    return command_line(pid).startswith("cloche-fs")
 
 
 def stop(pid):
@@ -61,7 +53,7 @@ class Evil:
     def __enter__(self):
         self.daemon = Daemon(*self.options)
         self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
-        self.keeper = next(child for child in children(self.daemon.engine_pid()) if b"cloche-keeper" in read(f"/proc/{child}/cmdline"))
+        self.keeper = next(child for child in children(self.daemon.engine_pid()) if "cloche-keeper" in command_line(child))
         self.stopped = []
         self.others_are_served()  # with what is made ahead for them
         return self

@@ -310,11 +310,25 @@ def task_children(pid):
         return []
 
 
-def alive(pid):
+def process_state(pid):
+    """The letter of proc(5); "" of a process that is gone."""
     try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
     except (OSError, IndexError):
-        return False
+        return ""
+
+
+def alive(pid):
+    return process_state(pid) not in ("", "Z", "X")
+
+
+def command_line(pid):
+    """Its arguments, each with a NUL behind it; "" of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def write_file(name, data):
