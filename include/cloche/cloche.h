@@ -232,7 +232,7 @@ struct cloche_prefix_options {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret,
                                                    struct cloche_err *e);
 
-/* What languages there are, without an engine: a JSON array of {name, aliases, extension, extensions, interpreter, warm, build, evaluate}.
+/* Lists the languages, without an engine: a JSON array of {name, aliases, extension, extensions, interpreter, warm, build, evaluate}.
  * opt     borrowed, may be NULL; of it runtimes_dir only.
  * ret     owned by the caller, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e);
@@ -328,7 +328,7 @@ CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
 /* The terminal of a run that has one is of another size, 1 to 65535 each. As safe as cloche_run_cancel. */
 CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows);
 
-/* What the run waits for before and after its code runs, in a few words ("compiling"); NULL: nothing. Static. As safe as cloche_run_cancel. */
+/* The step a run waits for before and after its code runs, in a few words ("compiling"); NULL: nothing. Static. As safe as cloche_run_cancel. */
 CLOCHE_API const char *cloche_run_phase(const cloche_run *run);
 
 /* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had

@@ -2,7 +2,7 @@
 
 module ClocheAgent
   # Values that have no kind of their own on the wire, but one form that everybody would give them (the table is in spec/values.md).
-  # Loaded when first met. What an Enumerable yields is the user's code; how much of it is taken, resultBytes bounds.
+  # Loaded when first met. The user's code yields the elements of an Enumerable; resultBytes bounds their number.
   module Evident
     extend Own
 

@@ -276,7 +276,7 @@ function attempt (code, wrap, filename, kind) {
   }
 }
 
-// What looks like JSX may be a text in code with a mistake.
+// Text that looks like JSX may be a string in code with a mistake.
 function compileJSX (code, filename, kind, failure) {
   try {
     return compileAll(code, filename, true, kind)

@@ -38,7 +38,7 @@ function settingsFor (file) {
   return config === undefined ? {} : read(config)
 }
 
-// What `*` stands for; undefined: the pattern does not match.
+// The text that `*` matches; undefined: the pattern does not match.
 function matched (pattern, specifier) {
   const [before, after] = pattern.split('*')
   if (after === undefined) return pattern === specifier ? '' : undefined

@@ -28,7 +28,7 @@ void peer_close_copy(int *fd);
  * Nothing more can be sent to it. */
 int peer_copy_unread(int socket_fd);
 
-/* Close descriptors that came from a peer, without waiting for them. Those for which no thread can be started are closed by a later call; one without any descriptors
+/* Close descriptors that came from a peer, without waiting for them. When no thread can be started they are closed by a later call; a call without descriptors
  * does only that. */
 void peer_discard(const int *fds, size_t count);
 

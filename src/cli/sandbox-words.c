@@ -94,7 +94,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         return code;
 }
 
-/* Those that do more than look something up. */
+/* The words of the progress line. */
 static const char *what_of(const char *method)
 {
         static const struct {

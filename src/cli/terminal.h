@@ -16,7 +16,8 @@ struct terminal {
 /* Whether standard input and output are one. 0, or a line was printed. */
 int terminal_check(const char *command);
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows);
-/* What the others need of the rights this process may give up later; they do it when it was not done. Each: 0, or a line was printed. */
+/* Reads the terminal's mode, and starts what restores it, which needs rights that this process may give up later. The others call it when it was not called. Each: 0, or a
+ * line was printed. */
 int terminal_prepare(struct terminal *t);
 int terminal_raw(struct terminal *t);
 /* What is typed is not shown, but the end of its line. */

@@ -364,7 +364,7 @@ static int is_broken(int fd)
         return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens || (poll(&polled, 1, 0) == 1 && polled.revents & (POLLHUP | POLLERR));
 }
 
-/* Those of the options are opened again. A service manager opens its own, and starts the daemon again with them. */
+/* Reopens the sockets that options name. A service manager reopens its own, and restarts the daemon with them. */
 static int mend_sockets(struct supervisor *s, struct cloche_err *e)
 {
         const struct listener *l;

@@ -24,7 +24,7 @@ struct control_question {
         void *data;
 };
 
-/* What its peer sent and was not read would hold up whoever closes it (base/peer.h); a copy is not to be shut down for the others. */
+/* Unread descriptors in the socket could block its close (base/peer.h). A copy must not be shut down: the other holders still use the socket. */
 static void close_socket(struct control *c)
 {
         if (c->is_copy)

@@ -120,7 +120,7 @@ static void stop_output(struct stream *s)
 {
         struct cloche_run *run = s->run;
         uint64_t stop = s->kept.total + DRAIN_MAX;
-        /* What was written to a terminal is passed on later; its end comes behind it, unless somebody still holds the other side. */
+        /* The kernel passes on terminal output later. The end of file follows it, unless a process still holds the other side. */
         int patience_ms = run->has_terminal ? TERMINAL_PATIENCE_MS : 0;
 
         if (s->fd < 0)

@@ -26,8 +26,8 @@ int helper_open_pair(int ret_fds[2], struct cloche_err *e);
 /* In the helper, first of all: a process group of its own, which whom it clones inherits, and no descriptors but these and those of which the plan makes
  * PID 1. */
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e);
-/* That of PID 1 of a box for the out-of-memory killer: of pid, or of the caller when 0, from whom those that it clones have it. Only as long as the process can be
- * traced, or is root's: its files in /proc are not its own afterwards. */
+/* Sets the out-of-memory score of a box's PID 1: of pid, or of the caller when 0, whose children inherit it. It must be called while the process is dumpable, or by root:
+ * its files in /proc belong to root afterwards. */
 int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e);
 /* In the helper: send it, with pidfd unless -EBADF, and end. */
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd);

@@ -257,7 +257,7 @@ static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, ui
         return 0;
 }
 
-/* Whoever waits for it may have been stopped by code of the guest, and would never report its end. Once it is killed, its end is the end of the pipe. */
+/* The guest may have stopped the supervisor of the process, which then never reports its end. Killing the supervisor closes the pipe, and that is the end. */
 static void on_no_end(uv_timer_t *timer)
 {
         struct process *p = timer->data;

@@ -22,7 +22,7 @@ void spool_done(struct spool *s)
         fd_close(&s->fd);
 }
 
-/* What a disk without room, or no memory, made of the total. */
+/* The bytes that came before memory or disk space ran out; all when neither did. */
 static uint64_t stored(const struct spool *s)
 {
         return s->has_lost ? s->lost_from : s->total;

@@ -91,7 +91,7 @@ static void replace(json_t **member, json_t *by)
         *member = json_incref(by);
 }
 
-/* What can be changed, but for limits. References to the objects are held. */
+/* The options that an update changes, except limits. It holds references to the objects. */
 struct definition {
         uint64_t idle_ms;
         json_t *env, *labels, *network;

@@ -75,7 +75,7 @@ static void test_plain(void)
                 {"{\"$\":\"regexp\",\"source\":\"a\\\\d\",\"flags\":\"gi\"}", "\"/a\\\\d/gi\""},
                 {"{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"code\":7}}}", "{\"name\":\"E\",\"message\":\"m\",\"code\":7}"},
                 {"{\"$\":\"class\",\"t\":\"URL\",\"v\":\"http://a\"}", "\"http://a\""},
-                /* What is no value stays as it came. */
+                /* Objects that only look like tagged values are printed unchanged. */
                 {"{\"$\":\"bigint\",\"v\":\"1 2\"}", "{\"$\":\"bigint\",\"v\":\"1 2\"}"},
                 {"{\"$\":\"map\",\"v\":[[1]]}", "{\"$\":\"map\",\"v\":[[1]]}"},
                 {"{\"$\":\"gizmo\"}", "{\"$\":\"gizmo\"}"},

@@ -31,7 +31,7 @@ export interface Change {
   type: 'created' | 'modified' | 'deleted'
   path: string | Uint8Array
   kind?: 'file' | 'directory' | 'symlink' | 'special'
-  /** Of a symlink. */
+  /** A symlink's target. */
   target?: string | Uint8Array
   /** Permitted by `onPermissionDenied: 'virtual'` alone: it is never synced. */
   virtual?: boolean

@@ -1,4 +1,4 @@
-// What callers of the executor get back: JSON values, results instead of exceptions, and nothing written that they did not ask for.
+// The executor returns JSON values, turns failures into results, and writes only on request.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// What changed files were before: the call's own files, or the host's below a mount that wrote nothing. Who wrote the same bytes changed nothing.
+// Adds `oldContent` to changes: from the call's own files, or from the host's when the mount wrote nothing. A file rewritten with the same bytes is no change.
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { Change, Result } from '../run.js'

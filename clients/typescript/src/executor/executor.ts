@@ -55,7 +55,7 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => Sign
   }
 }
 
-/** Those that FSBuilder built are what is in them. */
+/** Entries that FSBuilder built are replaced by their contents. */
 function filesOf (given: object | undefined): object | undefined {
   if (given === null || typeof given !== 'object') return given
   const isBuilt = (file: unknown): file is WASIFile => ['string', 'binary'].includes((Object(file) as { mode?: unknown }).mode as string)
@@ -69,10 +69,10 @@ function resultOptionsOf (given: ReportingOptions | undefined): object | undefin
   return rest
 }
 
-/** What was written to a place is no file of the host's, and no business of a sync. */
+/** Removes the host paths of files in places: these directories are temporary, and are not synced. */
 function withoutPlaces<T> (result: Result<T>, places: Places): Result<T> {
   if (places.isEmpty) return result
-  const virtual = (changes: Change[]): Change[] => changes.map((change) => {
+  const withoutRealPaths = (changes: Change[]): Change[] => changes.map((change) => {
     const { realPath: _, ...rest } = change
     return places.has(String(change.path)) ? rest : change
   })
@@ -81,9 +81,9 @@ function withoutPlaces<T> (result: Result<T>, places: Places): Result<T> {
   const changed = created.filter(isGiven).map((change): Change => ({ ...change, type: 'modified' }))
   const files = {
     ...result.files,
-    created: virtual(created.filter((change) => !isGiven(change))),
-    modified: virtual([...changed, ...modified]),
-    deleted: virtual(deleted)
+    created: withoutRealPaths(created.filter((change) => !isGiven(change))),
+    modified: withoutRealPaths([...changed, ...modified]),
+    deleted: withoutRealPaths(deleted)
   }
   if (result.sync === undefined) return { ...result, files }
   const { synced, skipped } = result.sync
@@ -93,7 +93,7 @@ function withoutPlaces<T> (result: Result<T>, places: Places): Result<T> {
 
 const NO_USAGE: Usage = { wallMs: 0, cpuMs: 0, memoryPeakBytes: 0, pidsPeak: 0, diskBytes: 0, diskInodes: 0, stdoutBytes: 0, stderrBytes: 0 }
 
-/** Of a call that came to no run. */
+/** The result of a call that failed before its run began. */
 function withoutRun (status: 'error' | 'terminated', error: ExecutionError, duration: number, signatureSource: SignatureSource): ExecutionResult<never> {
   return {
     status,
@@ -266,7 +266,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       this.emit('afterSync', { ...seen.get(path), path, success, ...error === undefined || error === null ? {} : { error: asError(error) } })
     }
     return {
-      // What afterSync tells of a change is what came before it.
+      // afterSync passes on the change that beforeSync received.
       ...isHeard('beforeSync') || (isHeard('afterSync') && given.size === 0) ? { beforeSync } : {},
       ...isHeard('afterSync') ? { afterSync } : {},
       ...isHeard('syncError') ? { syncError: (change, error) => { this.emit('syncError', known(change), asError(error)) } } : {}

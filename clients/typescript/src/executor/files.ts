@@ -30,7 +30,7 @@ export function changeOf (change: Change): FileChange {
   }
 }
 
-/** What syncFiles was given, checked: these often went through somebody's own filter. */
+/** Checks a change given to syncFiles, which the caller's own code may have built or edited. */
 export function wireChange (change: FileChange, i: number): object {
   const type = wireTypes[change?.type]
   if (type === undefined) throw new TypeError(`changes[${i}].type is ${JSON.stringify(change?.type)}; create, modify or delete is expected`)

@@ -4,7 +4,7 @@
 
 const ALTERNATIVES_MAX = 256
 
-/** Where the brace that opens at `at` closes, and its commas; undefined when it does not. */
+/** The end and the commas of the brace that opens at `at`; undefined when it does not close. */
 function braceAt (pattern: string, at: number): { end: number, commas: number[] } | undefined {
   const commas: number[] = []
   let depth = 0

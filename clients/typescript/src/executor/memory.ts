@@ -72,7 +72,7 @@ export class FSBuilder {
 const bytesOf = ({ content }: WASIFile): Uint8Array => typeof content === 'string' ? new Uint8Array(Buffer.from(content)) : content
 const isSame = (a: WASIFile, b: WASIFile): boolean => Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 
-/** A tree whose changes are told and permitted one by one. What runs in a box is told of in its result instead. */
+/** A tree that checks and reports each change made by code of this process. Changes in a box are reported in the result of its run. */
 export class TrackedFileSystem {
   private readonly original: WASIFS
   private readonly denied: PermissionDeniedRecord[] = []
@@ -109,7 +109,7 @@ export class TrackedFileSystem {
     return this.onDenied === 'virtual'
   }
 
-  /** What getChanges compares with the tree as it was; by default the tree that is tracked. */
+  /** getChanges compares this tree with its earlier state; by default the tracked one. */
   diffWithOriginal (fs: WASIFS = this.fs): void {
     this.changed = fs
   }

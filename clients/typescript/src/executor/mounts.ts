@@ -3,13 +3,14 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError } from '../generated/errors.js'
 import { type MountOptions, present } from '../run.js'
+import { normalized } from './places.js'
 import type { MountConfig, PermissionConfig } from './types.js'
 
 interface Directory { path: string, permissions?: PermissionConfig | undefined, loading?: object }
 
 const FILE_PRIORITY = 1000
 
-/** What a pattern says below the target, when it names the target itself: `/data/out/**` of a mount at /data is `out/**`. */
+/** The part of a pattern below the target, when the pattern begins with it: `/data/out/**` of a mount at /data is `out/**`. */
 function below (pattern: unknown, target: string): string | undefined {
   const front = `${target.slice(1)}/`
   const whole = typeof pattern === 'string' ? pattern.replace(/^\.?\/+/, '') : ''
@@ -64,11 +65,11 @@ export function checkDirs ({ dirs }: MountConfig): void {
   throw new InvalidArgumentError('mount.dirs must be an object of folders in the box to folders of the host')
 }
 
-/** Where the host's folders lie is this process's to say: the daemon has another current directory. A mount that does not say
+/** Host paths are resolved here, because the daemon has another current directory. A mount that does not say
  * `batch` is manual: its changes are in the result, and nothing is written. */
 export function mountOf (mount: MountConfig): MountOptions {
   checkDirs(mount)
-  const rows = Object.entries(mount.dirs).map(([target, real]) => ({ target: path.posix.normalize(target).replace(/(.)\/$/, '$1'), real: path.resolve(real) }))
+  const rows = Object.entries(mount.dirs).map(([target, real]) => ({ target: normalized(target), real: path.resolve(real) }))
   const isFile = ({ real }: SingleFile): boolean => statSync(real, { throwIfNoEntry: false })?.isFile() === true
   const folders = rows.filter((row) => !isFile(row)).map(({ target, real }): [string, string | Directory] => {
     const permissions = permissionsFor(target, mount.permissions)

@@ -12,7 +12,7 @@ export class PermissionDeniedError extends Error {
 }
 
 export interface ResolvedPermission extends Required<PermissionSet> {
-  /** What decided, if it was a rule. */
+  /** The rule that decided, if one did. */
   matchedRule?: PermissionRule
 }
 

@@ -1,5 +1,5 @@
-// Where a box has no writable directory of its own, an empty one of the host is mounted, for as long as the call lasts: `/app`, `/custom/path`.
-// All is permitted there, as it is without a mount; what changes is in the result, and goes with the directory.
+// A place is an empty directory of the host, mounted for one call where a box has no writable directory: `/app`, `/custom/path`.
+// Everything is permitted there, as without a mount. The result has the changes; the directory is removed.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -10,6 +10,9 @@ const TEMPORARY = ['/tmp', '/home/cloche']
 const WRITABLE = ['/workspace', ...TEMPORARY]
 const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
 const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
+
+/** Without a slash at the end, `.` and empty parts. */
+export const normalized = (name: string): string => path.posix.normalize(name).replace(/(.)\/$/, '$1')
 
 export const isAtOrBelow = (name: string, folder: string): boolean => name === folder || name.startsWith(`${folder}/`)
 
@@ -33,7 +36,7 @@ function placesOf (names: string[], targets: string[]): string[] {
 }
 
 function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): string[] {
-  const name = typeof workdir === 'string' ? path.posix.normalize(workdir).replace(/(.)\/$/, '$1') : ''
+  const name = typeof workdir === 'string' ? normalized(workdir) : ''
   const wanted = isAsked ? TEMPORARY : TEMPORARY.some((folder) => isAtOrBelow(name, folder)) ? [placeOf(name)] : []
   // Mounts do not lie within each other: what the caller mounts there is told of anyway.
   return wanted.filter((place) => !targets.some((target) => isAtOrBelow(target, place) || isAtOrBelow(place, target)))
@@ -43,9 +46,9 @@ export class Places implements Disposable {
   private readonly folders = new Map<string, string>()
   private readonly given: Set<string>
 
-  /** hasTemporary: changes below /tmp and the home are wanted. Those of the working directory always are. */
+  /** hasTemporary: report changes below /tmp and the home. Changes in the working directory are always reported. */
   constructor (workdir: unknown, files: object | undefined, mount: MountConfig | undefined, hasTemporary: boolean) {
-    const targets = Object.keys(mount?.dirs ?? {}).map((target) => path.posix.normalize(target).replace(/(.)\/$/, '$1'))
+    const targets = Object.keys(mount?.dirs ?? {}).map(normalized)
     const names = [workdir, ...Object.keys(files ?? {})].filter((name): name is string => typeof name === 'string' && name.startsWith('/'))
     this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
     for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))

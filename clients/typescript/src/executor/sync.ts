@@ -1,4 +1,4 @@
-// What syncFiles is given, made ready: often it went through somebody's own filter, or another directory than the run had.
+// Prepares the changes given to syncFiles: the caller may have filtered them, and may sync to another directory than the run had.
 import { lstatSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { foldersOf } from './files.js'
@@ -11,7 +11,7 @@ export interface Ready {
   changes: FileChange[]
   /** Folders the changes need: outer ones first. */
   folders: FileChange[]
-  /** What comes to nothing without the daemon's being asked. */
+  /** Paths outside every mount, which the daemon never sees. */
   skipped: string[]
   failed: SyncResult['failed']
 }

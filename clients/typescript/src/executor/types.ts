@@ -99,12 +99,12 @@ export interface ReportingOptions {
   includeChanges?: boolean
   includeContents?: boolean
   includeDenied?: boolean
-  /** Changes below /tmp and the home, too. Those of the working directory always are told. */
+  /** Also report changes below /tmp and the home. Changes in the working directory are always reported. */
   includeTemporary?: boolean
 }
 export type ResultOptions = ReportingOptions
 
-/** What began standard input where arguments travelled there. Nothing here reads it. */
+/** The prefix of standard input in versions that sent arguments there. Nothing reads it now. */
 export type InputProtocol = string
 
 /** How arguments travelled elsewhere; here always beside the code, never in it. */
@@ -174,7 +174,7 @@ export interface FileChange {
   timestamp: Date
   /** Set for what is no plain file. Folders come in events only: results list what is in them. */
   kind?: 'directory' | 'symlink' | 'special'
-  /** Of a symlink. */
+  /** A symlink's target. */
   target?: string
   /** Permitted by `onPermissionDenied: 'virtual'` alone: it is never synced. */
   virtual?: boolean
