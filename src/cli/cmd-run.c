@@ -5,7 +5,9 @@
 #include "session.h"
 #include "signals.h"
 
+#include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +15,24 @@
 
 /* The last word must not wait for a reader who is gone. */
 #define PATIENCE_MS 1000
+#define UNREAD (128 + SIGPIPE)
 
-static void tell(const cloche_result *result)
+static void say_line(const char *text)
 {
         char line[PIPE_BUF];
-        int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
-                         cloche_result_error_type(result), cloche_result_error_message(result));
+        int n = snprintf(line, sizeof(line), "cloche: %s\n", text);
 
         if (n > 0)
                 (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
+}
+
+static void tell(const cloche_result *result)
+{
+        char text[PIPE_BUF];
+
+        snprintf(text, sizeof(text), "%s: %s: %s", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
+                 cloche_result_error_message(result));
+        say_line(text);
 }
 
 static int is_own_status(const cloche_result *result)
@@ -29,15 +40,34 @@ static int is_own_status(const cloche_result *result)
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
 }
 
+/* As in a shell: an exit status of the script's own speaks for itself, and so do a Ctrl-C and a reader that went away. */
+static int is_quiet(const cloche_result *result)
+{
+        int code = cloche_result_exit_code(result);
+
+        return cloche_result_status(result) == CLOCHE_STATUS_SUCCESS || is_own_status(result) || code == UNREAD ||
+               (code == SIGNALS_INTERRUPTED && signals_is_interrupted(code));
+}
+
+static void tell_warnings(const cloche_result *result)
+{
+        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
+        const json_t *warning;
+        size_t i;
+
+        json_array_foreach(json_object_get(json_object_get(whole, "meta"), "warnings"), i, warning)
+                say_line(json_string_value(warning));
+        json_decref(whole);
+}
+
 static int report(struct cli_request *request, cloche_result *result)
 {
-        enum cloche_status status = cloche_result_status(result);
         int code = cloche_result_exit_code(result);
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        /* An exit status of the script's own speaks for itself, and so does a Ctrl-C that ended it. */
-        if (status != CLOCHE_STATUS_SUCCESS && !is_own_status(result) && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
+        tell_warnings(result);
+        if (!is_quiet(result))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))

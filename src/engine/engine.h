@@ -158,7 +158,7 @@ struct cloche_run {
                 struct cloche_run *run;
                 int fd;      /* read end of the guest's stream, nonblocking */
                 int relayed; /* to sink_fd, our copy of the caller's; else kept */
-                int sink_fd; /* -EBADF once nobody reads there any more */
+                int sink_fd; /* -EBADF once it takes no more; so is fd then */
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
@@ -252,6 +252,8 @@ void streams_done(struct cloche_run *run);
 
 /* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+/* Before its descriptor is closed: libuv would otherwise drop whoever has the number next. */
+void loop_poll_close(uv_poll_t *poll);
 /* Close the books of a run that has ended, and give its place and its box to others; then tell the caller, if nobody did. */
 void run_conclude(struct cloche_run *run);
 void run_tell(struct cloche_run *run);

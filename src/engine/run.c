@@ -55,6 +55,11 @@ static void close_handle(uv_handle_t *handle)
                 uv_close(handle, on_closed);
 }
 
+void loop_poll_close(uv_poll_t *poll)
+{
+        close_handle((uv_handle_t *)poll);
+}
+
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
