@@ -67,6 +67,8 @@ static int report(struct cli_request *request, cloche_result *result)
         int bad = outcome_settle(request, result, &outcome);
 
         tell_warnings(result);
+        if (request->denials)
+                outcome_print_network(stderr, result);
         if (!is_quiet(result))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
@@ -147,7 +149,7 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_env, options_terminal, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+        options_code, options_env, options_terminal, options_files, options_mounts, options_run_network, options_prefix, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_run = {

@@ -74,14 +74,13 @@ static int read_stdin(struct cli_request *r, const char *by, struct text *ret)
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-static int keep(struct cli_request *r, char *text, const char **ret)
+int options_keep_text(struct cli_request *request, char *text)
 {
-        if (r->text_count == CLI_TEXTS_MAX) {
+        if (request->text_count == CLI_TEXTS_MAX) {
                 free(text);
                 return cli_bad("more than %d values come from files", CLI_TEXTS_MAX);
         }
-        r->texts[r->text_count++] = text;
-        *ret = text;
+        request->texts[request->text_count++] = text;
         return 0;
 }
 
@@ -98,10 +97,12 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         bad = v[0] == '@' ? read_path(option, v + 1, &text) : read_stdin(r, option, &text);
         if (bad == 0 && strlen(text.data) != text.size)
                 bad = cli_bad("%s: '%s' has a NUL in it", option, v);
-        if (bad == 0)
-                return keep(r, text.data, ret);
-        free(text.data);
-        return bad;
+        if (bad) {
+                free(text.data);
+                return bad;
+        }
+        *ret = text.data;
+        return options_keep_text(r, text.data);
 }
 
 #define VALUE_SETTER(member)                                                   \

@@ -217,7 +217,7 @@ static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json
 
         if (said)
                 return json_is_true(said);
-        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") &&
+        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") && !json_object_get(params, "network") &&
                !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) && json_object_size(json_object_get(params, "env")) == 0;
 }
 
@@ -244,7 +244,8 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
         read_result_options(json_object_get(params, "resultOptions"), &ret->run);
         if ((r = dump(ret, params, "args", &ret->run.args, e)) < 0 || (r = dump(ret, params, "kwargs", &ret->run.kwargs, e)) < 0 ||
             (r = dump(ret, params, "schema", &ret->run.schema, e)) < 0 || (r = dump(ret, params, "build", &ret->run.build, e)) < 0 ||
-            (r = dump(ret, params, "globals", &ret->run.globals, e)) < 0 || (r = dump(ret, params, "imports", &ret->run.imports, e)) < 0)
+            (r = dump(ret, params, "globals", &ret->run.globals, e)) < 0 || (r = dump(ret, params, "imports", &ret->run.imports, e)) < 0 ||
+            (r = dump(ret, params, "network", &ret->run.network, e)) < 0)
                 return r;
         r = read_files(ret, json_object_get(params, "files"), e);
         if (r == 0)

@@ -11,6 +11,7 @@
 #include "mount.h"
 #include "output.h"
 #include "place.h"
+#include "run-network.h"
 #include "runtime.h"
 #include "signature.h"
 #include "template.h"
@@ -137,6 +138,8 @@ struct cloche_run {
         cloche_sync *sync;
         int may_sync;
         json_t *synced;           /* what the sync came to */
+
+        struct run_network network;
 
         /* Of a run that is forked from a template. */
         int is_forked;
@@ -266,6 +269,7 @@ uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
 /* Nothing moves in its box any more: run_start_sync follows for a run with mounts, then run_end_again. */
 void run_measure(struct cloche_run *run);
 /* run-start.c */
+void run_go_on(struct cloche_run *run); /* its program starts; all it waits for is there */
 int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
 /* Ask for boxes for the cold runs whose turn it is. */
 void runs_start_cold(struct cloche_engine *engine);

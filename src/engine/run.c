@@ -607,7 +607,9 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         run->is_forked = opt->prefix || opt->warm;
-        r = keep_collect(run, opt, e);
+        r = opt->network ? run_take_network(run, opt, e) : 0;
+        if (r == 0)
+                r = keep_collect(run, opt, e);
         if (r == 0 && opt->mount)
                 r = run_take_mounts(run, opt, e);
         if (r == 0)
@@ -732,6 +734,7 @@ static int open_books(struct cloche_run *run)
         if (run->books != BOOKS_OPEN)
                 return 0;
         streams_stop(run);
+        run_stop_network(run);
         if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0) {
                 run_measure(run);
                 return 0;
@@ -948,6 +951,7 @@ void cloche_run_free(cloche_run *run)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
+        run_network_done(run);
         let_go(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);
