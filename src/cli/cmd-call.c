@@ -77,6 +77,8 @@ static int report(struct cli_request *request, cloche_result *result)
                 print_json(result, &outcome);
         else
                 bad |= print_plain(result);
+        if (!request->json)
+                outcome_print_warnings(stderr, result);
         if (!request->json && request->denials)
                 outcome_print_network(stderr, result);
         if (!request->json)

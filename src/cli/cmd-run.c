@@ -5,7 +5,6 @@
 #include "session.h"
 #include "signals.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,27 +16,36 @@
 #define PATIENCE_MS 1000
 #define UNREAD (128 + SIGPIPE)
 
-static void say_line(const char *text)
+static void tell(const cloche_result *result)
 {
         char line[PIPE_BUF];
-        int n = snprintf(line, sizeof(line), "cloche: %s\n", text);
+        int n = snprintf(line, sizeof(line), "cloche: %s: %s: %s\n", cloche_status_name(cloche_result_status(result)),
+                         cloche_result_error_type(result), cloche_result_error_message(result));
 
         if (n > 0)
                 (void)say_now(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1, PATIENCE_MS);
 }
 
-static void tell(const cloche_result *result)
-{
-        char text[PIPE_BUF];
-
-        snprintf(text, sizeof(text), "%s: %s: %s", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
-                 cloche_result_error_message(result));
-        say_line(text);
-}
-
 static int is_own_status(const cloche_result *result)
 {
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
+}
+
+/* Warnings, and what the network's rules refused. */
+static void tell_more(const struct cli_request *request, const cloche_result *result)
+{
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        if (out) {
+                outcome_print_warnings(out, result);
+                if (request->denials)
+                        outcome_print_network(out, result);
+                if (fclose(out) == 0)
+                        (void)say_now(text, size, PATIENCE_MS);
+        }
+        free(text);
 }
 
 /* As in a shell: an exit status of the script's own speaks for itself, and so do a Ctrl-C and a reader that went away. */
@@ -49,26 +57,13 @@ static int is_quiet(const cloche_result *result)
                (code == SIGNALS_INTERRUPTED && signals_is_interrupted(code));
 }
 
-static void tell_warnings(const cloche_result *result)
-{
-        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
-        const json_t *warning;
-        size_t i;
-
-        json_array_foreach(json_object_get(json_object_get(whole, "meta"), "warnings"), i, warning)
-                say_line(json_string_value(warning));
-        json_decref(whole);
-}
-
 static int report(struct cli_request *request, cloche_result *result)
 {
         int code = cloche_result_exit_code(result);
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        tell_warnings(result);
-        if (request->denials)
-                outcome_print_network(stderr, result);
+        tell_more(request, result);
         if (!is_quiet(result))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);

@@ -253,6 +253,20 @@ int outcome_settle(struct cli_request *request, cloche_result *result, struct ou
         return code;
 }
 
+void outcome_print_warnings(FILE *out, const cloche_result *result)
+{
+        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
+        const json_t *warning;
+        size_t i;
+
+        json_array_foreach(json_object_get(json_object_get(whole, "meta"), "warnings"), i, warning) {
+                fputs("cloche: ", out);
+                say_name(out, json_string_value(warning));
+                fputc('\n', out);
+        }
+        json_decref(whole);
+}
+
 static void print_refused(FILE *out, const json_t *denied)
 {
         const json_t *host = json_object_get(denied, "host");

@@ -26,6 +26,7 @@ struct cloche_sync {
         const struct cloche_changeset *set; /* the caller's */
         const char *on_error, *conflict;
         int is_dry;
+        int is_recovery; /* nothing is written but what a sync before had begun */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
@@ -312,13 +313,13 @@ static void extend(struct cloche_sync *sync, const json_t *result, const char *n
         }
 }
 
-static void keep_result(struct cloche_sync *sync, const json_t *result)
+static void keep_result(struct cloche_sync *sync, json_t *result)
 {
         static const char *const applied[] = {"synced", "failed", "skipped", "conflicts", "kept"};
         static const char *const planned[] = {"steps", "denied", "skipped", "conflicts"};
-        json_t *recovered = json_object_get(result, "recovered");
+        json_t *recovered = sync->is_recovery ? result : json_object_get(result, "recovered");
 
-        for (size_t i = 0; !sync->is_dry && i < sizeof(applied) / sizeof(applied[0]); i++)
+        for (size_t i = 0; !sync->is_dry && !sync->is_recovery && i < sizeof(applied) / sizeof(applied[0]); i++)
                 extend(sync, result, applied[i]);
         for (size_t i = 0; sync->is_dry && i < sizeof(planned) / sizeof(planned[0]); i++)
                 extend(sync, result, planned[i]);
@@ -436,13 +437,13 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
                 r = send_message(sync, ASK_CONFIGURE, "configure",
                                  json_pack("{s:O*, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict), e);
         if (r == 0)
-                r = send_page(sync, e);
+                r = sync->is_recovery ? send_message(sync, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }
 
 static int nothing_to_do(const struct cloche_sync *sync)
 {
-        return json_array_size(sync->chosen[sync->row]) == 0;
+        return !sync->is_recovery && json_array_size(sync->chosen[sync->row]) == 0;
 }
 
 static void end_well(struct cloche_sync *sync)
@@ -507,6 +508,15 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
         step_later(sync);
         *ret = sync;
         return 0;
+}
+
+int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e)
+{
+        int r = cloche_sync_start(engine, opt, ret, e);
+
+        if (r == 0)
+                (*ret)->is_recovery = 1; /* it begins in a later turn */
+        return r;
 }
 
 int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
