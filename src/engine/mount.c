@@ -343,8 +343,6 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
         return r;
 }
 
-/* -- placing files -------------------------------------------------------------------------------------------- */
-
 /* -- impatience ----------------------------------------------------------------------------------------------- */
 
 static void on_impatient(uv_timer_t *timer)
@@ -418,13 +416,16 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 fd_close(&own_fd);
                 return r;
         }
-        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, own_fd) < 0)) {
+        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, TAKE_FD(own_fd)) < 0)) {
                 json_decref(params);
+                fd_close(&own_fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
         r = ask(mount, ASK_PLACE, "place", params, e);
-        if (r < 0)
+        if (r < 0) {
+                channel_detach(&mount->channel); /* or the next message would carry it */
                 return r;
+        }
         mount->on_placed = done;
         mount->place_data = data;
         return 0;
