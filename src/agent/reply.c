@@ -109,7 +109,7 @@ json_t *agent_attach_array(struct agent_reply *reply, const char *type, const vo
 int agent_reply_text_form(struct agent_reply *reply, json_t *text_form, char *ret_why, size_t why_size)
 {
         struct cloche_err e;
-        int r = value_from_text(text_form, &reply->attachments, &reply->value, &e);
+        int r = value_text_to_frame(text_form, &reply->attachments, &reply->value, &e);
 
         reply->is_over |= r == -CLOCHE_E_TOO_LARGE;
         if (r < 0)

@@ -192,7 +192,7 @@ static int keep_value(struct mount *mount, json_t *change, const struct frame *f
         if (!mount->values || !json_is_string(name) || json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
             (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at || n > FILES_CONTENT_MAX)
                 return -1;
-        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_json(f->attachments + at, (size_t)n)));
+        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_value(f->attachments + at, (size_t)n)));
         mount->all->contents_left -= (uint64_t)n < mount->all->contents_left ? (uint64_t)n : mount->all->contents_left;
         json_object_del(change, "bytes");
         return r;

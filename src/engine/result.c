@@ -4,6 +4,7 @@
 #include "limits.h"
 #include "wire/base64.h"
 #include "wire/json.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -334,6 +335,14 @@ static json_t *files_object(const struct cloche_run *run, json_t *changes)
         return changes;
 }
 
+static int write_texts(cloche_result *result, const json_t *value)
+{
+        if (value)
+                result->value = value_dump(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        result->json = value_dump(result->root, JSON_COMPACT);
+        return result->json && (!value || result->value) ? 0 : -ENOMEM;
+}
+
 int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
                 cloche_result **ret, struct cloche_err *e)
 {
@@ -360,10 +369,7 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         if (run->synced)
                 json_object_set(result->root, "sync", run->synced);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
-        if (value)
-                result->value = json_dump_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        result->json = json_dump_text(result->root, JSON_COMPACT);
-        if (!result->json || (value && !result->value)) {
+        if (!result->root || (run->has_texts && write_texts(result, value) < 0)) {
                 cloche_result_free(result);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result");
         }

@@ -243,18 +243,15 @@ static int check_required(struct check *c, const json_t *rule, const json_t *val
 
 static int check_items(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct view_items items;
-        int r = view_items(value, &items);
+        const struct view_items items = view_items(value);
+        int r = 0;
 
-        if (r < 0)
-                return r;
         for (size_t i = 0; r == 0 && i < items.count; i++) {
                 json_t *item = view_item(&items, i);
 
                 r = item ? misfit_in_item(check(c, rule, item), c->misfit, i) : -ENOMEM;
                 json_decref(item);
         }
-        view_items_done(&items);
         return r;
 }
 
@@ -270,13 +267,7 @@ static int check_size(struct check *c, const json_t *bound, size_t size, const c
 
 static int check_count(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct view_items items;
-        int r = view_items(value, &items);
-
-        if (r < 0)
-                return r;
-        view_items_done(&items);
-        return check_size(c, rule, items.count, "items");
+        return check_size(c, rule, view_items(value).count, "items");
 }
 
 static int check_length(struct check *c, const json_t *rule, const json_t *value)
