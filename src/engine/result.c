@@ -1,5 +1,6 @@
 /* What a run came to: one verdict from all that is known, and the result object of the contract. */
 #include "base/err.h"
+#include "base/utf8.h"
 #include "engine.h"
 #include "limits.h"
 #include "wire/base64.h"
@@ -253,31 +254,15 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
         return meta;
 }
 
-/* Bytes as text for people: what is not UTF-8 becomes U+FFFD, a byte at a time. *ret_lossy says so. */
+/* Bytes as text for people. *ret_lossy: they are no UTF-8. */
 static json_t *bytes_as_text(const struct buf *bytes, int *ret_lossy)
 {
-        json_t *text = json_stringn(bytes->data ? bytes->data : "", bytes->size);
-        _cleanup_buf_ struct buf mended = BUF_INIT(SIZE_MAX / 2);
+        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
 
-        *ret_lossy = !text;
-        for (size_t at = 0; !text && at < bytes->size;) {
-                size_t size = 1, best = 0;
-                json_t *piece;
-
-                /* The longest run that is text: grown while it holds, so that clean stretches go over whole. */
-                for (; at + size <= bytes->size && size <= 4; size++) {
-                        piece = json_stringn(bytes->data + at, size);
-                        if (piece) {
-                                best = size;
-                                json_decref(piece);
-                                break;
-                        }
-                }
-                if (buf_append(&mended, best ? bytes->data + at : "\xef\xbf\xbd", best ? best : 3) < 0)
-                        return NULL;
-                at += best ? best : 1;
-        }
-        return text ? text : json_stringn(mended.data ? mended.data : "", mended.size);
+        *ret_lossy = !utf8_is_valid(bytes->data, bytes->size);
+        if (!*ret_lossy)
+                return json_stringn_nocheck(bytes->data ? bytes->data : "", bytes->size);
+        return utf8_append_valid(&valid, bytes->data, bytes->size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
 }
 
 static void add_output(json_t *root, const char *name, const char *base64_name, const struct buf *bytes)

@@ -1,5 +1,6 @@
 #include "schema.h"
 
+#include "base/utf8.h"
 #include "pattern.h"
 #include "wire/view.h"
 
@@ -272,12 +273,7 @@ static int check_count(struct check *c, const json_t *rule, const json_t *value)
 
 static int check_length(struct check *c, const json_t *rule, const json_t *value)
 {
-        const char *text = json_string_value(value);
-        size_t characters = 0;
-
-        for (size_t i = 0; i < json_string_length(value); i++)
-                characters += ((unsigned char)text[i] & 0xc0) != 0x80;
-        return check_size(c, rule, characters, "characters");
+        return check_size(c, rule, utf8_count(json_string_value(value), json_string_length(value)), "characters");
 }
 
 static int check_bound(struct check *c, const json_t *rule, const json_t *value)

@@ -1,6 +1,7 @@
 #include "value.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "base64.h"
 #include "frame.h"
 #include "json.h"
@@ -60,11 +61,8 @@ static int no_memory(struct walk *w)
 /* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
 static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
 {
-        size_t size = strnlen(name, NAME_BYTES_MAX + 1);
+        size_t size = utf8_cut(name, strnlen(name, NAME_BYTES_MAX + 1), NAME_BYTES_MAX);
 
-        if (size > NAME_BYTES_MAX)
-                for (size = NAME_BYTES_MAX; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;)
-                        size--;
         for (size_t i = 0; i < size; i++)
                 ret[i] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
         ret[size] = '\0';
