@@ -202,7 +202,7 @@ static int keep_value(struct mount *mount, json_t *change, const struct frame *f
         if (!mount->values || !json_is_string(name) || json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
             (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at || n > FILES_CONTENT_MAX)
                 return -1;
-        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_json(f->attachments + at, (size_t)n)));
+        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_value(f->attachments + at, (size_t)n)));
         mount->all->contents_left -= (uint64_t)n < mount->all->contents_left ? (uint64_t)n : mount->all->contents_left;
         json_object_del(change, "bytes");
         return r;
@@ -258,11 +258,16 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
 /* params and fd are taken over. */
 static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
 {
+        int r;
+
         if (fd >= 0 && channel_attach(&mount->channel, fd) < 0) {
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
-        return ask(mount, ASK_PLACE, "place", params, e);
+        r = ask(mount, ASK_PLACE, "place", params, e);
+        if (r < 0)
+                channel_detach(&mount->channel); /* or the next message would carry it */
+        return r;
 }
 
 /* And send what has waited for it. */
@@ -435,8 +440,6 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
                 r = serve(&mounts->rows[i], (uint32_t)i, box, e);
         return r;
 }
-
-/* -- placing files -------------------------------------------------------------------------------------------- */
 
 /* -- impatience ----------------------------------------------------------------------------------------------- */
 

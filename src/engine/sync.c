@@ -352,6 +352,21 @@ static void tell_progress(struct cloche_sync *sync, const json_t *progress)
                                                 "error", error));
 }
 
+/* Another sync writes to the directory just now. */
+static int is_busy(const json_t *error)
+{
+        const char *reason = json_string_value(json_object_get(json_object_get(error, "data"), "reason"));
+
+        return reason && strcmp(reason, "busy") == 0;
+}
+
+static void end_row(struct cloche_sync *sync)
+{
+        channel_close(&sync->channel);
+        sync->row++;
+        step_later(sync);
+}
+
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct cloche_sync *sync = data;
@@ -360,6 +375,11 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
                 tell_progress(sync, m->params);
+                return 0;
+        }
+        if (m->kind == RPC_ERROR && sync->is_recovery && is_busy(m->error)) {
+                json_array_append_new(list_of(sync, "recovered"), json_pack("{s:s}", "state", "busy"));
+                end_row(sync);
                 return 0;
         }
         if (m->kind == RPC_ERROR) {
@@ -373,9 +393,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (id == ASK_CONFIGURE || id == ASK_PAGE)
                 return id == ASK_PAGE ? send_page(sync, e) : 0;
         keep_result(sync, m->result);
-        channel_close(&sync->channel);
-        sync->row++;
-        step_later(sync);
+        end_row(sync);
         return 0;
 }
 

@@ -78,10 +78,6 @@ static int do_recover(void *argument, const json_t *params, json_t **ret, struct
                 r = transaction_recover(ROOT_FD, &recovery, e);
         if (r == 0)
                 *ret = answer_recovery(&recovery);
-        if (r < 0 && e->os_errno == EBUSY) { /* of a sync that is alive nothing is to be recovered */
-                *ret = json_pack("{s:s}", "state", "busy");
-                r = 0;
-        }
         recovery_done(&recovery);
         return r;
 }
