@@ -98,10 +98,13 @@ static struct suggest suggest_command(int place, char **words)
 static const struct {
         const char *typed, *meant; /* meant: a command, or the second word of one */
 } habits[] = {
-        {"list", "ls"}, {"ls", "list"}, {"delete", "rm"}, {"remove", "rm"}, {"delete", "drop"}, {"remove", "drop"}, {"rm", "drop"}, {"rm", "delete"},
-        {"new", "create"}, {"show", "get"}, {"inspect", "get"}, {"eval", "call"}, {"execute", "run"}, {"script", "run"}, {"ssh", "shell"},
-        {"attach", "shell"}, {"copy", "cp"}, {"network", "net"}, {"doctor", "selftest"}, {"test", "selftest"}, {"ls", "sandbox ls"}, {"list", "sandbox ls"},
-        {"create", "sandbox create"}, {"rm", "sandbox rm"}, {"stop", "sandbox stop"}, {"start-daemon", "daemon start"}, {"status", "daemon status"},
+        {"list", "ls"}, {"ls", "list"}, {"delete", "rm"}, {"remove", "rm"}, {"delete", "drop"}, {"remove", "drop"},
+        {"rm", "drop"}, {"rm", "delete"},
+        {"new", "create"}, {"show", "get"}, {"inspect", "get"}, {"eval", "call"}, {"execute", "run"},
+        {"script", "run"}, {"ssh", "shell"},
+        {"attach", "shell"}, {"copy", "cp"}, {"network", "net"}, {"doctor", "selftest"}, {"test", "selftest"},
+        {"ls", "sandbox ls"}, {"list", "sandbox ls"},
+        {"create", "sandbox create"}, {"rm", "sandbox rm"}, {"stop", "sandbox stop"}, {"status", "daemon status"},
 };
 
 /* The whole command that somebody with another program's habits meant, or NULL. */

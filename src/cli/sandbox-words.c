@@ -128,7 +128,8 @@ int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, jso
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-/* One line at the first use of a sandbox that came back without its latest changes. What fails here fails in the use itself, which says so. */
+/* One line at the first use of a sandbox that came back without its latest changes. A failure here comes again in the use
+ * itself, which says so. */
 static void tell_lost(struct daemon_client *c, const struct cli_request *request)
 {
         struct cloche_err ignored = {0};

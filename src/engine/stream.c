@@ -113,7 +113,8 @@ static void watch_sink(struct stream *s)
                 uv_poll_start(&s->sink_poll, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT, on_sink);
 }
 
-/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may have ended only its own writing: there the next write decides. */
+/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may have ended only its own
+ * writing: there the next write decides. */
 static void on_sink(uv_poll_t *poll, int status, int events)
 {
         struct stream *s = stream_of(poll, offsetof(struct stream, sink_poll));

@@ -425,7 +425,8 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
-/* Of a group with a '/': `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
+/* Write a group with a '/' in braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; one choice alone as it is, for
+ * braces around one are no alternatives. */
 static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
 {
         int depth = 0, has_choice = is_optional, r;
