@@ -12,14 +12,19 @@
 
 #define VALUE_BYTES_MAX (1u << 30) /* more digits than a value can have bytes (spec/limits.def, resultBytes) */
 
+/* A stack names the error: then it is all that is printed. Those of limits are ours, and stand behind the guest's stack. */
 static void print_error(const cloche_result *result)
 {
         const char *stack = cloche_result_error_stack(result), *message = cloche_result_error_message(result);
+        size_t size = stack ? strlen(stack) : 0;
 
-        if (stack && *stack)
-                fprintf(stderr, "%s\n", stack);
-        fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
-                message && *message ? ": " : "", message ? message : "");
+        while (size > 0 && stack[size - 1] == '\n')
+                size--;
+        if (size > 0)
+                fprintf(stderr, "%.*s\n", (int)size, stack);
+        if (size == 0 || !message || !*message || !strstr(stack, message))
+                fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
+                        message && *message ? ": " : "", message ? message : "");
 }
 
 /* 0, or 1: a line was printed. */
