@@ -59,6 +59,15 @@ static int no_memory(struct walk *w)
         return err_os(w->e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
 }
 
+/* Called for each container as it opens: the agents count them in the same way. */
+static int open_container(struct walk *w)
+{
+        if (w->depth > VALUE_DEPTH_MAX)
+                return err_set(w->e, w->code, "$%s: nested deeper than %d: send it as text, or as a flat list", w->path, VALUE_DEPTH_MAX);
+        w->opened++;
+        return 0;
+}
+
 /* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
 static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
 {
@@ -558,9 +567,11 @@ static int is_class(const json_t *name)
 static int convert_class(struct walk *w, const json_t *value, json_t *made)
 {
         json_t *name = json_object_get(value, "t"), *v = json_object_get(value, "v"), *carried;
-        struct carrier here = {w->opened++, w->carriers};
-        int r;
+        struct carrier here = {w->opened, w->carriers};
+        int r = open_container(w);
 
+        if (r < 0)
+                return r;
         if (json_object_size(value) != 3 || !v || !is_class(name))
                 return refuse(w, "a class has \"t\", 1 to 64 letters, \"v\" and no other key");
         w->carriers = &here;
@@ -592,7 +603,9 @@ static int convert_v(struct walk *w, const json_t *value, const json_t *tag, jso
                         continue;
                 if (json_object_size(value) != 2 || !json_object_get(value, "v"))
                         return refuse(w, "this tag has \"v\" and no other key");
-                w->opened += (size_t)tags[i].is_container;
+                r = tags[i].is_container ? open_container(w) : 0;
+                if (r < 0)
+                        return r;
                 r = tags[i].convert(w, json_object_get(value, "v"), &v);
                 if (r < 0)
                         return r;
@@ -683,10 +696,12 @@ static int convert_members(struct walk *w, const json_t *value, json_t **ret)
 
 static int convert_object(struct walk *w, const json_t *value, json_t **ret)
 {
+        int r;
+
         if (json_object_get(value, "$"))
                 return convert_tagged(w, value, ret);
-        w->opened++;
-        return convert_members(w, value, ret);
+        r = open_container(w);
+        return r < 0 ? r : convert_members(w, value, ret);
 }
 
 static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
@@ -704,11 +719,11 @@ static int convert(struct walk *w, const json_t *value, json_t **ret)
 {
         int r;
 
-        if (++w->depth > VALUE_DEPTH_MAX + 1) /* a leaf counts too */
-                return refuse(w, "nested deeper than 200");
+        w->depth++;
         if (json_is_array(value)) {
-                w->opened++;
-                r = convert_array(w, value, ret);
+                r = open_container(w);
+                if (r == 0)
+                        r = convert_array(w, value, ret);
         } else if (json_is_object(value)) {
                 r = convert_object(w, value, ret);
         } else {
