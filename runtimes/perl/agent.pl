@@ -168,7 +168,7 @@ sub failure ($message, $error) {
     my %data = (type => $type, message => $text, stack => "$type: $text\n$trace");
     $_ = substr s/$not_unicode/\x{FFFD}/gr, 0, 1 << 16 for values %data;
     $attached = '';
-    return { code => -32000, message => $data{message}, data => \%data };
+    return { code => -32000, message => $data{message}, data => { %data, signatureSource => 'convention' } };
 }
 
 # ---- the channel, moved away from 3; programs that the code starts do not have it ----
