@@ -293,6 +293,7 @@ final class Encoder
             $value instanceof \BackedEnum => $this->value($value->value, $depth),
             $value instanceof \UnitEnum => $this->text($value->name),
             $value instanceof \SplObjectStorage => $this->storage($value, $depth),
+            $value instanceof \SimpleXMLElement => $this->element((array) $value, $depth),
             $value instanceof \Traversable => $this->collected($value, $depth),
             $this->isPlain($value) && !get_object_vars($value) && is_callable([$value, 'toArray']) =>
                 $this->value($value->toArray(), $this->deeper($depth)),
@@ -355,7 +356,18 @@ final class Encoder
         return '{"$":"set","v":' . $this->items(iterator_to_array($storage, false), $depth) . '}';
     }
 
-    /** Keys that are all integers, which may repeat, make a list; strings, each once, an object; others a map. */
+    /** As json_encode has it, but for an element with nothing but text: that is its text. */
+    private function element(array $fields, int $depth): string
+    {
+        return match (true) {
+            $fields === [] => $this->text(''),
+            array_is_list($fields) && count($fields) === 1 => $this->value($fields[0], $depth),
+            default => $this->value($fields, $depth),
+        };
+    }
+
+    /** Keys that are all integers, which may repeat, make a list; strings, each once, an object; others a map, or where one repeats
+     *  an array of pairs. */
     private function collected(\Traversable $items, int $depth): string
     {
         $depth = $this->deeper($depth);
@@ -375,10 +387,10 @@ final class Encoder
         if (count($strings) === count($keys) && count(array_flip($strings)) === count($keys)) {
             return $this->paired($keys, $texts);
         }
-        foreach ($keys as $i => $key) {
-            $texts[$i] = '[' . $this->value($key, $depth) . ",$texts[$i]]";
-        }
-        return '{"$":"map","v":[' . $this->joined($texts) . $this->spend(']}');
+        $keys = array_map(fn (mixed $key) => $this->value($key, $depth), $keys);
+        $pairs = array_map(static fn (string $key, string $text) => "[$key,$text]", $keys, $texts);
+        $form = count(array_flip($keys)) === count($keys) ? ['{"$":"map","v":[', ']}'] : ['[', ']'];
+        return $form[0] . $this->joined($pairs) . $this->spend($form[1]);
     }
 
     private function date(\DateTimeInterface $value): string
