@@ -176,6 +176,10 @@ class OwnTypes(AgentCase):
         answer = self.call(code, {"$": "error", "v": {**told, "name": "HttpError"}})
         self.assertEqual(answer[1:], ["no", True, {"code": 7}, 7, "HttpError"])
 
+    def test_messages_of_errors_are_text(self):
+        self.sent("[-> { Integer('x') }, -> { {}.fetch(:k) }, -> { raise 'm' }].map { |f| begin; f.call; rescue => e; e.message; end }",
+                  ['invalid value for Integer(): "x"', "key not found: :k", "m"])
+
     def test_cycles_and_depth(self):
         self.refused("a = {}\na[:x] = [a]\na", "$.x[0]: cycle cannot be sent")
         self.sent("a = [1]\n[a, a]", [[1], [1]])
