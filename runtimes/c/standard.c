@@ -180,7 +180,7 @@ static void read_duration(struct program *p, struct type *type, Dwarf_Die *die)
                 types_refuse(type, "a duration of another form than ticks of a ratio");
 }
 
-/* Of other clocks nobody outside of the process can say when their time began. */
+/* Other clocks began at a time that is not known outside of the process. */
 static void read_time(struct program *p, struct type *type, Dwarf_Die *die)
 {
         struct arguments arguments = {.p = p, .type = type};

@@ -332,7 +332,7 @@ final class Server
 
     /** Of the function that is called, for what it gives and cannot be sent. */
     private static ?string $place = null;
-    /** Of the signature of the function that is called. */
+    /** Source of the called function's signature; null: not known yet. */
     private static ?string $source = null;
 
     private static function sendResult(mixed $value): void

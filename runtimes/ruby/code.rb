@@ -32,7 +32,7 @@ module ClocheAgent
         [yield(-> { found.callable.call(*positional, **named) }), @source]
       end
 
-      # Of the call's signature, as far as it is known: an error tells it too.
+      # Source of the call's signature, nil while it is not known.
       attr_reader :source
 
       # Where the function is that gave what cannot be sent.

@@ -11,7 +11,7 @@ const bytesOf = (content: unknown): Uint8Array | undefined =>
 
 interface Old { content: Uint8Array, mode: number }
 
-/** Of a file that is given without one. */
+/** The mode of a file that is given without one. */
 const MODE = 0o644
 
 /** files: as the call had them, by any path; workdir: where relative ones lie. */
