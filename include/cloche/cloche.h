@@ -180,6 +180,8 @@ struct cloche_run_options {
         cloche_file_handler on_file_event;
         void *file_event_data;
         unsigned file_events; /* bit 1u << enum cloche_file_event: which are wanted; without BEFORE nobody is asked */
+        /* JSON object {allow: [rule, …], deny: [rule, …]} as spec/sandbox.md says under Network; NULL: no network. Not of runs that are forked. */
+        const char *network;
         const char *const *argv; /* script: arguments after the script's name */
         size_t argc;
         const char *const *env;  /* "NAME=value", added to the minimal environment */

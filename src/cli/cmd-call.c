@@ -78,6 +78,10 @@ static int report(struct cli_request *request, cloche_result *result)
         else
                 bad |= print_plain(result);
         if (!request->json)
+                outcome_print_warnings(stderr, result);
+        if (!request->json && request->denials)
+                outcome_print_network(stderr, result);
+        if (!request->json)
                 fwrite(outcome.text, 1, outcome.size, stderr);
         if (code == 0 && (bad || outcome.has_failed))
                 code = 1;
@@ -103,7 +107,7 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
+        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_run_network, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_call = {
