@@ -248,12 +248,24 @@ static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v,
         return list;
 }
 
+/* An agent's word: anything but these is none. */
+static int is_signature_source(const json_t *source)
+{
+        static const char *const sources[] = {"schema", "inferred", "convention"};
+
+        for (size_t i = 0; json_is_string(source) && i < sizeof(sources) / sizeof(sources[0]); i++)
+                if (strcmp(json_string_value(source), sources[i]) == 0)
+                        return 1;
+        return 0;
+}
+
 static json_t *meta_object(struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
                            const struct init_answer *quiet)
 {
-        json_t *source = run->answer_is_error ? NULL : json_object_get(run->answer, "signatureSource");
+        const json_t *answer = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
+        json_t *source = json_object_get(answer, "signatureSource");
         json_t *meta = json_pack("{s:f, s:o, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
-                                 run->schema ? json_string("schema") : source ? json_incref(source) : json_null(), "usage",
+                                 run->schema ? json_string("schema") : is_signature_source(source) ? json_incref(source) : json_null(), "usage",
                                  usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
                                  run->warnings);
 

@@ -204,6 +204,20 @@ static void ask_about(struct cloche_sync *sync)
         free(text);
 }
 
+/* An abort comes before anything is written: what was chosen so far is not written either. */
+static void skip_all(struct cloche_sync *sync)
+{
+        for (size_t row = 0; row < sync->set->count; row++) {
+                json_t *changes = sync->set->rows[row].changes, *change;
+                size_t i;
+
+                json_array_foreach(sync->chosen[row], i, change)
+                        add_skipped(sync, json_object_get(change, "path"), "aborted");
+                for (i = row == sync->row ? sync->index : 0; row >= sync->row && i < json_array_size(changes); i++)
+                        add_skipped(sync, json_object_get(json_array_get(changes, i), "path"), "aborted");
+        }
+}
+
 int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e)
 {
         struct cloche_sync *sync = question->sync;
@@ -217,6 +231,7 @@ int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action a
         } else if (action == CLOCHE_SYNC_ABORT) {
                 sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason",
                                           reason ? reason : "aborted by the caller");
+                skip_all(sync);
         } else {
                 choose(sync);
         }
