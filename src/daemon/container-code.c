@@ -1,10 +1,11 @@
 /* The code interpreter's cells: POST /api/execute/code. Clients of 0.3 read lines of JSON, later ones SSE. */
 #include "container-internal.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct cell {
         struct container_utf8 out, err;
@@ -22,10 +23,7 @@ static int is_old(const struct container_ask *a)
 /* The clients' types have it as a number. */
 static json_t *with_time(json_t *event)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return container_put(event, "timestamp", json_integer((json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000));
+        return container_put(event, "timestamp", json_integer((json_int_t)clock_real_ms()));
 }
 
 /* Nothing is said before the cell begins, so that what is in its way then is a status. */

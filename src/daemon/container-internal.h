@@ -120,8 +120,7 @@ struct container {
         TAILQ_HEAD(container_sockets, container_socket) sockets;
         TAILQ_HEAD(container_watchers, container_watcher) watchers;
         uv_timer_t *timer;
-        uint64_t next_watcher;
-        char instance[17]; /* of this run of the daemon: versions of others mean nothing */
+        uint64_t next_watcher, begun_ms; /* begun_ms: versions of earlier watchers are another daemon's */
 };
 
 /* A new one, in the list; NULL: no memory. path, query: as sent. */

@@ -1,11 +1,11 @@
 #include "container-internal.h"
 
+#include "base/clock.h"
 #include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* -- the server itself ----------------------------------------------------------------------------------------- */
 
@@ -169,12 +169,10 @@ static void release(void *dir)
 /* Where 0.3 clones to when nothing is said. */
 static json_t *made_up_dir(void)
 {
-        struct timespec now;
         char random[13];
 
-        clock_gettime(CLOCK_REALTIME, &now);
         container_random(random, 12);
-        return json_sprintf("/workspace/repo_%lld_%s", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, random);
+        return json_sprintf("/workspace/repo_%lld_%s", (long long)clock_real_ms(), random);
 }
 
 static void clone_it(struct container_ask *a, const struct container_reply *reply)

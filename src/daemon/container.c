@@ -149,7 +149,7 @@ int container_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&c->asks);
         TAILQ_INIT(&c->sockets);
         TAILQ_INIT(&c->watchers);
-        container_random(c->instance, sizeof(c->instance) - 1);
+        c->begun_ms = clock_real_ms();
         uv_timer_init(&d->loop, timer);
         timer->data = c;
         uv_timer_start(timer, on_timer, ALIVE_MS, ALIVE_MS);

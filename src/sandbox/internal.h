@@ -44,6 +44,7 @@ struct sandbox_ask {
         /* Of whoever works on it: taken back by cancel, which may be NULL. */
         void *state;
         void (*cancel)(struct sandbox_ask *ask);
+        void (*flush)(struct sandbox_ask *ask); /* likewise */
         void (*release)(struct sandbox_ask *ask); /* the asker takes events again; may be NULL */
         int is_held, is_waiting, is_over, is_to_release;
         /* How it ended, until it is told. */
