@@ -11,13 +11,6 @@ static int is_old(const struct container_ask *a)
         return container_text(a, "id") != NULL;
 }
 
-static int is_sessionless(const struct container_ask *a)
-{
-        const char *session = container_text(a, "sessionId");
-
-        return session && strcmp(session, CONTAINER_SESSIONLESS) == 0;
-}
-
 static const char *session_of(const struct container_ask *a)
 {
         return is_old(a) ? container_text(a, "id") : container_session(a);
@@ -44,7 +37,7 @@ static json_t *with_session(const struct container_ask *a, json_t *object)
 /* The session's own clock ran out: clients of 0.4 and later throw then. Without a session it is exit code 124. */
 static int is_timeout(const struct container_ask *a, const json_t *result)
 {
-        return json_is_true(json_object_get(result, "timedOut")) && !is_old(a) && !is_sessionless(a);
+        return json_is_true(json_object_get(result, "timedOut")) && !is_old(a) && !container_is_sessionless(a);
 }
 
 static json_int_t timeout_of(const struct container_ask *a, const json_t *result)
@@ -65,13 +58,36 @@ static json_t *outcome_of(const struct container_reply *reply)
                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
 }
 
+/* What it printed is a member of the error, and of its context, which is all that later clients keep of one. */
+static json_t *in_context(json_t *outcome)
+{
+        json_object_set_new(outcome, "context", json_copy(outcome));
+        return outcome;
+}
+
+/* The session's shell has exited with the command. Its next command begins a new one. */
+static void terminated(struct container_ask *a, json_t *outcome)
+{
+        long long code = json_integer_value(json_object_get(outcome, "exitCode"));
+
+        if (is_old(a))
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, a->route->failed, in_context(outcome), "Control process exited with code %lld", code);
+        else
+                container_refuse(a, CONTAINER_SESSION_TERMINATED, NULL, in_context(outcome), "Session '%.120s' shell exited (exit code: %lld)",
+                                 session_of(a) ? session_of(a) : "default", code);
+}
+
 static void executed(struct container_ask *a, const struct container_reply *reply)
 {
         json_t *answer = outcome_of(reply);
 
         if (is_timeout(a, reply->result)) {
-                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, answer, "Command timeout after %lldms",
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer), "Command timeout after %lldms",
                                  (long long)timeout_of(a, reply->result));
+                return;
+        }
+        if (json_is_true(json_object_get(reply->result, "sessionEnded"))) {
+                terminated(a, answer);
                 return;
         }
         container_put(answer, "command", container_copy(a, "command"));
@@ -83,7 +99,7 @@ static void executed(struct container_ask *a, const struct container_reply *repl
 
 static void execute(struct container_ask *a)
 {
-        container_call(a, "exec", params_of(a, is_sessionless(a)), NULL, executed);
+        container_call(a, "exec", params_of(a, container_is_sessionless(a)), NULL, executed);
 }
 
 static void execute_made(struct container_ask *a, const struct container_reply *reply)
