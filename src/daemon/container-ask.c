@@ -484,6 +484,7 @@ static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_TOO_LARGE] = CONTAINER_FILE_TOO_LARGE,
         [CLOCHE_E_STATE] = CONTAINER_RESOURCE_BUSY,
         [CLOCHE_E_QUEUE_FULL] = CONTAINER_RESOURCE_BUSY,
+        [CLOCHE_E_UNAUTHORIZED] = CONTAINER_PERMISSION_DENIED,
         [CLOCHE_E_FORBIDDEN] = CONTAINER_PERMISSION_DENIED,
         [CLOCHE_E_NOT_FOUND] = CONTAINER_NOT_FOUND,
         [CLOCHE_E_TIMEOUT] = CONTAINER_PROCESS_READY_TIMEOUT,
@@ -512,6 +513,11 @@ enum container_code container_code_of(const struct container_ask *a, enum cloche
                 if (x->from == code)
                         return x->to;
         return (unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR;
+}
+
+const char *container_code_name(enum cloche_code code)
+{
+        return codes[(unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR].name;
 }
 
 /* What it was about, for the clients' error classes. */

@@ -197,6 +197,7 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
         __attribute__((format(printf, 5, 6)));
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
+const char *container_code_name(enum cloche_code code); /* of a request that came to no route */
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 

@@ -75,6 +75,8 @@ CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name,
                                         struct sandbox_dial **ret, struct cloche_err *e);
 /* Always due once, also after an error was heard and before it is connected: nothing more is heard. */
 void sandbox_preview_over(struct sandbox_dial *dial);
+/* Whether the principal's sandbox of that name has exposed the port. */
+int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
 /* The same without a token, for the principal's own use. */
 CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected connected, void *data,
                                      struct sandbox_dial **ret, struct cloche_err *e);
