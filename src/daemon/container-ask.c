@@ -540,7 +540,7 @@ static json_t *context_of(const struct container_ask *a)
 
 void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
 {
-        char message[448];
+        char message[1400];
         json_t *context, *body;
         va_list args;
 

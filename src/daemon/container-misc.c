@@ -157,9 +157,13 @@ static void git_failed(struct container_ask *a, const struct container_reply *re
         json_t *context = json_pack("{s:{s:O?, s:O?, s:O?, s:O?, s:o}}", "context", "repoUrl", url, "repository", url, "targetDir", (json_t *)a->state,
                                     "exitCode", exit_code, "stderr", container_words(printed));
 
+        char why[800] = "";
+
+        if (reply->e->code == CLOCHE_E_GIT_NETWORK)
+                (void)sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why));
         if (code == CONTAINER_GIT_REPOSITORY_NOT_FOUND && !strcasestr(printed, "repository not found"))
                 code = CONTAINER_GIT_OPERATION_FAILED;
-        container_refuse(a, code, a->route->failed, context, "Failed to clone repository '%.150s': %.260s", json_string_value(url), printed);
+        container_refuse(a, code, a->route->failed, context, "Failed to clone repository '%.150s': %.260s%s", json_string_value(url), printed, why);
 }
 
 static void not_cloned(struct container_ask *a, const struct container_reply *reply)

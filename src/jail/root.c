@@ -67,7 +67,8 @@ static const struct {
         {RESOLV_CONF, ""},
 };
 /* Where nothing listens there, the kernel says so at once: a sandbox without a network asks in vain, but does not wait. */
-static const char sandbox_resolver[] = "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
+static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME --allow HOST, or cloched --network HOST.\n"
+                                       "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -107,6 +107,7 @@ struct sandboxes {
         struct cloche_engine *engine;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
+        json_t *network; /* of sandboxes that are made without a policy */
         int state_fd; /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;

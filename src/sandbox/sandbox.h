@@ -25,6 +25,7 @@ struct sandboxes_options {
         const char *state_dir;     /* where sandboxes are saved; NULL: nowhere, they end with the process */
         const char *preview_host;  /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
+        const json_t *network;     /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
         uint64_t save_every_ms;    /* of a running sandbox that changed; 0: only when it stops */
         unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
         unsigned saved_max;        /* of one principal, running or not; 0: 10000 */
@@ -80,6 +81,9 @@ int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char
 /* The same without a token, for the principal's own use. */
 CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected connected, void *data,
                                      struct sandbox_dial **ret, struct cloche_err *e);
+
+/* Why programs in that sandbox may not connect to where they want, and who can allow it, as one line; 0: there is no such sandbox. */
+int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
 
 /* For metrics. */
 struct sandboxes_count { unsigned sandboxes, running, sessions, processes, asks; };
