@@ -10,6 +10,7 @@
 struct cell {
         struct container_utf8 out, err;
         char *language; /* of its context; NULL: a default one's */
+        json_t *result; /* of its last expression, or NULL: figures that are still open come before it */
 };
 
 /* 0.3 is the one that says here what it accepts. */
@@ -66,8 +67,11 @@ static void on_output(struct container_ask *a, const json_t *about, const struct
 static void on_display(struct container_ask *a, const json_t *about, const struct buf *attachments)
 {
         json_t *event = container_code_result(about, attachments);
+        struct cell *cell = a->state;
 
-        if (event)
+        if (event && json_is_true(json_object_get(about, "isResult")) && !cell->result)
+                cell->result = event;
+        else if (event)
                 tell(a, event);
 }
 
@@ -89,10 +93,14 @@ static void on_event(struct container_ask *a, const char *event, const json_t *a
 static void ended(struct container_ask *a, const struct container_reply *reply)
 {
         const json_t *error = json_object_get(reply->result, "error");
+        struct cell *cell = a->state;
         json_t *event;
 
         tell_text(a, "stdout", "", 0, 1);
         tell_text(a, "stderr", "", 0, 1);
+        if (cell->result)
+                tell(a, cell->result);
+        cell->result = NULL;
         if (json_is_object(error))
                 event = json_pack("{s:s, s:O?, s:O?, s:O?}", "type", "error", "ename", json_object_get(error, "name"), "evalue", json_object_get(error, "message"),
                                   "traceback", json_object_get(error, "traceback"));
@@ -161,6 +169,7 @@ static void cell_free(void *state)
 {
         struct cell *cell = state;
 
+        json_decref(cell->result);
         free(cell->language);
         free(cell);
 }
