@@ -21,6 +21,7 @@ struct pack {
         struct sieve sieve;
         int is_zip;
         int is_saving;      /* what cannot be read is passed over */
+        dev_t saved_device; /* of the first directory that is saved; 0: none was yet */
         const char *prefix; /* of members' names: "" or ends in a slash */
         dev_t device[2]; /* the archive itself, as it is written and as it was before */
         ino_t inode[2];
@@ -265,16 +266,22 @@ int archive_create(struct request *q, struct cloche_err *e)
 
 /* -- saving --------------------------------------------------------------------------------------------------- */
 
-/* The directory itself, then what is in it. */
+/* The directory itself, then what is in it. One that is not there, or is not on the first one's device, is the image's or nobody's. */
 static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1};
         _cleanup_text_ char *prefix = NULL;
+        struct stat status;
         int r;
 
         if (fd < 0)
-                return is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+                return errno == ENOENT || is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+        if (fstat(fd, &status) < 0)
+                return files_os(e, errno, "look at the directory %s", path);
+        p->saved_device = p->saved_device ? p->saved_device : status.st_dev;
+        if (status.st_dev != p->saved_device)
+                return 0;
         prefix = path_join(path + strspn(path, "/"), "");
         if (!prefix)
                 return request_no_memory(e);
