@@ -11,7 +11,7 @@
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
 /* Directories at the top that a sandbox has besides, where neither the image nor a mount has them: programs are written for such paths. In the same tmpfs. */
-#define ROOT_TOPS 9
+#define ROOT_TOPS 8
 extern const char *const root_tops[ROOT_TOPS];
 
 int root_is_writable(const char *path);

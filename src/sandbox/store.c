@@ -606,7 +606,7 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
 
 static int begin_save(struct store_job *job, struct cloche_err *e)
 {
-        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", "/app", "/data", "/home", "/mnt", "/opt", "/root", "/src", "/srv", "/var", NULL};
+        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", "/app", "/data", "/home", "/mnt", "/opt", "/src", "/srv", "/var", NULL};
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;

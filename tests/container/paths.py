@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from wire import BASE, Daemon, Http, of_events, served
 
 NEW = {"X-Sandbox-Id": "x"}
-PLACES = ["/app/index.js", "/app/src/a.ts", "/data/rows.csv", "/home/user/notes.txt", "/home/cloche/x", "/mnt/disk/f", "/opt/tool/bin/x", "/root/.config/x",
+PLACES = ["/app/index.js", "/app/src/a.ts", "/data/rows.csv", "/home/user/notes.txt", "/home/cloche/x", "/mnt/disk/f", "/opt/tool/bin/x",
           "/src/App.jsx", "/srv/www/index.html", "/var/log/app.log", "/var/backups/b.sqsh", "/var/tmp/x", "/var/lib/app/db", "/var/www/html/x", "/tmp/x", "/workspace/x"]
 
 
@@ -35,7 +35,7 @@ def test_they_can_be_written_to():
 def test_a_guest_that_puts_others_in_their_place():
     """What stands below /run/tops is shown in interpreters that are made later: no link of the guest's leads anywhere."""
     changes = ("mv /run/tops/app /run/tops/gone; ln -s /usr /run/tops/app", "rm -rf /run/tops/opt; ln -s /proc/1/root /run/tops/opt",
-               "rm -rf /run/tops/srv; echo x > /run/tops/srv", "mv /run/tops/data /run/tops/var/log/data", "mv /run/tops/root /run/tops/mnt/r; mkfifo /run/tops/root")
+               "rm -rf /run/tops/srv; echo x > /run/tops/srv", "mv /run/tops/data /run/tops/var/log/data", "mv /run/tops/mnt /run/tops/src/m; mkfifo /run/tops/mnt")
     code = """import os
 def look(path):
     try:
@@ -48,7 +48,7 @@ def write(path):
         return 'written'
     except OSError as error:
         return type(error).__name__
-print([(look(path), write(path)) for path in ('/app', '/opt', '/srv', '/data', '/root')], write('/usr'), write('/'), write('/mnt'))"""
+print([(look(path), write(path)) for path in ('/app', '/opt', '/srv', '/data', '/mnt')], write('/usr'), write('/'), write('/src'))"""
     with served() as (_, http):
         for change in changes:
             assert run(http, change)["exitCode"] == 0, change
