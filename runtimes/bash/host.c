@@ -54,7 +54,7 @@ static json_t *word_value(const char *text, struct buf *attachments, struct cloc
                 value = json_string(text);
                 return value ? value : bytes_value(text, attachments);
         }
-        if (value_from_text(json, attachments, &value, e) < 0)
+        if (value_text_to_frame(json, attachments, &value, e) < 0)
                 value = NULL;
         json_decref(json);
         return value;

@@ -1,6 +1,8 @@
 /* What a context holds, told to tools: `describe` and `complete`. No code of the user's runs. */
 #include "bash-agent.h"
 
+#include "base/utf8.h"
+
 #include <execute_cmd.h>
 
 #include <stdio.h>
@@ -62,12 +64,7 @@ static const char *type_of(const SHELL_VAR *variable)
 /* No character is cut in two. */
 static json_t *shortened(const char *text)
 {
-        size_t size = strnlen(text, SUMMARY_MAX + 1);
-
-        if (size > SUMMARY_MAX)
-                for (size = SUMMARY_MAX; size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80; size--)
-                        ;
-        return agent_text(text, size);
+        return agent_text(text, utf8_cut(text, strnlen(text, SUMMARY_MAX + 1), SUMMARY_MAX));
 }
 
 static json_t *summary_of(SHELL_VAR *variable)
@@ -113,32 +110,6 @@ int answer_describe(struct agent *a, const json_t *params, json_t **ret_result, 
 }
 
 /* -- complete: where the word stands ---------------------------------------------------------------------------- */
-
-static int continues(char byte)
-{
-        return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
-/* Code points. */
-static size_t count_characters(const char *text, size_t size)
-{
-        size_t count = 0;
-
-        for (size_t i = 0; i < size; i++)
-                count += !continues(text[i]);
-        return count;
-}
-
-/* The place of the at-th character, or the end. */
-static size_t place_of(const char *text, size_t size, size_t at)
-{
-        size_t i = 0;
-
-        for (; i < size; i++)
-                if (!continues(text[i]) && at-- == 0)
-                        break;
-        return i;
-}
 
 static const char breaks[] = " \t\n;|&(){}<>\"'`=:,";
 
@@ -296,14 +267,14 @@ int answer_complete(struct agent *a, const json_t *params, json_t **ret_result, 
                 return refuse_params(refusal, "code", "a string without NUL");
         if (!json_is_integer(place) || json_integer_value(place) < 0)
                 return refuse_params(refusal, "at", "an integer from 0");
-        at = place_of(text, json_string_length(code), (size_t)json_integer_value(place));
+        at = utf8_offset(text, json_string_length(code), (size_t)json_integer_value(place));
         if (find_word(text, at, &word) < 0) {
                 word.start = at;
                 matches = json_array();
         } else {
                 matches = matches_of(&word);
         }
-        *ret_result = json_pack("{s:o, s:I, s:I}", "matches", matches, "from", (json_int_t)count_characters(text, word.start), "to",
-                                (json_int_t)count_characters(text, at));
+        *ret_result = json_pack("{s:o, s:I, s:I}", "matches", matches, "from", (json_int_t)utf8_count(text, word.start), "to",
+                                (json_int_t)utf8_count(text, at));
         return 0;
 }

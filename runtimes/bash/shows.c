@@ -155,7 +155,7 @@ static json_t *json_content(const struct buf *content, struct buf *attachments)
         struct cloche_err e = {.msg = "no memory"};
         json_t *json = NULL, *value = NULL;
 
-        if (json_load_human(content->data ? content->data : "", content->size, &json, &e) < 0 || value_from_text(json, attachments, &value, &e) < 0) {
+        if (json_load_human(content->data ? content->data : "", content->size, &json, &e) < 0 || value_text_to_frame(json, attachments, &value, &e) < 0) {
                 builtin_error("what is to be displayed is not JSON: %s", e.msg);
                 value = NULL;
         }

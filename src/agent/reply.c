@@ -1,6 +1,7 @@
 #include "agent-internal.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "wire/rpc.h"
 #include "wire/value.h"
 
@@ -44,45 +45,13 @@ json_t *agent_integer(int64_t value)
         return json_pack("{s:s, s:s}", "$", "bigint", "v", digits);
 }
 
-/* The size of the UTF-8 character that text begins with (RFC 3629), 0 when there is none. */
-static size_t character_size(const unsigned char *text, size_t size)
-{
-        static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90}; /* of the second byte, by length, after 0xe0, 0xf0 */
-        const unsigned char first = text[0];
-        size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-
-        if (length == 0 || length > size)
-                return 0;
-        for (size_t i = 1; i < length; i++)
-                if ((text[i] & 0xc0) != 0x80)
-                        return 0;
-        if ((text[0] == 0xe0 || text[0] == 0xf0) && text[1] < least[length])
-                return 0;
-        if ((text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f))
-                return 0;
-        return length;
-}
-
 json_t *agent_text(const char *text, size_t size)
 {
-        json_t *made = json_stringn(text, size);
-        char *repaired, *at;
+        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
 
-        if (made)
-                return made;
-        repaired = at = malloc(size * 3 + 1);
-        if (!repaired)
-                return NULL;
-        for (size_t i = 0; i < size;) {
-                size_t length = character_size((const unsigned char *)text + i, size - i);
-
-                memcpy(at, length ? text + i : "\xef\xbf\xbd", length ? length : 3);
-                at += length ? length : 3;
-                i += length ? length : 1;
-        }
-        made = json_stringn(repaired, (size_t)(at - repaired));
-        free(repaired);
-        return made;
+        if (utf8_is_valid(text, size))
+                return json_stringn_nocheck(text, size);
+        return utf8_append_valid(&valid, text, size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
 }
 
 static json_t *attach(struct agent_reply *reply, const char *tag, const char *type, const void *data, size_t size)
@@ -109,7 +78,7 @@ json_t *agent_attach_array(struct agent_reply *reply, const char *type, const vo
 int agent_reply_text_form(struct agent_reply *reply, json_t *text_form, char *ret_why, size_t why_size)
 {
         struct cloche_err e;
-        int r = value_from_text(text_form, &reply->attachments, &reply->value, &e);
+        int r = value_text_to_frame(text_form, &reply->attachments, &reply->value, &e);
 
         reply->is_over |= r == -CLOCHE_E_TOO_LARGE;
         if (r < 0)

@@ -1,8 +1,9 @@
-/* Monotonic time, and the time of day. */
+/* Monotonic time, and the time of day, also as text. */
 #ifndef CLOCHE_BASE_CLOCK_H
 #define CLOCHE_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <stdio.h>
 #include <time.h>
 
 static inline uint64_t clock_now_ns(void)
@@ -19,6 +20,20 @@ static inline uint64_t clock_real_ms(void)
 
         clock_gettime(CLOCK_REALTIME, &t);
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+#define CLOCK_TEXT_SIZE 40
+
+/* UTC as RFC 3339 has it, to the millisecond: 2026-11-21T10:20:30.123Z. -1: a date that has no such form. */
+static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec time)
+{
+        struct tm tm;
+        char text[20]; /* years of four digits */
+
+        if (!gmtime_r(&time.tv_sec, &tm) || strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+                return -1;
+        snprintf(ret, CLOCK_TEXT_SIZE, "%s.%03ldZ", text, time.tv_nsec / 1000000);
+        return 0;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "engine/changeset.h"
 #include "engine/files.h"
+#include "wire/value.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -276,7 +277,7 @@ static void print_json(const struct changes_kept *kept, const cloche_changeset *
 
         if (whole && changeset_describe(set, 0, &left, json_object_get(whole, "created"), json_object_get(whole, "modified"),
                                         json_object_get(whole, "deleted")) == 0)
-                text = json_dumps(whole, JSON_COMPACT | JSON_ENSURE_ASCII);
+                text = value_dump(whole, JSON_COMPACT | JSON_ENSURE_ASCII);
         printf("%s\n", text ? text : "{}");
         free(text);
         json_decref(whole);

@@ -1,5 +1,6 @@
 /* cloche repl: code typed a cell at a time, in a context that stays until it ends. */
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "cells.h"
 #include "home.h"
 #include "options.h"
@@ -26,15 +27,6 @@ struct repl {
 };
 
 /* -- completion ----------------------------------------------------------------------------------------------- */
-
-static size_t characters(const char *text, size_t size)
-{
-        size_t count = 0;
-
-        for (size_t i = 0; i < size; i++)
-                count += (text[i] & 0xc0) != 0x80;
-        return count;
-}
 
 /* A guest says what it could be: nothing that steers the terminal gets into the line. */
 static int is_typable(const char *text)
@@ -66,7 +58,7 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
 {
         struct repl *r = data;
         struct follow follow = {.client = &r->client};
-        size_t before = characters(r->typed.data, r->typed.size);
+        size_t before = utf8_count(r->typed.data, r->typed.size);
         _cleanup_buf_ struct buf code = BUF_INIT(CELL_BYTES_MAX);
         json_t *answer = NULL, *text;
         int code_of;
@@ -79,7 +71,7 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
         code_of = follow_request(&follow, "context.complete", json_pack("{s:s, s:s, s:o}", "sandbox", r->place.sandbox, "context", r->place.context, "code", text),
                                  &answer);
         if (code_of == 0)
-                code_of = take_matches(answer, before + characters(line, size), before, ret);
+                code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
         json_decref(answer);
         return code_of;
 }

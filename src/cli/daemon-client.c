@@ -276,5 +276,5 @@ int daemon_bytes(const struct daemon_told *told, const json_t *value, const char
 
 int daemon_text_form(const struct daemon_told *told, json_t **ret, struct cloche_err *e)
 {
-        return value_to_text(told->body, told->attachments, told->attachments_size, ret, e);
+        return value_frame_to_text(told->body, told->attachments, told->attachments_size, ret, e);
 }

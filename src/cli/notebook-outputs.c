@@ -1,6 +1,7 @@
 #include "notebook-outputs.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "notebook.h"
 #include "sandbox-words.h"
 #include "say.h"
@@ -37,24 +38,11 @@ void notebook_outputs_cell(struct notebook_outputs *o, json_t *cell)
 
 /* -- what was printed ----------------------------------------------------------------------------------------- */
 
-/* Text of it: what is no UTF-8 is replaced. */
 static json_t *printed_lines(const struct buf *printed)
 {
-        const unsigned char *at = (const unsigned char *)printed->data, *end = at + printed->size;
-        struct buf text = BUF_INIT(3 * (size_t)STREAM_BYTES_MAX);
-        json_t *lines;
-        uint32_t character;
+        _cleanup_buf_ struct buf text = BUF_INIT(3 * (size_t)STREAM_BYTES_MAX);
 
-        while (at < end) {
-                size_t taken = say_decode(at, (size_t)(end - at), &character);
-
-                if (buf_append(&text, taken ? (const char *)at : "\xef\xbf\xbd", taken ? taken : 3) < 0)
-                        break;
-                at += taken ? taken : 1;
-        }
-        lines = notebook_lines(text.data, text.size);
-        buf_done(&text);
-        return lines;
+        return utf8_append_valid(&text, printed->data, printed->size) < 0 ? NULL : notebook_lines(text.data, text.size);
 }
 
 static void end_stream(struct notebook_outputs *o)

@@ -1,6 +1,7 @@
 #include "prompt.h"
 
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "say.h"
 #include "signals.h"
 
@@ -105,10 +106,7 @@ static size_t common_size(const struct prompt_matches *m)
                 for (size_t k = 0; k < size; k++)
                         if (m->texts[i][k] != m->texts[0][k])
                                 size = k;
-        /* Not in the middle of a character. */
-        while (size > 0 && (m->texts[0][size] & 0xc0) == 0x80)
-                size--;
-        return size;
+        return utf8_cut(m->texts[0], strlen(m->texts[0]), size);
 }
 
 static void show_matches(const struct prompt_matches *m)

@@ -1,5 +1,6 @@
 #include "say.h"
 
+#include "base/utf8.h"
 #include "wire/base64.h"
 
 #include <errno.h>
@@ -13,29 +14,6 @@
 #define PATH_BYTES_MAX (1u << 20)
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
-
-size_t say_decode(const unsigned char *bytes, size_t size, uint32_t *ret)
-{
-        static const struct {
-                unsigned char mask, lead;
-                uint32_t least; /* a longer form of a smaller one is none */
-        } rows[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-
-        for (size_t more = 0; more < sizeof(rows) / sizeof(rows[0]); more++) {
-                if ((bytes[0] & rows[more].mask) != rows[more].lead)
-                        continue;
-                if (size <= more)
-                        return 0;
-                *ret = bytes[0] & (unsigned char)~rows[more].mask;
-                for (size_t i = 1; i <= more; i++) {
-                        if ((bytes[i] & 0xc0) != 0x80)
-                                return 0;
-                        *ret = *ret << 6 | (bytes[i] & 0x3f);
-                }
-                return *ret < rows[more].least || *ret > 0x10ffff || (*ret >= 0xd800 && *ret <= 0xdfff) ? 0 : more + 1;
-        }
-        return 0;
-}
 
 /* C0, DEL and C1 steer the terminal; the others change the order of what is read, or hide it (CVE-2021-42574). */
 static int steers(uint32_t character)
@@ -67,7 +45,7 @@ void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as)
 
         while (at < end) {
                 uint32_t character = 0;
-                size_t taken = say_decode(at, (size_t)(end - at), &character);
+                size_t taken = utf8_decode(at, (size_t)(end - at), &character);
 
                 if (taken && is_plain(character, as))
                         fwrite(at, 1, taken, out);

@@ -12,9 +12,6 @@ enum say_as { SAY_NAME, SAY_TEXT };
 void say_bytes(FILE *out, const void *bytes, size_t size, enum say_as as);
 void say_name(FILE *out, const char *name); /* NULL: "?" */
 
-/* The size of the UTF-8 character at the beginning; 0: there is none. */
-size_t say_decode(const unsigned char *bytes, size_t size, uint32_t *ret);
-
 /* Text of JSON, or its tagged bytes. */
 void say_path(FILE *out, const json_t *path);
 /* Its bytes, owned by the caller, terminated; NULL when it is neither, or has a NUL. */

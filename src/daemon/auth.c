@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hex.h"
 #include "base/privilege.h"
 #include "user/xdg.h"
 
@@ -52,8 +53,7 @@ static void make_token(char *ret)
 
         while (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
                 ;
-        for (size_t i = 0; i < sizeof(bytes); i++)
-                snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+        hex_write(ret, bytes, sizeof(bytes));
 }
 
 static int write_token(const char *path, char *ret, struct cloche_err *e)

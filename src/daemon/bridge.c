@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include "base/err.h"
+#include "engine/bridge.h"
 #include "wire/json.h"
 #include "wire/value.h"
 
@@ -51,7 +52,7 @@ int bridge_to_frame(const char *text, struct buf *attachments, json_t **ret, str
         int r = json_load_text(text, strlen(text), &value, e);
 
         if (r == 0)
-                r = value_from_text(value, attachments, ret, e);
+                r = value_write(value, VALUE_FRAME, attachments, ret, e);
         json_decref(value);
         return r;
 }
@@ -59,10 +60,10 @@ int bridge_to_frame(const char *text, struct buf *attachments, json_t **ret, str
 static int describe(const struct job *job, cloche_bridge_call *call, struct buf *attachments, json_t **ret, struct cloche_err *e)
 {
         json_t *target = json_loads(cloche_bridge_call_target(call), 0, NULL), *args = NULL, *kwargs = NULL;
-        int r = bridge_to_frame(cloche_bridge_call_args(call), attachments, &args, e);
+        int r = value_write(bridge_call_args(call), VALUE_FRAME, attachments, &args, e);
 
         if (r == 0)
-                r = bridge_to_frame(cloche_bridge_call_kwargs(call), attachments, &kwargs, e);
+                r = value_write(bridge_call_kwargs(call), VALUE_FRAME, attachments, &kwargs, e);
         *ret = r == 0 ? json_pack("{s:O, s:O, s:O, s:O}", "run", job->id, "target", target, "args", args, "kwargs", kwargs) : NULL;
         json_decref(target);
         json_decref(args);
@@ -133,41 +134,38 @@ static struct bridge_ask *find(struct client *client, const json_t *id)
         return NULL;
 }
 
-static int to_text(const json_t *value, const struct frame *f, char **ret, struct cloche_err *e)
-{
-        json_t *converted = NULL;
-        int r = value_to_text(value, f->attachments, f->attachments_size, &converted, e);
-
-        if (r < 0)
-                return r;
-        *ret = json_dumps(converted, JSON_COMPACT | JSON_ENCODE_ANY);
-        json_decref(converted);
-        return *ret ? 0 : err_set(e, CLOCHE_E_RESOURCE, "out of memory");
-}
-
 static void give_value(cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f)
 {
         const json_t *value = json_object_get(m->result, "value");
         struct cloche_err e = {0};
-        char *text = NULL;
+        json_t *held = NULL;
 
         if (!json_is_object(m->result))
                 refuse(call, "the host answered with something else than {value}");
-        else if (value && to_text(value, f, &text, &e) < 0)
+        else if (!value)
+                (void)cloche_bridge_answer(call, NULL, NULL);
+        else if (value_read(value, VALUE_FRAME, f->attachments, f->attachments_size, &held, &e) < 0)
                 refuse(call, e.msg);
         else
-                (void)cloche_bridge_answer(call, text, NULL);
-        free(text);
+                (void)bridge_answer(call, held, NULL);
+        json_decref(held);
+}
+
+static char *text_of(const json_t *value, const struct frame *f)
+{
+        json_t *held = NULL;
+        char *text = value_read(value, VALUE_FRAME, f->attachments, f->attachments_size, &held, NULL) < 0 ? NULL : value_dump(held, JSON_COMPACT);
+
+        json_decref(held);
+        return text;
 }
 
 static void give_error(cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f)
 {
         const json_t *data = json_object_get(m->error, "data"), *fields = json_object_get(data, "fields");
         const char *name = json_string_value(json_object_get(data, "name")), *message = json_string_value(json_object_get(data, "message"));
-        char *text = NULL;
+        char *text = fields ? text_of(fields, f) : NULL; /* an error without its fields is still that error */
 
-        if (fields)
-                (void)to_text(fields, f, &text, NULL); /* an error without its fields is still that error */
         (void)cloche_bridge_fail(call, name ? name : "Error", message ? message : m->error_message, text, NULL);
         free(text);
 }

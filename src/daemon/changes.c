@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "wire/json.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -192,14 +194,18 @@ static void on_end(void *data, cloche_sync *sync)
 {
         struct sync_job *job = data;
         struct cloche_err e = {0};
+        json_t *result = NULL;
         char *text = NULL;
         int r = cloche_sync_result(sync, &text, &e);
 
+        if (r == 0)
+                r = json_load_text(text, strlen(text), &result, &e);
         job->is_over = 1; /* freed when nobody is in it any more: changes_look */
         if (job->client && r == 0)
-                job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, text, NULL);
+                job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
                 job->client->face->fail(job->client, job->id, &e, NULL);
+        json_decref(result);
         free(text);
 }
 
@@ -220,8 +226,8 @@ static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *r
         r = changes_read_mount(ask->client->daemon, mount, &plain, ret_events, e);
         if (r < 0)
                 return r;
-        changes_text = json_dumps(changes, JSON_COMPACT);
-        mount_text = json_dumps(plain, JSON_COMPACT);
+        changes_text = value_dump(changes, JSON_COMPACT);
+        mount_text = value_dump(plain, JSON_COMPACT);
         r = changes_text && mount_text ? cloche_changeset_from_json(job->daemon->engine, changes_text, mount_text, &job->own, e)
                                        : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the changes");
         free(changes_text);

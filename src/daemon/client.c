@@ -3,6 +3,7 @@
 #include "changes.h"
 #include "log.h"
 #include "prefix.h"
+#include "request.h"
 #include "run.h"
 #include "sandbox-ask.h"
 
@@ -118,88 +119,18 @@ void client_request(struct client *client, json_int_t id, const char *method, js
 
 /* -- results -------------------------------------------------------------------------------------------------- */
 
-static int has_tags(const char *text)
-{
-        return strstr(text, "\"$\"") != NULL;
-}
-
-/* Text of ours without a tagged form is the same in a frame: it is not taken apart to be put together again. */
-static int send_text(struct client *client, const json_t *id, const char *text, struct cloche_err *e)
-{
-        _cleanup_buf_ struct buf message = BUF_INIT(FRAME_JSON_BYTES_MAX);
-        char *id_text = json_dump_text(id, JSON_COMPACT | JSON_ENCODE_ANY);
-        int r = id_text ? buf_append(&message, "{\"jsonrpc\":\"2.0\",\"id\":", 22) : -ENOMEM;
-
-        if (r == 0)
-                r = buf_append(&message, id_text, strlen(id_text));
-        if (r == 0)
-                r = buf_append(&message, ",\"result\":", 10);
-        if (r == 0)
-                r = buf_append(&message, text, strlen(text));
-        if (r == 0)
-                r = buf_append(&message, "}", 1);
-        free(id_text);
-        if (r < 0)
-                return err_os(e, r == -ENOBUFS ? CLOCHE_E_TOO_LARGE : CLOCHE_E_RESOURCE, -r, "write a result");
-        return frame_build(&client->out, message.data, message.size, NULL, 0, e);
-}
-
-/* The member at key is a value of its own: references in it count from there. */
-static int move_value(json_t *object, const char *key, struct buf *attachments, struct cloche_err *e)
-{
-        json_t *value = json_object_get(object, key), *converted = NULL;
-        int r = value ? value_from_text(value, attachments, &converted, e) : 0;
-
-        if (r == 0 && value && json_object_set_new(object, key, converted) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write a result");
-        return r;
-}
-
-static int move_contents(json_t *files, struct buf *attachments, struct cloche_err *e)
-{
-        static const char *const members[] = {"path", "content", "oldContent"};
-        const char *list;
-        json_t *changes;
-        int r = 0;
-
-        json_object_foreach(files, list, changes)
-                for (size_t i = 0; i < json_array_size(changes); i++)
-                        for (size_t m = 0; r == 0 && m < sizeof(members) / sizeof(members[0]); m++)
-                                r = move_value(json_array_get(changes, i), members[m], attachments, e);
-        return r;
-}
-
-/* Of a run: a few of its members are values. */
-static int move_values(json_t *result, struct buf *attachments, struct cloche_err *e)
-{
-        int r = move_value(result, "result", attachments, e);
-
-        if (r == 0)
-                r = move_value(json_object_get(result, "error"), "fields", attachments, e);
-        return r < 0 ? r : move_contents(json_object_get(result, "files"), attachments, e);
-}
-
-static int send_values(struct client *client, const json_t *id, const char *text, json_t *root, struct cloche_err *e)
-{
-        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        json_t *result = json_incref(root);
-        int r = root ? move_values(root, &attachments, e) : bridge_to_frame(text, &attachments, &result, e);
-
-        if (r < 0) {
-                json_decref(root);
-                return r;
-        }
-        return rpc_result(json_incref((json_t *)id), result, attachments.data, attachments.size, &client->out, e);
-}
-
 static void frames_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
 
-static void frames_result(struct client *client, const struct operation *operation, const json_t *id, const char *text, json_t *root)
+static void frames_result(struct client *client, const struct operation *operation, const json_t *id, const json_t *result)
 {
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err e = {0};
-        int r = has_tags(text) ? send_values(client, id, text, root, &e) : send_text(client, id, text, &e);
+        json_t *written = NULL;
+        int r = value_write(result, VALUE_FRAME, &attachments, &written, &e);
 
         (void)operation;
+        if (r == 0)
+                r = rpc_result(json_incref((json_t *)id), written, attachments.data, attachments.size, &client->out, &e);
         if (r < 0)
                 frames_fail(client, id, &e, NULL);
         else
@@ -314,31 +245,6 @@ const struct face client_frames = {
 
 /* -- what comes in -------------------------------------------------------------------------------------------- */
 
-/* Frame form to text form, member by member, as each is a value of its own. */
-static int params_to_text(const json_t *params, const struct frame *f, json_t **ret, struct cloche_err *e)
-{
-        json_t *all = json_object(), *value, *converted;
-        const char *key;
-
-        json_object_foreach((json_t *)params, key, value) {
-                int r = value_to_text(value, f->attachments, f->attachments_size, &converted, e);
-
-                if (r < 0) {
-                        json_decref(all);
-                        err_wrap(e, "%.60s", key);
-                        if (r == -CLOCHE_E_PROTOCOL && e)
-                                e->code = CLOCHE_E_INVALID_ARGUMENT;
-                        return r;
-                }
-                if (json_object_set_new(all, key, converted) < 0) {
-                        json_decref(all);
-                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a request");
-                }
-        }
-        *ret = all;
-        return 0;
-}
-
 /* Of sandboxes: as it came. */
 static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
@@ -370,7 +276,7 @@ static int perform(struct ask *ask, const struct rpc_message *m, const struct fr
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "params of \"%.60s\" must be an object", m->method);
         if (ask->operation->is_sandbox)
                 return perform_as_it_is(ask, m, f, e);
-        r = params_to_text(m->params, f, &params, e);
+        r = request_hold_params(m->params, VALUE_FRAME, f->attachments, f->attachments_size, &params, e);
         ask->params = params;
         if (r == 0)
                 r = operation_run(ask, ret, e);
@@ -385,7 +291,6 @@ static void answer(struct client *client, const struct rpc_message *m, const str
         };
         struct cloche_err e = {0};
         json_t *result = NULL;
-        char *text;
         int r;
 
         client->daemon->stats.requests_total++;
@@ -395,17 +300,11 @@ static void answer(struct client *client, const struct rpc_message *m, const str
                 return;
         }
         r = perform(&ask, m, f, &result, &e);
-        if (r == 0) {
-                text = json_dump_text(result, JSON_COMPACT);
-                json_decref(result);
-                if (text)
-                        client->face->result(client, ask.operation, m->id, text, NULL);
-                else
-                        r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
-                free(text);
-        }
-        if (r < 0)
+        if (r == 0)
+                client->face->result(client, ask.operation, m->id, result);
+        else if (r < 0)
                 client->face->fail(client, m->id, &e, NULL);
+        json_decref(result);
         if (r == -CLOCHE_E_UNAUTHORIZED)
                 client->carrier->close(client, e.msg);
 }

@@ -10,11 +10,11 @@ struct bridge_ask;
 struct sandbox_job;
 struct client;
 
-/* How answers go back. Values are JSON in text form; id is borrowed. */
+/* How answers go back. id and results are borrowed. */
 struct face {
         const char *name;
-        /* root: what text says, of runs, whose values then need not be parsed again; taken apart by it; or NULL. */
-        void (*result)(struct client *client, const struct operation *operation, const json_t *id, const char *text, json_t *root);
+        /* Its values are held (wire/value.h). */
+        void (*result)(struct client *client, const struct operation *operation, const json_t *id, const json_t *result);
         /* data: members beside name and fault, or NULL; stolen. */
         void (*fail)(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data);
         void (*output)(struct client *client, const json_t *id, int stream, const void *bytes, size_t size);

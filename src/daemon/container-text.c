@@ -1,5 +1,7 @@
 #include "container-internal.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,46 +9,16 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
 /* -- UTF-8 ----------------------------------------------------------------------------------------------------- */
-
-/* How many bytes the character has that begins so; 0: none does. low and high: what the second may be (Unicode, table 3-7). */
-static unsigned length_of(unsigned char first, unsigned char *low, unsigned char *high)
-{
-        *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-        *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-        return first < 0x80 ? 1 : first >= 0xc2 && first <= 0xdf ? 2 : first >= 0xe0 && first <= 0xef ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
-}
-
-/* How many of these bytes are good as the beginning of one character; *ret_length is what it has, 0: nothing begins so. */
-static unsigned good_bytes(const unsigned char *bytes, size_t size, unsigned *ret_length)
-{
-        unsigned char low, high;
-        unsigned length = length_of(bytes[0], &low, &high), good = 1;
-
-        *ret_length = length;
-        while (good < length && good < size && bytes[good] >= low && bytes[good] <= high) {
-                low = 0x80;
-                high = 0xbf;
-                good++;
-        }
-        return good;
-}
 
 int container_is_utf8(const void *data, size_t size, int may_be_cut)
 {
-        const unsigned char *bytes = data;
-        size_t at = 0;
+        size_t valid = utf8_valid_size(data, size), good;
 
-        while (at < size) {
-                unsigned length, good = good_bytes(bytes + at, size - at, &length);
-
-                if (length == 0 || (good < length && (at + good < size || !may_be_cut)))
-                        return 0;
-                at += good;
-        }
-        return 1;
+        if (valid == size)
+                return 1;
+        (void)utf8_character((const char *)data + valid, size - valid, &good);
+        return may_be_cut && good == size - valid;
 }
 
 /* Append what is whole; *ret_used: what follows is the beginning of a character. */
@@ -56,18 +28,18 @@ static int append_whole(const unsigned char *bytes, size_t size, int is_end, str
         int r = 0;
 
         while (at < size && r == 0) {
-                unsigned length, good = good_bytes(bytes + at, size - at, &length);
+                size_t good, length = utf8_character(bytes + at, size - at, &good);
 
-                if (good == length) {
-                        at += good;
+                if (length > 0) {
+                        at += length;
                         continue;
                 }
-                if (length > 0 && at + good == size && !is_end)
+                if (good > 0 && at + good == size && !is_end)
                         break;
                 r = buf_append(out, bytes + from, at - from);
                 if (r == 0)
-                        r = buf_append(out, REPLACEMENT, 3);
-                at += good;
+                        r = buf_append(out, UTF8_REPLACEMENT, strlen(UTF8_REPLACEMENT));
+                at += good > 0 ? good : 1;
                 from = at;
         }
         *ret_used = at;

@@ -1,5 +1,7 @@
 #include "log.h"
 
+#include "base/clock.h"
+
 #include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -33,15 +35,11 @@ int log_has_level(enum level level)
 
 static json_t *now(void)
 {
-        char text[40], stamp[64];
+        char text[CLOCK_TEXT_SIZE];
         struct timespec t;
-        struct tm parts;
 
         clock_gettime(CLOCK_REALTIME, &t);
-        gmtime_r(&t.tv_sec, &parts);
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-        snprintf(stamp, sizeof(stamp), "%s.%03ldZ", text, t.tv_nsec / 1000000);
-        return json_string(stamp);
+        return clock_write_utc(text, t) < 0 ? json_null() : json_string(text);
 }
 
 /* Whoever reads the log too slowly loses lines, and is told how many; the daemon does not wait for him. */

@@ -105,10 +105,10 @@ int prefix_create(const struct ask *ask, json_t **ret, struct cloche_err *e)
 
 static void tell_ready(struct kept_prefix *p)
 {
-        char text[64];
+        json_t *result = json_pack("{s:s}", "prefix", p->id);
 
-        snprintf(text, sizeof(text), "{\"prefix\":\"%s\"}", p->id);
-        p->starting.client->face->result(p->starting.client, operation_at(OPERATION_PREFIX_CREATE), p->starting.id, text, NULL);
+        p->starting.client->face->result(p->starting.client, operation_at(OPERATION_PREFIX_CREATE), p->starting.id, result);
+        json_decref(result);
 }
 
 static void tell_failed(struct kept_prefix *p, const struct cloche_err *e, const char *failure)

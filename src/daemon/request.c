@@ -3,9 +3,9 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "engine/engine.h"
 #include "engine/limits.h"
 #include "http/field.h"
-#include "wire/base64.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -27,35 +27,19 @@ static const char *text_of(const json_t *params, const char *name)
 
 /* -- parts ---------------------------------------------------------------------------------------------------- */
 
-/* A value as text, NULL when it is not there. */
-static int dump(struct request *request, const json_t *params, const char *name, const char **ret, struct cloche_err *e)
-{
-        const json_t *value = json_object_get(params, name);
-
-        if (!value)
-                return 0;
-        request->texts[request->text_count] = json_dumps(value, JSON_COMPACT);
-        *ret = request->texts[request->text_count];
-        return request->texts[request->text_count++] ? 0 : no_memory(e);
-}
-
 /* Bytes of a text or of the tagged form. */
-static int read_bytes(const json_t *value, const char *name, struct buf *ret, struct cloche_err *e)
+static int read_bytes(const json_t *value, struct buf *ret, struct cloche_err *e)
 {
-        size_t size;
-        const char *encoded = field_bytes(value, &size);
-        int r;
+        size_t size = json_string_length(value);
+        const char *bytes = json_is_string(value) ? json_string_value(value) : field_bytes(value, &size);
 
         *ret = BUF_INIT(BYTES_MAX);
-        r = encoded ? base64_decode(ret, encoded, size) : buf_append(ret, json_string_value(value), json_string_length(value));
-        if (r == -EINVAL)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.60s: the bytes are no canonical base64", name);
-        return r < 0 ? no_memory(e) : 0;
+        return buf_append(ret, bytes, size) < 0 ? no_memory(e) : 0;
 }
 
 static int read_code(const json_t *params, struct buf *ret, struct cloche_err *e)
 {
-        int r = read_bytes(json_object_get(params, "code"), "code", ret, e);
+        int r = read_bytes(json_object_get(params, "code"), ret, e);
 
         /* Terminated, for where its size is 0 the engine asks strlen(). */
         if (r == 0 && buf_append(ret, "", 1) < 0)
@@ -88,7 +72,7 @@ static int read_file(const char *path, const json_t *file, struct cloche_file *r
                 };
                 return 0;
         }
-        r = read_bytes(content ? content : file, path, &bytes, e);
+        r = read_bytes(content ? content : file, &bytes, e);
         if (r == 0 && buf_append(&bytes, "", 1) < 0) /* there is data even when there are no bytes */
                 r = no_memory(e);
         if (r < 0) {
@@ -169,7 +153,7 @@ static int read_env(struct request *request, const json_t *env, struct cloche_er
 static int read_stdin(struct request *request, const json_t *value, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf bytes = {0};
-        int r = value ? read_bytes(value, "stdin", &bytes, e) : 0;
+        int r = value ? read_bytes(value, &bytes, e) : 0;
 
         if (r < 0 || !value)
                 return r;
@@ -202,10 +186,33 @@ static int read_mount(const struct daemon *d, struct request *request, const jso
 
         if (r < 0 || !mount)
                 return r;
-        request->texts[request->text_count] = json_dumps(plain, JSON_COMPACT);
-        request->run.mount = request->texts[request->text_count];
+        request->mount = value_dump(plain, JSON_COMPACT);
+        request->run.mount = request->mount;
         json_decref(plain);
-        return request->texts[request->text_count++] ? 0 : no_memory(e);
+        return request->mount ? 0 : no_memory(e);
+}
+
+int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+{
+        json_t *all = json_object(), *value, *held;
+        const char *key;
+        int r = all ? 0 : no_memory(e);
+
+        json_object_foreach((json_t *)params, key, value) {
+                if (r == 0 && (r = value_read(value, form, attachments, attachments_size, &held, e)) < 0)
+                        err_wrap(e, "%.60s", key);
+                else if (r == 0 && json_object_set_new(all, key, held) < 0)
+                        r = no_memory(e);
+        }
+        if (r == -CLOCHE_E_PROTOCOL || r == -CLOCHE_E_INVALID_JSON) { /* in a parameter each is the caller's mistake */
+                e->code = CLOCHE_E_INVALID_ARGUMENT;
+                r = -CLOCHE_E_INVALID_ARGUMENT;
+        }
+        if (r == 0)
+                *ret = all;
+        else
+                json_decref(all);
+        return r;
 }
 
 /* -- wholes --------------------------------------------------------------------------------------------------- */
@@ -240,12 +247,16 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .workdir = text_of(params, "workdir"),
                 .warm = is_warm(d, kind, params, language, has_prefix),
         };
+        ret->values = (struct values){
+                .args = json_object_get(params, "args"),
+                .kwargs = json_object_get(params, "kwargs"),
+                .schema = json_object_get(params, "schema"),
+                .build = json_object_get(params, "build"),
+                .globals = json_object_get(params, "globals"),
+                .imports = json_object_get(params, "imports"),
+        };
         limits_read(json_object_get(params, "limits"), &ret->run.limits);
         read_result_options(json_object_get(params, "resultOptions"), &ret->run);
-        if ((r = dump(ret, params, "args", &ret->run.args, e)) < 0 || (r = dump(ret, params, "kwargs", &ret->run.kwargs, e)) < 0 ||
-            (r = dump(ret, params, "schema", &ret->run.schema, e)) < 0 || (r = dump(ret, params, "build", &ret->run.build, e)) < 0 ||
-            (r = dump(ret, params, "globals", &ret->run.globals, e)) < 0 || (r = dump(ret, params, "imports", &ret->run.imports, e)) < 0)
-                return r;
         r = read_files(ret, json_object_get(params, "files"), e);
         if (r == 0)
                 r = read_texts(json_object_get(params, "argv"), &ret->argv, &ret->run.argc, e);
@@ -262,8 +273,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
 
 void request_done(struct request *request)
 {
-        for (int i = 0; i < request->text_count; i++)
-                free(request->texts[i]);
+        free(request->mount);
         for (size_t i = 0; i < request->run.file_count; i++)
                 free(request->contents[i]);
         for (size_t i = 0; i < request->run.env_count; i++)
@@ -289,16 +299,13 @@ int request_prefix(const struct daemon *d, int64_t principal, const json_t *para
                 .code = request.run.code,
                 .code_size = request.run.code_size,
                 .filename = request.run.filename,
-                .build = request.run.build,
-                .globals = request.run.globals,
-                .imports = request.run.imports,
                 .files = request.run.files,
                 .file_count = request.run.file_count,
                 .bare = json_is_true(json_object_get(params, "bare")),
                 .limits = request.run.limits,
         };
         if (r == 0)
-                r = cloche_prefix_start(d->engine, &opt, ret, e);
+                r = engine_prefix_start(d->engine, &opt, &request.values, ret, e);
         request_done(&request);
         return r;
 }

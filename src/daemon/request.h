@@ -5,13 +5,16 @@
 #include "daemon.h"
 
 #include "base/buf.h"
+#include "engine/values.h"
+#include "wire/value.h"
 
-#define REQUEST_TEXTS 8
+/* The members of params, each a value of its own, held in *ret, a new object. */
+int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
 
 struct request {
         struct cloche_run_options run;
-        char *texts[REQUEST_TEXTS]; /* JSON, written anew */
-        int text_count;
+        struct values values; /* borrowed from the parameters */
+        char *mount;          /* JSON */
         struct buf code;
         struct cloche_file *files;
         char **contents;

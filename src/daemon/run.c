@@ -34,32 +34,18 @@ static void job_free(struct job *job)
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-/* The result's text with one more member; owned by the caller. */
-static char *with_changeset(const char *text, const char *id)
-{
-        char *more;
-
-        return asprintf(&more, "%.*s,\"changeset\":\"%s\"}", (int)(strlen(text) - 1), text, id) < 0 ? NULL : more;
-}
-
 static void tell_result(struct job *job, cloche_result *result)
 {
-        const char *text = cloche_result_json(result), *id;
         struct cloche_err e = {0};
-        char *more = NULL;
+        const char *id;
         int r = changes_keep(job->client, cloche_result_take_changeset(result), &id, &e);
 
-        if (r == 0 && id) {
-                more = with_changeset(text, id);
-                json_object_set_new(result_root(result), "changeset", json_string(id));
-        }
-        if (r == 0 && id && !more)
+        if (r == 0 && id && json_object_set_new(result_root(result), "changeset", json_string(id)) < 0)
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write a result");
         if (r == 0)
-                job->client->face->result(job->client, job->operation, job->id, more ? more : text, result_root(result));
+                job->client->face->result(job->client, job->operation, job->id, result_root(result));
         else
                 job->client->face->fail(job->client, job->id, &e, NULL);
-        free(more);
 }
 
 static void tell(struct job *job, cloche_result *result, const struct cloche_err *e)
@@ -188,7 +174,7 @@ static int start(const struct ask *ask, struct kept_prefix *prefix, const char *
         request.run.on_end = on_end;
         request.run.on_output = json_is_true(json_object_get(ask->params, "stream")) ? on_output : NULL;
         if (r == 0)
-                r = cloche_run_start(job->daemon->engine, &request.run, &job->run, e);
+                r = engine_run_start(job->daemon->engine, &request.run, &request.values, &job->run, e);
         request_done(&request);
         return r;
 }

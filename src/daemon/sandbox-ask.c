@@ -253,27 +253,8 @@ json_t *sandbox_to_text(const json_t *object, const struct buf *attachments)
         json_t *copy = json_deep_copy(object), *all = NULL;
 
         make_text(copy, attachments);
-        if (!copy || value_to_text(copy, attachments->data, attachments->size, &all, NULL) < 0)
+        if (!copy || value_frame_to_text(copy, attachments->data, attachments->size, &all, NULL) < 0)
                 all = NULL;
         json_decref(copy);
         return all;
-}
-
-int sandbox_params_from_text(const json_t *params, struct buf *attachments, json_t **ret, struct cloche_err *e)
-{
-        json_t *all = json_object(), *value, *converted;
-        const char *key;
-
-        json_object_foreach((json_t *)params, key, value) {
-                int r = value_from_text(value, attachments, &converted, e);
-
-                if (r == 0 && json_object_set_new(all, key, converted) < 0)
-                        r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a request");
-                if (r < 0) {
-                        json_decref(all);
-                        return err_wrap(e, "%.60s", key);
-                }
-        }
-        *ret = all;
-        return 0;
 }

@@ -34,7 +34,5 @@ int sandbox_jobs_are_busy(const struct daemon *d);
 /* An object of the core as clients of HTTP read it; a new reference, NULL: without memory. What was printed or stands in files is text where it is
  * UTF-8 without NUL. */
 json_t *sandbox_to_text(const json_t *object, const struct buf *attachments);
-/* Members of an object in text form, each a value of its own. *ret is a new object. */
-int sandbox_params_from_text(const json_t *params, struct buf *attachments, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -1,4 +1,5 @@
 #include "sandbox-socket.h"
+#include "request.h"
 #include "sandbox-ask.h"
 #include "web-access.h"
 #include "web-ask.h"
@@ -144,15 +145,18 @@ static int begin(struct ask_socket *s, const char *text, size_t size, struct clo
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct ask ask = {.client = &s->client, .operation = s->operation, .bytes = size};
-        json_t *said = NULL, *params = NULL;
+        json_t *said = NULL, *held = NULL, *params = NULL;
         int r = read_params(s, text, size, &said, e);
 
         if (r == 0)
-                r = sandbox_params_from_text(said, &attachments, &params, e);
+                r = request_hold_params(said, VALUE_TEXT, NULL, 0, &held, e);
+        if (r == 0)
+                r = value_write(held, VALUE_FRAME, &attachments, &params, e);
         ask.params = params;
         if (r == 0)
                 r = sandbox_begin(&ask, &attachments, e);
         json_decref(said);
+        json_decref(held);
         json_decref(params);
         return r;
 }

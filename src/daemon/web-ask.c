@@ -1,11 +1,13 @@
 #include "web-ask.h"
 #include "log.h"
+#include "request.h"
 #include "run.h"
 #include "sandbox-ask.h"
 
 #include "base/err.h"
 #include "wire/base64.h"
 #include "wire/json.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,21 +86,6 @@ static void hold(struct web_ask *ask)
         sandbox_client_hold(&ask->client);
 }
 
-static void web_result(struct client *client, const struct operation *operation, const json_t *id, const char *text, json_t *root)
-{
-        struct web_ask *ask = client->data;
-
-        (void)id;
-        (void)root;
-        client->daemon->stats.bytes_written += strlen(text);
-        if (!ask->is_stream) {
-                http_answer(ask->request, operation->success, JSON_TYPE, text, strlen(text));
-                return;
-        }
-        (void)http_stream_event(ask->request, "result", text);
-        http_stream_end(ask->request);
-}
-
 static void web_fail(struct client *client, const json_t *id, const struct cloche_err *e, json_t *data)
 {
         struct web_ask *ask = client->data;
@@ -114,6 +101,27 @@ static void web_fail(struct client *client, const json_t *id, const struct cloch
         (void)http_stream_event(ask->request, "error", text ? text : "{}");
         free(text);
         http_stream_end(ask->request);
+}
+
+static void web_result(struct client *client, const struct operation *operation, const json_t *id, const json_t *result)
+{
+        struct web_ask *ask = client->data;
+        char *text = value_dump(result, JSON_COMPACT);
+        struct cloche_err e;
+
+        if (!text) {
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
+                web_fail(client, id, &e, NULL);
+                return;
+        }
+        client->daemon->stats.bytes_written += strlen(text);
+        if (ask->is_stream) {
+                (void)http_stream_event(ask->request, "result", text);
+                http_stream_end(ask->request);
+        } else {
+                http_answer(ask->request, operation->success, JSON_TYPE, text, strlen(text));
+        }
+        free(text);
 }
 
 static void web_output(struct client *client, const json_t *id, int stream, const void *bytes, size_t size)
@@ -160,16 +168,14 @@ static void web_sandbox_answer(struct client *client, const struct operation *op
 {
         struct cloche_err e = {0};
         json_t *said = sandbox_to_text(result, attachments);
-        char *text = said ? json_dump_text(said, JSON_COMPACT) : NULL;
 
-        if (!text)
+        if (!said)
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
-        if (text)
-                web_result(client, operation, id, text, NULL);
+        if (said)
+                web_result(client, operation, id, said);
         else
                 web_fail(client, id, &e, NULL);
         json_decref(said);
-        free(text);
 }
 
 static const struct face face = {
@@ -239,7 +245,7 @@ static int ask_sandbox(struct ask *what, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = NULL;
-        int r = sandbox_params_from_text(what->params, &attachments, &params, e);
+        int r = value_write(what->params, VALUE_FRAME, &attachments, &params, e);
 
         what->params = params;
         if (r == 0)
@@ -253,10 +259,12 @@ static void perform(struct web_ask *ask, const json_t *from_path)
         struct ask what = {.client = &ask->client, .operation = ask->operation, .bytes = http_request_body(ask->request)->size};
         int is_stream;
         struct cloche_err e = {0};
-        json_t *params = NULL, *result = NULL;
-        char *text;
-        int r = read_params(ask, from_path, &params, &e);
+        json_t *said = NULL, *params = NULL, *result = NULL;
+        int r = read_params(ask, from_path, &said, &e);
 
+        if (r == 0)
+                r = request_hold_params(said, VALUE_TEXT, NULL, 0, &params, &e);
+        json_decref(said);
         if (r == 0) {
                 set_stream(ask, params);
                 what.params = params;
@@ -268,11 +276,8 @@ static void perform(struct web_ask *ask, const json_t *from_path)
         json_decref(params);
         if (r == 1 && ask->is_stream)
                 http_stream(ask->request);
-        if (r == 0) {
-                text = json_dump_text(result, JSON_COMPACT);
-                web_result(&ask->client, ask->operation, NULL, text ? text : "{}", NULL);
-                free(text);
-        }
+        if (r == 0)
+                web_result(&ask->client, ask->operation, NULL, result);
         json_decref(result);
         if (r < 0) {
                 ask->is_stream = 0;

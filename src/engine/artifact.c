@@ -1,6 +1,7 @@
 #include "artifact.h"
 
 #include "base/fd.h"
+#include "base/hex.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -84,8 +85,7 @@ void artifact_key(const struct artifact_part *parts, size_t count, char ret[ARTI
                         sha256_update(&hash, parts[i].size, parts[i].data);
         }
         sha256_digest(&hash, sizeof(digest), digest);
-        for (size_t i = 0; i < sizeof(digest); i++)
-                snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+        hex_write(ret, digest, sizeof(digest));
 }
 
 /* -- artifacts ------------------------------------------------------------------------------------------------ */

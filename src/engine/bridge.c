@@ -10,8 +10,8 @@
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
         struct cloche_run *run; /* NULL once it is over */
-        json_t *id;
-        char *target, *args, *kwargs;
+        json_t *id, *args, *kwargs;                   /* values held */
+        char *target, *args_text, *kwargs_text; /* texts of args and kwargs: for callers who read them */
 };
 
 void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data)
@@ -23,9 +23,11 @@ void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *dat
 static void call_free(struct cloche_bridge_call *call)
 {
         json_decref(call->id);
+        json_decref(call->args);
+        json_decref(call->kwargs);
         free(call->target);
-        free(call->args);
-        free(call->kwargs);
+        free(call->args_text);
+        free(call->kwargs_text);
         free(call);
 }
 
@@ -55,20 +57,11 @@ static int is_steps(const json_t *target)
         return strcmp(first, "global") == 0 || strcmp(first, "import") == 0;
 }
 
-/* value: a container of values in frame form, or NULL for an empty one. */
-static int to_text(const json_t *value, const struct frame *f, const char *otherwise, char **ret, struct cloche_err *e)
+static int write_call_texts(struct cloche_bridge_call *call, struct cloche_err *e)
 {
-        json_t *converted = NULL;
-        int r = 0;
-
-        if (value) {
-                r = value_to_text(value, f->attachments, f->attachments_size, &converted, e);
-                if (r < 0)
-                        return r;
-        }
-        *ret = value ? json_dumps(converted, JSON_COMPACT) : strdup(otherwise);
-        json_decref(converted);
-        return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        call->args_text = value_dump(call->args, JSON_COMPACT);
+        call->kwargs_text = value_dump(call->kwargs, JSON_COMPACT);
+        return call->args_text && call->kwargs_text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
 }
 
 static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -82,8 +75,12 @@ static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *
         call->target = json_dumps(target, JSON_COMPACT);
         if (!call->target)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
-        r = to_text(args, f, "[]", &call->args, e);
-        return r < 0 ? r : to_text(kwargs, f, "{}", &call->kwargs, e);
+        r = value_read(args, VALUE_FRAME, f->attachments, f->attachments_size, &call->args, e);
+        if (r == 0 && kwargs)
+                r = value_read(kwargs, VALUE_FRAME, f->attachments, f->attachments_size, &call->kwargs, e);
+        if (r == 0 && !kwargs && !(call->kwargs = json_object()))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        return r < 0 || !call->run->has_texts ? r : write_call_texts(call, e);
 }
 
 int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
@@ -132,12 +129,12 @@ const char *cloche_bridge_call_target(const cloche_bridge_call *call)
 
 const char *cloche_bridge_call_args(const cloche_bridge_call *call)
 {
-        return call->args;
+        return call->args_text;
 }
 
 const char *cloche_bridge_call_kwargs(const cloche_bridge_call *call)
 {
-        return call->kwargs;
+        return call->kwargs_text;
 }
 
 cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call)
@@ -145,15 +142,14 @@ cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call)
         return call->run;
 }
 
-static int from_text(const char *text, struct buf *attachments, json_t **ret, struct cloche_err *e)
+const json_t *bridge_call_args(const cloche_bridge_call *call)
 {
-        json_t *value = NULL;
-        int r = json_load_human(text, strlen(text), &value, e);
+        return call->args;
+}
 
-        if (r == 0)
-                r = value_from_text(value, attachments, ret, e);
-        json_decref(value);
-        return r;
+const json_t *bridge_call_kwargs(const cloche_bridge_call *call)
+{
+        return call->kwargs;
 }
 
 static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields, struct cloche_err *e)
@@ -165,15 +161,15 @@ static int write_error(struct cloche_bridge_call *call, const char *name, const 
         return rpc_error(json_incref(call->id), -32000, message ? message : "", data, &call->run->channel.out, e);
 }
 
-static int write_answer(struct cloche_bridge_call *call, const char *value, struct cloche_err *e)
+static int write_answer(struct cloche_bridge_call *call, const json_t *value, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        json_t *converted = NULL;
-        int r = from_text(value ? value : "{\"$\":\"undefined\"}", &attachments, &converted, e);
+        json_t *written = NULL;
+        int r = value_write(value, VALUE_FRAME, &attachments, &written, e);
 
         if (r < 0)
                 return r;
-        return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", converted), attachments.data, attachments.size,
+        return rpc_result(json_incref(call->id), json_pack("{s:o}", "value", written), attachments.data, attachments.size,
                           &call->run->channel.out, e);
 }
 
@@ -190,14 +186,33 @@ static int finish(struct cloche_bridge_call *call, int r)
         return r;
 }
 
-int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e)
+/* r: of reading the value. The guest must not wait for ever for what the host could not send. */
+static int answer(cloche_bridge_call *call, int r, const json_t *value, struct cloche_err *e)
 {
-        int r = call->run ? write_answer(call, value, e) : 0;
-
-        /* The guest must not wait for ever for what the host could not say. */
+        if (call->run && r == 0)
+                r = write_answer(call, value, e);
         if (r < 0 && call->run)
                 (void)write_error(call, "TypeError", "the host function gave a value that cannot be sent", NULL, NULL);
-        return finish(call, r);
+        return finish(call, call->run ? r : 0);
+}
+
+int bridge_answer(cloche_bridge_call *call, const json_t *value, struct cloche_err *e)
+{
+        return answer(call, 0, value, e);
+}
+
+int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e)
+{
+        const char *text = value ? value : "{\"$\":\"undefined\"}";
+        json_t *parsed = NULL, *held = NULL;
+        int r = json_load_human(text, strlen(text), &parsed, e);
+
+        if (r == 0)
+                r = value_read(parsed, VALUE_TEXT, NULL, 0, &held, e);
+        r = answer(call, r, held, e);
+        json_decref(parsed);
+        json_decref(held);
+        return r;
 }
 
 int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields, struct cloche_err *e)

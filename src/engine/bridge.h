@@ -18,6 +18,10 @@ struct bridge {
 void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data);
 /* A request of the guest. Negative: it broke the protocol, or a limit (then the run was told). */
 int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
+/* cloche_bridge_call_args, cloche_bridge_call_kwargs and cloche_bridge_answer of held values (wire/value.h). Borrowed. */
+const json_t *bridge_call_args(const cloche_bridge_call *call);
+const json_t *bridge_call_kwargs(const cloche_bridge_call *call);
+int bridge_answer(cloche_bridge_call *call, const json_t *value, struct cloche_err *e);
 /* The run is over: answers to what is open go nowhere. */
 void bridge_done(struct bridge *bridge);
 

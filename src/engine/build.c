@@ -28,20 +28,19 @@ static int make_key(const struct cloche_engine *engine, const struct runtime *ru
         return 0;
 }
 
-int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const json_t *options,
                    struct build *ret, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
-        json_t *options = NULL;
+        json_t *text = options ? NULL : json_null(); /* a part of the build's name, and of no use with bytes in it */
         char name[256];
-        int r = opt->build ? json_load_human(opt->build, strlen(opt->build), &options, e) : 0;
 
-        if (r < 0)
+        if (options && value_write(options, VALUE_TEXT, NULL, &text, e) < 0)
                 return err_wrap(e, "build");
         build.params = json_pack("{s:o, s:s, s:o, s:o}", "code", json_stringn(source.text, source.size),
                                  "filename", request_filename(opt, runtime, name, sizeof(name)), "function",
-                                 opt->function ? json_string(opt->function) : json_null(), "build", options ? options : json_null());
+                                 opt->function ? json_string(opt->function) : json_null(), "build", text);
         if (!build.params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code, or the file's or function's name is not UTF-8 text");
         if (make_key(engine, runtime, opt->tenant, &build) < 0) {

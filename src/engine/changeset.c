@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "wire/base64.h"
 #include "wire/json.h"
+#include "wire/value.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -151,7 +152,7 @@ static json_t *read_value(const struct changeset_row *row, const json_t *change,
         if (open_piece(row, change, &piece) < 0 || piece.size > max)
                 return NULL;
         bytes = files_read_at(piece.fd, piece.at, (size_t)piece.size, ret_size);
-        value = bytes ? files_bytes_to_json(bytes, *ret_size) : NULL;
+        value = bytes ? files_bytes_to_value(bytes, *ret_size) : NULL;
         free(bytes);
         return value;
 }
@@ -282,7 +283,7 @@ char *cloche_changeset_json(const cloche_changeset *set)
 
         if (created && modified && deleted && changeset_describe(set, 0, &left, created, modified, deleted) == 0) {
                 all = json_pack("{s:O, s:O, s:O}", "created", created, "modified", modified, "deleted", deleted);
-                text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+                text = all ? value_dump(all, JSON_COMPACT) : NULL;
                 json_decref(all);
         }
         json_decref(created);

@@ -137,6 +137,11 @@ int channel_attach(struct channel *c, int fd)
         return 0;
 }
 
+void channel_detach(struct channel *c)
+{
+        fd_close(&c->out_fd);
+}
+
 /* As much as goes at once. A descriptor goes with the first byte of its message. */
 static ssize_t send_some(struct channel *c)
 {

@@ -29,6 +29,8 @@ int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd,
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 /* fd goes along with what is appended to c->out next; one at a time. Owned from here on, also when it cannot be had. */
 CLOCHE_MUST_CHECK int channel_attach(struct channel *c, int fd);
+/* Closes it, when its message could not be appended. */
+void channel_detach(struct channel *c);
 /* What was appended to c->out goes as far as it goes at once; the rest follows. */
 void channel_flush(struct channel *c);
 /* Read nothing until it is let go: whoever speaks waits. */

@@ -14,6 +14,7 @@
 #include "runtime.h"
 #include "signature.h"
 #include "template.h"
+#include "values.h"
 #include "jail/cgroup.h"
 
 #include <cloche/cloche.h>
@@ -140,6 +141,7 @@ struct cloche_run {
 
         /* Of a run that is forked from a template. */
         int is_forked;
+        int has_texts; /* of calls of the bridge and of the result: its caller reads JSON text */
         struct template *template;
         enum run_place place;
         struct trunk *trunk;
@@ -183,7 +185,8 @@ struct cloche_run {
         int ended;        /* no further event counts */
         enum run_end end;
 
-        json_t *schema;            /* the caller's, or NULL */
+        const struct values *values; /* while it starts */
+        json_t *schema;              /* the caller's, or NULL */
         json_t *answer;            /* the agent's result or error member, values in text form */
         int answer_is_error;
         struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
@@ -207,16 +210,14 @@ struct source {
 struct source request_source(const char *code, size_t size); /* size 0: strlen(code) */
 
 /* request.c: everything that can be wrong with options, before a box is made. */
-int request_check_prefix(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct cloche_err *e);
-int request_check(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e);
-/* The arguments of a call, and the schema it gives (NULL: none); 1 with *m filled when they do not fit. */
-int request_bind(const struct cloche_run_options *opt, struct arguments *ret, json_t **ret_schema, struct misfit *m,
-                 struct cloche_err *e);
-/* What the agent is asked, as a frame; arguments: of a call. */
-int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
+int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e);
+/* The arguments of a call; 1 with *m filled when they do not fit the schema. */
+int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e);
+/* The request to the agent, as a frame; arguments: of a call. */
+int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, const struct cloche_limits *limits,
                   const struct arguments *arguments, struct buf *ret, struct cloche_err *e);
 /* The `prepare` request as a frame; function: which one the runs will call, or NULL. */
-int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
+int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function, const struct runtime *runtime, struct buf *ret,
                     struct cloche_err *e);
 /* Strings for control_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc,
@@ -233,8 +234,13 @@ enum cloche_status result_status(const struct cloche_run *run, const struct keep
 int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
                 cloche_result **ret, struct cloche_err *e);
 
-/* What cloche_result_json is the text of, borrowed; for who would have to parse it again. */
+/* The result that cloche_result_json is the text of, held (wire/value.h); borrowed. */
 json_t *result_root(cloche_result *result);
+
+/* run.c, prefix.c: cloche_run_start and cloche_prefix_start of values that are held already. The texts of opt are not read. Calls of
+ * the bridge and the result of such a run have no texts, but bridge_call_args, bridge_call_kwargs and result_root. */
+int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, cloche_run **ret, struct cloche_err *e);
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, cloche_prefix **ret, struct cloche_err *e);
 
 /* stream.c */
 /* The caller's descriptors, before there is a box. */

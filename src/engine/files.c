@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "wire/base64.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -243,6 +244,13 @@ json_t *files_bytes_to_json(const void *bytes, size_t size)
         return json_pack("{s:s, s:s%}", "$", "bytes", "b64", encoded.data ? encoded.data : "", encoded.size);
 }
 
+json_t *files_bytes_to_value(const void *bytes, size_t size)
+{
+        json_t *text = json_stringn(bytes, size);
+
+        return text ? text : json_pack("{s:s, s:o}", "$", "bytes", VALUE_HELD_BYTES, json_stringn_nocheck(bytes, size));
+}
+
 struct comparison {
         struct box *box;
         int omit_contents;
@@ -264,7 +272,7 @@ static void add_bytes(json_t *told, const char *member, int fd, uint64_t *left)
                 return;
         }
         *left -= have;
-        json_object_set_new(told, member, files_bytes_to_json(bytes, have));
+        json_object_set_new(told, member, files_bytes_to_value(bytes, have));
         free(bytes);
 }
 

@@ -65,5 +65,7 @@ json_t *files_collect(struct box *box, char *const *paths, size_t count);
 
 /* A JSON string for bytes that are UTF-8, else the tagged form; NULL when out of memory. */
 json_t *files_bytes_to_json(const void *bytes, size_t size);
+/* The same as a held value (wire/value.h). */
+json_t *files_bytes_to_value(const void *bytes, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 #include "misfit.h"
 
+#include "base/utf8.h"
 #include "wire/view.h"
 
 #include <stdarg.h>
@@ -9,19 +10,9 @@
 
 #define NAME_BYTES_MAX 80
 
-/* Bytes of text, at most `most`, that end with a whole character. */
-static size_t whole(const char *text, size_t size, size_t most)
-{
-        if (size <= most)
-                return size;
-        for (size = most; size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80;)
-                size--;
-        return size;
-}
-
 static void copy(char *ret, size_t room, const char *text, size_t size)
 {
-        size = whole(text, size, room - 1);
+        size = utf8_cut(text, size, room - 1);
         memmove(ret, text, size);
         ret[size] = '\0';
 }

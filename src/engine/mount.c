@@ -192,7 +192,7 @@ static int keep_value(struct mount *mount, json_t *change, const struct frame *f
         if (!mount->values || !json_is_string(name) || json_unpack((json_t *)place, "{s:I, s:I}", "at", &at, "n", &n) < 0 || at < 0 || n < 0 ||
             (uint64_t)at > f->attachments_size || (uint64_t)n > f->attachments_size - (uint64_t)at || n > FILES_CONTENT_MAX)
                 return -1;
-        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_json(f->attachments + at, (size_t)n)));
+        r = json_object_set_new(mount->values, json_string_value(name), json_pack("[I, o]", n, files_bytes_to_value(f->attachments + at, (size_t)n)));
         mount->all->contents_left -= (uint64_t)n < mount->all->contents_left ? (uint64_t)n : mount->all->contents_left;
         json_object_del(change, "bytes");
         return r;
@@ -343,8 +343,6 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
         return r;
 }
 
-/* -- placing files -------------------------------------------------------------------------------------------- */
-
 /* -- impatience ----------------------------------------------------------------------------------------------- */
 
 static void on_impatient(uv_timer_t *timer)
@@ -418,13 +416,16 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 fd_close(&own_fd);
                 return r;
         }
-        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, own_fd) < 0)) {
+        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, TAKE_FD(own_fd)) < 0)) {
                 json_decref(params);
+                fd_close(&own_fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
         r = ask(mount, ASK_PLACE, "place", params, e);
-        if (r < 0)
+        if (r < 0) {
+                channel_detach(&mount->channel); /* or the next message would carry it */
                 return r;
+        }
         mount->on_placed = done;
         mount->place_data = data;
         return 0;

@@ -70,21 +70,19 @@ static int make_key(struct setup *setup, struct cloche_err *e)
         return 0;
 }
 
-static int describe_build(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, const char *function,
-                          const struct runtime *runtime, struct setup *setup, struct cloche_err *e)
+static struct cloche_run_options as_run(const struct cloche_prefix_options *opt, const char *function)
 {
-        const struct cloche_run_options program = {
-                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .function = function, .build = opt->build,
-                .tenant = opt->tenant,
+        return (struct cloche_run_options){
+                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .function = function, .files = opt->files,
+                .file_count = opt->file_count, .build = opt->build, .globals = opt->globals, .imports = opt->imports, .tenant = opt->tenant,
         };
-
-        return runtime->is_compiled ? build_describe(engine, runtime, &program, &setup->build, e) : 0;
 }
 
 /* is_code: the set-up is the program of its runs, which call that function of it. */
-static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, int is_code, const char *function,
-                     const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
+static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, int is_code,
+                     const char *function, const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
 {
+        const struct cloche_run_options program = as_run(opt, function);
         struct setup *setup = calloc(1, sizeof(*setup));
         int r;
 
@@ -94,9 +92,9 @@ static int setup_new(const struct cloche_engine *engine, const struct cloche_pre
         setup->is_code = is_code;
         r = limits_resolve(&opt->limits, &setup->limits, e);
         if (r == 0)
-                r = request_prepare(opt, function, runtime, &setup->prepare, e);
-        if (r == 0)
-                r = describe_build(engine, opt, function, runtime, setup, e);
+                r = request_prepare(opt, values, function, runtime, &setup->prepare, e);
+        if (r == 0 && runtime->is_compiled)
+                r = build_describe(engine, runtime, &program, values->build, &setup->build, e);
         if (r == 0)
                 r = files_keep(opt->files, opt->file_count, NULL, NULL, &setup->files, e);
         if (r == 0)
@@ -130,13 +128,26 @@ int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err
 
 int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret, struct cloche_err *e)
 {
+        const struct cloche_run_options texts = as_run(opt, NULL);
+        struct values values;
+        int r = values_read(&texts, &values, e);
+
+        if (r == 0)
+                r = engine_prefix_start(engine, opt, &values, ret, e);
+        values_done(&values);
+        return r;
+}
+
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, cloche_prefix **ret, struct cloche_err *e)
+{
+        const struct cloche_run_options same = as_run(opt, NULL);
         const struct runtime *runtime;
         struct setup *setup;
         cloche_prefix *prefix;
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
-                r = request_check_prefix(opt, runtime, e);
+                r = request_check(&same, values, runtime, e);
         if (r == 0 && runtime->is_cold_only)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s cannot be forked from a template", runtime->name);
         if (r == 0 && opt->bare && !runtime->has_realm)
@@ -144,7 +155,7 @@ int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
         if (r == 0)
                 r = engine_check_guards(engine, e);
         if (r == 0)
-                r = setup_new(engine, opt, 0, NULL, runtime, &setup, e);
+                r = setup_new(engine, opt, values, 0, NULL, runtime, &setup, e);
         if (r < 0)
                 return r;
         prefix = calloc(1, sizeof(*prefix));
@@ -195,16 +206,16 @@ void cloche_prefix_free(cloche_prefix *prefix)
         free(prefix);
 }
 
-int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const struct values *values,
                    struct template **ret, struct cloche_err *e)
 {
         char name[256];
         const struct cloche_prefix_options program = {
                 .code = opt->code, .code_size = opt->code_size, .filename = request_filename(opt, runtime, name, sizeof(name)),
-                .build = opt->build, .tenant = opt->tenant, .globals = opt->globals, .imports = opt->imports,
+                .tenant = opt->tenant,
         };
         struct setup *setup;
-        int r = setup_new(engine, &program, 1, opt->function, runtime, &setup, e);
+        int r = setup_new(engine, &program, values, 1, opt->function, runtime, &setup, e);
 
         return r < 0 ? r : template_prefix(engine, runtime, opt->tenant, setup, ret, e);
 }

@@ -13,7 +13,7 @@ struct cloche_prefix {
 
 /* The template of a run's own program, in a compiled language: calls of the same program are forked from it, loaded. Found or
  * made, not started. */
-int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt,
+int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const struct values *values,
                    struct template **ret, struct cloche_err *e);
 
 #endif

@@ -1,6 +1,5 @@
 #include "base/err.h"
 #include "engine.h"
-#include "wire/json.h"
 #include "wire/rpc.h"
 #include "wire/value.h"
 
@@ -30,41 +29,6 @@ struct source request_source(const char *code, size_t size)
 }
 
 /* -- checking ------------------------------------------------------------------------------------------------- */
-
-static int load(const char *text, const char *what, json_t **ret, struct cloche_err *e)
-{
-        int r = json_load_human(text, strlen(text), ret, e);
-
-        return r < 0 ? err_wrap(e, "%s", what) : 0;
-}
-
-static int load_container(const char *text, const char *what, int array_too, json_t **ret, struct cloche_err *e)
-{
-        int r = load(text, what, ret, e);
-
-        if (r == 0 && !json_is_object(*ret) && !(array_too && json_is_array(*ret)))
-                r = err_set(e, CLOCHE_E_INVALID_JSON, "%s: expected a JSON %s", what, array_too ? "array or object" : "object");
-        return r;
-}
-
-static int check_json(const char *text, const char *what, int array_too, struct cloche_err *e)
-{
-        _cleanup_buf_ struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
-        json_t *value = NULL, *converted = NULL;
-        int r;
-
-        if (!text)
-                return 0;
-        r = load_container(text, what, array_too, &value, e);
-        if (r == 0) {
-                r = value_from_text(value, &bytes, &converted, e);
-                if (r < 0)
-                        err_wrap(e, "%s", what);
-        }
-        json_decref(converted);
-        json_decref(value);
-        return r;
-}
 
 static int check_files(const struct cloche_run_options *opt, struct cloche_err *e)
 {
@@ -135,17 +99,7 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
         return r < 0 ? err_wrap(e, "working directory") : 0;
 }
 
-int request_check_prefix(const struct cloche_prefix_options *opt, const struct runtime *runtime, struct cloche_err *e)
-{
-        const struct cloche_run_options same = {
-                .code = opt->code, .code_size = opt->code_size, .filename = opt->filename, .files = opt->files,
-                .file_count = opt->file_count, .build = opt->build, .globals = opt->globals, .imports = opt->imports,
-        };
-
-        return request_check(&same, runtime, e);
-}
-
-int request_check(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
+int request_check(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e)
 {
         int r;
 
@@ -153,25 +107,14 @@ int request_check(const struct cloche_run_options *opt, const struct runtime *ru
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no code");
         if (request_source(opt->code, opt->code_size).size > CODE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the code has more than %u bytes", CODE_BYTES_MAX);
-        if ((opt->globals || opt->imports) && runtime->has_no_host)
+        if ((values->globals || values->imports) && runtime->has_no_host)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s has no way to globals and imports of the host", runtime->name);
-        if (opt->build && (!runtime->is_compiled || opt->kind != CLOCHE_CALL))
+        if (values->build && (!runtime->is_compiled || opt->kind != CLOCHE_CALL))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "build options are for calls and prefixes of compiled languages, not for %s",
                                runtime->is_compiled ? "this" : runtime->name);
         r = check_names(opt, e);
-        /* Those of a call are read once, when they are bound and written: they may be large. */
-        if (r == 0 && opt->kind != CLOCHE_CALL)
-                r = check_json(opt->args, "args", 1, e);
-        if (r == 0 && opt->kind != CLOCHE_CALL)
-                r = check_json(opt->kwargs, "kwargs", 0, e);
         if (r == 0)
-                r = check_json(opt->schema, "schema", 0, e);
-        if (r == 0)
-                r = check_json(opt->build, "build", 0, e);
-        if (r == 0)
-                r = check_json(opt->globals, "globals", 0, e);
-        if (r == 0)
-                r = check_json(opt->imports, "imports", 0, e);
+                r = values_check(values, e);
         if (r == 0)
                 r = check_environment(opt, e);
         if (r == 0)
@@ -197,43 +140,28 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
         snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, request_filename(opt, runtime, name, sizeof(name)));
 }
 
-/* A value in text form, in the frame's. */
-static int add(json_t *params, const char *key, json_t *value, struct buf *attachments, struct cloche_err *e)
+/* value: held, NULL: not given, then other, which is stolen. */
+static int add(json_t *params, const char *key, const json_t *value, json_t *other, struct buf *attachments, struct cloche_err *e)
 {
-        json_t *converted;
-        int r = value_from_text(value, attachments, &converted, e);
+        json_t *written;
+        int r = value_write(value ? value : other, VALUE_FRAME, attachments, &written, e);
 
+        json_decref(other);
         if (r < 0)
                 return err_wrap(e, "%s", key);
-        return json_object_set_new(params, key, converted) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call") : 0;
+        return json_object_set_new(params, key, written) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call") : 0;
 }
 
-/* text as a value of the frame; missing: other, stolen. */
-static int add_value(json_t *params, const char *key, const char *text, json_t *other, struct buf *attachments, struct cloche_err *e)
+static int add_declarations(json_t *params, const struct values *values, struct buf *attachments, struct cloche_err *e)
 {
-        json_t *value = other;
-        int r = 0;
+        int r = add(params, "globals", values->globals, json_object(), attachments, e);
 
-        if (text) {
-                json_decref(other);
-                value = NULL;
-                r = load(text, key, &value, e);
-        }
-        if (r == 0)
-                r = add(params, key, value, attachments, e);
-        json_decref(value);
-        return r;
-}
-
-static int add_declarations(json_t *params, const char *globals, const char *imports, struct buf *attachments, struct cloche_err *e)
-{
-        int r = add_value(params, "globals", globals, json_object(), attachments, e);
-
-        return r < 0 ? r : add_value(params, "imports", imports, json_object(), attachments, e);
+        return r < 0 ? r : add(params, "imports", values->imports, json_object(), attachments, e);
 }
 
 /* A script of a template: where it lies is its name, as for the interpreter's own command. */
-static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime, struct buf *attachments, struct cloche_err *e)
+static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct buf *attachments,
+                       struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         json_t *code = json_stringn(source.text, source.size), *argv = json_array();
@@ -247,25 +175,23 @@ static int fill_script(json_t *params, const struct cloche_run_options *opt, con
         for (size_t i = 0; i < opt->argc; i++)
                 if (json_array_append_new(argv, json_string(opt->argv[i])) < 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "argument %zu is not UTF-8 text", i + 1);
-        return add_declarations(params, opt->globals, opt->imports, attachments, e);
+        return add_declarations(params, values, attachments, e);
 }
 
-static int add_arguments(json_t *params, const struct cloche_run_options *opt, const struct arguments *arguments,
-                         struct buf *attachments, struct cloche_err *e)
+static int add_arguments(json_t *params, const struct values *values, const struct arguments *arguments, struct buf *attachments, struct cloche_err *e)
 {
-        int r = add(params, "args", arguments->args, attachments, e);
+        int r = add(params, "args", arguments->args, NULL, attachments, e);
 
         if (r == 0)
-                r = add(params, "kwargs", arguments->kwargs, attachments, e);
+                r = add(params, "kwargs", arguments->kwargs, NULL, attachments, e);
         if (r == 0 &&
             (json_object_set(params, "holes", arguments->holes) < 0 || json_object_set(params, "order", arguments->order) < 0))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
-        return r < 0 ? r : add_value(params, "build", opt->build, json_null(), attachments, e);
+        return r < 0 ? r : add(params, "build", values->build, json_null(), attachments, e);
 }
 
-static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct runtime *runtime,
-                       const struct cloche_limits *limits, const struct arguments *arguments, struct buf *attachments,
-                       struct cloche_err *e)
+static int fill_params(json_t *params, const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
+                       const struct cloche_limits *limits, const struct arguments *arguments, struct buf *attachments, struct cloche_err *e)
 {
         struct source source = request_source(opt->code, opt->code_size);
         json_t *code = json_stringn(source.text, source.size);
@@ -280,37 +206,24 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
             json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
             json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
-        r = opt->kind == CLOCHE_CALL ? add_arguments(params, opt, arguments, attachments, e) : 0;
-        return r < 0 ? r : add_declarations(params, opt->globals, opt->imports, attachments, e);
+        r = opt->kind == CLOCHE_CALL ? add_arguments(params, values, arguments, attachments, e) : 0;
+        return r < 0 ? r : add_declarations(params, values, attachments, e);
 }
 
-int request_bind(const struct cloche_run_options *opt, struct arguments *ret, json_t **ret_schema, struct misfit *m,
-                 struct cloche_err *e)
+int request_bind(const struct values *values, struct arguments *ret, struct misfit *m, struct cloche_err *e)
 {
-        json_t *args = NULL, *kwargs = NULL;
-        int r = opt->args ? load_container(opt->args, "args", 1, &args, e) : 0;
+        int r = signature_bind(values->args, values->kwargs, values->schema, ret, m);
 
-        if (r == 0 && opt->kwargs)
-                r = load_container(opt->kwargs, "kwargs", 0, &kwargs, e);
-        if (r == 0 && opt->schema)
-                r = load(opt->schema, "schema", ret_schema, e);
-        if (r == 0) {
-                r = signature_bind(args, kwargs, *ret_schema, ret, m);
-                if (r < 0)
-                        r = err_os(e, CLOCHE_E_RESOURCE, -r, "bind the arguments");
-        }
-        json_decref(args);
-        json_decref(kwargs);
-        return r;
+        return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "bind the arguments") : r;
 }
 
-int request_build(const struct cloche_run_options *opt, const struct runtime *runtime, const struct cloche_limits *limits,
+int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, const struct cloche_limits *limits,
                   const struct arguments *arguments, struct buf *ret, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = json_object();
-        int r = opt->kind == CLOCHE_SCRIPT ? fill_script(params, opt, runtime, &attachments, e)
-                                           : fill_params(params, opt, runtime, limits, arguments, &attachments, e);
+        int r = opt->kind == CLOCHE_SCRIPT ? fill_script(params, opt, values, runtime, &attachments, e)
+                                           : fill_params(params, opt, values, runtime, limits, arguments, &attachments, e);
         const char *method = opt->kind == CLOCHE_SCRIPT ? "run" : opt->kind == CLOCHE_EVALUATE ? "evaluate" : "call";
 
         if (r < 0) {
@@ -320,7 +233,7 @@ int request_build(const struct cloche_run_options *opt, const struct runtime *ru
         return rpc_request(json_integer(REQUEST_CALL_ID), method, params, attachments.data, attachments.size, ret, e);
 }
 
-int request_prepare(const struct cloche_prefix_options *opt, const char *function, const struct runtime *runtime, struct buf *ret,
+int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function, const struct runtime *runtime, struct buf *ret,
                     struct cloche_err *e)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
@@ -335,11 +248,11 @@ int request_prepare(const struct cloche_prefix_options *opt, const char *functio
         if (!params)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code or the file's name is not UTF-8 text");
         *ret = BUF_INIT(FRAME_BYTES_MAX);
-        r = add_declarations(params, opt->globals, opt->imports, &attachments, e);
+        r = add_declarations(params, values, &attachments, e);
         if (r == 0 && function && json_object_set_new(params, "function", json_string(function)) < 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the function's name is not UTF-8 text");
-        if (r == 0 && opt->build)
-                r = add_value(params, "build", opt->build, NULL, &attachments, e);
+        if (r == 0 && values->build)
+                r = add(params, "build", values->build, NULL, &attachments, e);
         if (r == 0 && opt->bare && json_object_set_new(params, "realm", json_string("bare")) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the set-up");
         if (r < 0) {

@@ -1,9 +1,11 @@
 /* What a run came to: one verdict from all that is known, and the result object of the contract. */
 #include "base/err.h"
+#include "base/utf8.h"
 #include "engine.h"
 #include "limits.h"
 #include "wire/base64.h"
 #include "wire/json.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -252,31 +254,15 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
         return meta;
 }
 
-/* Bytes as text for people: what is not UTF-8 becomes U+FFFD, a byte at a time. *ret_lossy says so. */
+/* Bytes as text for people. *ret_lossy: they are no UTF-8. */
 static json_t *bytes_as_text(const struct buf *bytes, int *ret_lossy)
 {
-        json_t *text = json_stringn(bytes->data ? bytes->data : "", bytes->size);
-        _cleanup_buf_ struct buf mended = BUF_INIT(SIZE_MAX / 2);
+        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
 
-        *ret_lossy = !text;
-        for (size_t at = 0; !text && at < bytes->size;) {
-                size_t size = 1, best = 0;
-                json_t *piece;
-
-                /* The longest run that is text: grown while it holds, so that clean stretches go over whole. */
-                for (; at + size <= bytes->size && size <= 4; size++) {
-                        piece = json_stringn(bytes->data + at, size);
-                        if (piece) {
-                                best = size;
-                                json_decref(piece);
-                                break;
-                        }
-                }
-                if (buf_append(&mended, best ? bytes->data + at : "\xef\xbf\xbd", best ? best : 3) < 0)
-                        return NULL;
-                at += best ? best : 1;
-        }
-        return text ? text : json_stringn(mended.data ? mended.data : "", mended.size);
+        *ret_lossy = !utf8_is_valid(bytes->data, bytes->size);
+        if (!*ret_lossy)
+                return json_stringn_nocheck(bytes->data ? bytes->data : "", bytes->size);
+        return utf8_append_valid(&valid, bytes->data, bytes->size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
 }
 
 static void add_output(json_t *root, const char *name, const char *base64_name, const struct buf *bytes)
@@ -334,6 +320,14 @@ static json_t *files_object(const struct cloche_run *run, json_t *changes)
         return changes;
 }
 
+static int write_texts(cloche_result *result, const json_t *value)
+{
+        if (value)
+                result->value = value_dump(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        result->json = value_dump(result->root, JSON_COMPACT);
+        return result->json && (!value || result->value) ? 0 : -ENOMEM;
+}
+
 int result_make(struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet, json_t *changes,
                 cloche_result **ret, struct cloche_err *e)
 {
@@ -360,10 +354,7 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         if (run->synced)
                 json_object_set(result->root, "sync", run->synced);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
-        if (value)
-                result->value = json_dump_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        result->json = json_dump_text(result->root, JSON_COMPACT);
-        if (!result->json || (value && !result->value)) {
+        if (!result->root || (run->has_texts && write_texts(result, value) < 0)) {
                 cloche_result_free(result);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result");
         }

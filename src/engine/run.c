@@ -184,7 +184,7 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
 
         if (!json_is_object(m->result) || !json_object_get(m->result, name))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent's result has no \"%s\"", name);
-        r = value_to_text(json_object_get(m->result, name), f->attachments, f->attachments_size, &value, e);
+        r = value_read(json_object_get(m->result, name), VALUE_FRAME, f->attachments, f->attachments_size, &value, e);
         if (r < 0)
                 return r;
         r = run->schema ? signature_check_output(run->schema, value, &misfit) : 0;
@@ -450,7 +450,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
         if (opt->prefix)
                 run->template = opt->prefix->template;
         else if (run->runtime->is_compiled && run->kind == CLOCHE_CALL)
-                r = prefix_of_code(engine, run->runtime, opt, &run->template, e);
+                r = prefix_of_code(engine, run->runtime, opt, run->values, &run->template, e);
         else
                 r = template_base(engine, run->runtime, opt->tenant, &run->template, e);
         if (r == 0)
@@ -508,7 +508,7 @@ static struct cloche_run *run_new(cloche_engine *engine, const struct cloche_run
         return run;
 }
 
-static int check_origin(const struct cloche_run_options *opt, const struct runtime *runtime, struct cloche_err *e)
+static int check_origin(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct cloche_err *e)
 {
         if (opt->kind == CLOCHE_EVALUATE && (!runtime->has_realm || (!opt->prefix && !opt->warm) || (opt->prefix && !opt->prefix->bare)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a module is evaluated in JavaScript, warm or of a bare prefix");
@@ -522,7 +522,7 @@ static int check_origin(const struct cloche_run_options *opt, const struct runti
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "environment and working directory are a template's, not a run's");
         if (opt->prefix && opt->prefix->template->runtime != runtime)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the prefix is for %s, not for %s", opt->prefix->template->runtime->name, runtime->name);
-        if (opt->prefix && (opt->globals || opt->imports))
+        if (opt->prefix && (values->globals || values->imports))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "globals and imports are declared by the prefix");
         return 0;
 }
@@ -530,7 +530,7 @@ static int check_origin(const struct cloche_run_options *opt, const struct runti
 /* Before the call, which waits behind it. */
 static int ask_for_build(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
-        int r = build_describe(run->engine, run->runtime, opt, &run->build, e);
+        int r = build_describe(run->engine, run->runtime, opt, run->values->build, &run->build, e);
 
         return r < 0 ? r : build_ask(run->engine, &run->build, &run->request, e);
 }
@@ -542,7 +542,7 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
         if (run->runtime->is_compiled && run->kind == CLOCHE_CALL && !run->is_forked)
                 r = ask_for_build(run, opt, e);
         if (r == 0 && (run->kind != CLOCHE_SCRIPT || run->is_forked))
-                r = request_build(opt, run->runtime, &run->limits, arguments, &run->request, e);
+                r = request_build(opt, run->values, run->runtime, &run->limits, arguments, &run->request, e);
         if (r < 0)
                 return r;
         return run->is_forked ? queue_run(run, opt, e) : run_start_cold(run, opt, e);
@@ -553,7 +553,7 @@ static int start_bound(struct cloche_run *run, const struct cloche_run_options *
 {
         struct arguments arguments = {0};
         struct misfit misfit;
-        int r = run->kind == CLOCHE_CALL ? request_bind(opt, &arguments, &run->schema, &misfit, e) : 0;
+        int r = run->kind == CLOCHE_CALL ? request_bind(run->values, &arguments, &misfit, e) : 0;
 
         if (r == 0)
                 r = start(run, opt, &arguments, e);
@@ -581,7 +581,8 @@ static int keep_collect(struct cloche_run *run, const struct cloche_run_options 
         return run->collect && run->collect_count == opt->collect_count ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the paths to collect");
 }
 
-int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
+static int run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, int has_texts, cloche_run **ret,
+                     struct cloche_err *e)
 {
         const struct runtime *runtime;
         struct cloche_limits limits;
@@ -589,9 +590,9 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         int r = runtimes_find(&engine->runtimes, opt->language, &runtime, e);
 
         if (r == 0)
-                r = check_origin(opt, runtime, e);
+                r = check_origin(opt, values, runtime, e);
         if (r == 0)
-                r = request_check(opt, runtime, e);
+                r = request_check(opt, values, runtime, e);
         if (r == 0)
                 r = limits_resolve(&opt->limits, &limits, e);
         if (r == 0)
@@ -602,6 +603,9 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         if (!run)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a run");
         run->is_forked = opt->prefix || opt->warm;
+        run->has_texts = has_texts;
+        run->values = values;
+        run->schema = opt->kind == CLOCHE_CALL ? json_incref(values->schema) : NULL;
         r = keep_collect(run, opt, e);
         if (r == 0 && opt->mount)
                 r = run_take_mounts(run, opt, e);
@@ -609,6 +613,7 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
                 r = streams_keep(run, opt, e);
         if (r == 0)
                 r = start_bound(run, opt, e);
+        run->values = NULL;
         if (r < 0) {
                 run->on_end = NULL;
                 cloche_run_free(run);
@@ -616,6 +621,22 @@ int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt
         }
         *ret = run;
         return 0;
+}
+
+int engine_run_start(cloche_engine *engine, const struct cloche_run_options *opt, const struct values *values, cloche_run **ret, struct cloche_err *e)
+{
+        return run_start(engine, opt, values, 0, ret, e);
+}
+
+int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt, cloche_run **ret, struct cloche_err *e)
+{
+        struct values values;
+        int r = values_read(opt, &values, e);
+
+        if (r == 0)
+                r = run_start(engine, opt, &values, 1, ret, e);
+        values_done(&values);
+        return r;
 }
 
 /* -- ending --------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #include "schema.h"
 
+#include "base/utf8.h"
 #include "pattern.h"
 #include "wire/view.h"
 
@@ -243,18 +244,15 @@ static int check_required(struct check *c, const json_t *rule, const json_t *val
 
 static int check_items(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct view_items items;
-        int r = view_items(value, &items);
+        const struct view_items items = view_items(value);
+        int r = 0;
 
-        if (r < 0)
-                return r;
         for (size_t i = 0; r == 0 && i < items.count; i++) {
                 json_t *item = view_item(&items, i);
 
                 r = item ? misfit_in_item(check(c, rule, item), c->misfit, i) : -ENOMEM;
                 json_decref(item);
         }
-        view_items_done(&items);
         return r;
 }
 
@@ -270,23 +268,12 @@ static int check_size(struct check *c, const json_t *bound, size_t size, const c
 
 static int check_count(struct check *c, const json_t *rule, const json_t *value)
 {
-        struct view_items items;
-        int r = view_items(value, &items);
-
-        if (r < 0)
-                return r;
-        view_items_done(&items);
-        return check_size(c, rule, items.count, "items");
+        return check_size(c, rule, view_items(value).count, "items");
 }
 
 static int check_length(struct check *c, const json_t *rule, const json_t *value)
 {
-        const char *text = json_string_value(value);
-        size_t characters = 0;
-
-        for (size_t i = 0; i < json_string_length(value); i++)
-                characters += ((unsigned char)text[i] & 0xc0) != 0x80;
-        return check_size(c, rule, characters, "characters");
+        return check_size(c, rule, utf8_count(json_string_value(value), json_string_length(value)), "characters");
 }
 
 static int check_bound(struct check *c, const json_t *rule, const json_t *value)

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "contents.h"
 #include "wire/rpc.h"
 
@@ -61,25 +62,15 @@ int answer_result(int fd, struct request *q)
         return write_frame(fd, &out, 0);
 }
 
-static size_t character_size(const char *at)
-{
-        size_t left = strlen(at);
-
-        for (size_t size = 1; size <= 4 && size <= left; size++)
-                if (contents_is_utf8(at, size))
-                        return size;
-        return 0;
-}
-
 /* A message may name a file that is no UTF-8, or be cut within a character. */
 static void make_utf8(char *text)
 {
-        while (*text) {
-                size_t size = character_size(text);
+        size_t left = strlen(text);
 
-                if (size == 0)
-                        *text = '?';
-                text += size ? size : 1;
+        for (size_t size = utf8_valid_size(text, left); size < left; size = utf8_valid_size(text, left)) {
+                text[size] = '?';
+                text += size;
+                left -= size;
         }
 }
 

@@ -1,6 +1,7 @@
 #include "archive.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "contents.h"
 #include "request.h"
 
@@ -28,7 +29,7 @@ char *__wrap_nl_langinfo(nl_item item)
 
 void archive_name(const char *name)
 {
-        name_is_utf8 = contents_is_utf8(name, strlen(name));
+        name_is_utf8 = utf8_is_valid(name, strlen(name));
 }
 
 void archive_close(struct archive **archive)

@@ -77,38 +77,3 @@ const char *contents_type(const char *name, const void *data, size_t size, int i
                 return "application/zip";
         return is_text ? "text/plain" : "application/octet-stream";
 }
-
-/* Bytes that follow the first one; 0: it begins no character. *ret_least: the least second byte, *ret_most the greatest. */
-static unsigned followers(unsigned char c, unsigned char *ret_least, unsigned char *ret_most)
-{
-        *ret_least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-        *ret_most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-        if (c >= 0xc2 && c <= 0xdf)
-                return 1;
-        if (c >= 0xe0 && c <= 0xef)
-                return 2;
-        return c >= 0xf0 && c <= 0xf4 ? 3 : 0;
-}
-
-int contents_is_utf8(const void *data, size_t size)
-{
-        const unsigned char *p = data, *end = p + size;
-
-        while (p < end) {
-                unsigned char least, most;
-                unsigned more;
-
-                if (*p < 0x80) {
-                        p++;
-                        continue;
-                }
-                more = followers(*p, &least, &most);
-                if (!more || (size_t)(end - p) <= more || p[1] < least || p[1] > most)
-                        return 0;
-                for (unsigned i = 2; i <= more; i++)
-                        if ((p[i] & 0xc0) != 0x80)
-                                return 0;
-                p += more + 1;
-        }
-        return 1;
-}

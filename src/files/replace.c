@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "contents.h"
 #include "pattern.h"
 #include "place.h"
@@ -62,7 +63,7 @@ static int replace_in_file(void *data, int fd, const char *path, const struct wa
         if (r < 0 || before.size == 0 || memchr(before.data, '\0', before.size))
                 return r;
         replacement = json_object_get(s->q->params, "replacement");
-        count = pattern_replace(s->pattern, before.data, before.size, contents_is_utf8(before.data, before.size), json_string_value(replacement),
+        count = pattern_replace(s->pattern, before.data, before.size, utf8_is_valid(before.data, before.size), json_string_value(replacement),
                                 json_string_length(replacement), &after, e);
         if (count < 0)
                 return err_wrap(e, "%s", path);

@@ -1,5 +1,6 @@
 #include "request.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "path.h"
 
@@ -72,12 +73,9 @@ json_t *request_text_or_bytes(struct request *q, const void *data, size_t size)
 
 json_t *request_time(const struct timespec *time)
 {
-        char text[64];
-        struct tm tm;
+        char text[CLOCK_TEXT_SIZE];
 
-        if (!gmtime_r(&time->tv_sec, &tm))
-                return json_null();
-        return json_sprintf("%.*s.%03ldZ", (int)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm), text, time->tv_nsec / 1000000);
+        return clock_write_utc(text, *time) < 0 ? json_null() : json_string(text);
 }
 
 int request_answer(struct request *q, json_t *result, struct cloche_err *e)

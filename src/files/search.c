@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "contents.h"
 #include "path.h"
 #include "pattern.h"
@@ -40,24 +41,11 @@ static size_t count_lines(const char *from, const char *to)
         return count;
 }
 
-/* Code points; a byte that continues one does not count. */
-static size_t count_characters(const char *from, const char *to)
-{
-        size_t count = 0;
-
-        for (; from < to; from++)
-                count += ((unsigned char)*from & 0xc0) != 0x80;
-        return count;
-}
-
 static size_t cut_line(const char *line, size_t size)
 {
-        size_t count = 0;
+        size_t cut = utf8_offset(line, size, LINE_CHARACTERS_MAX);
 
-        for (size_t i = 0; i < size; i++)
-                if (((unsigned char)line[i] & 0xc0) != 0x80 && count++ == LINE_CHARACTERS_MAX)
-                        return i;
-        return size < 4 * LINE_CHARACTERS_MAX ? size : 4 * LINE_CHARACTERS_MAX;
+        return cut < 4 * LINE_CHARACTERS_MAX ? cut : 4 * LINE_CHARACTERS_MAX;
 }
 
 static int add_match(struct search *s, struct place_in_file *at, const char *text, size_t size, size_t from, size_t *ret_line_end, struct cloche_err *e)
@@ -70,7 +58,7 @@ static int add_match(struct search *s, struct place_in_file *at, const char *tex
         at->counted = from;
         *ret_line_end = (size_t)(line - text) + line_size;
         if (json_array_append_new(s->matches, json_pack("{s:o, s:I, s:I, s:o}", "path", request_text_or_bytes(s->q, at->path, strlen(at->path)), "line",
-                                                        (json_int_t)at->line, "column", (json_int_t)count_characters(line, text + from) + 1, "text",
+                                                        (json_int_t)at->line, "column", (json_int_t)utf8_count(line, (size_t)(text + from - line)) + 1, "text",
                                                         request_text_or_bytes(s->q, line, cut_line(line, line_size)))) < 0)
                 return request_no_memory(e);
         return 0;
@@ -78,7 +66,7 @@ static int add_match(struct search *s, struct place_in_file *at, const char *tex
 
 static int search_window(struct search *s, struct place_in_file *at, const char *text, size_t size, struct cloche_err *e)
 {
-        int is_utf8 = contents_is_utf8(text, size), r = 0;
+        int is_utf8 = utf8_is_valid(text, size), r = 0;
         size_t from, to, next = 0;
 
         at->counted = 0;

@@ -1,6 +1,7 @@
 #include "field.h"
 
 #include "base/err.h"
+#include "wire/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static const char *const result_options[] = {"includeChanges", "includeContents"
 
 static void show(const json_t *value, char *ret, size_t size)
 {
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+        char *text = value_dump(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 
         snprintf(ret, size, "%.*s%s", SHOWN, text ? text : "?", text && strlen(text) > SHOWN ? "…" : "");
         free(text);
@@ -71,12 +72,12 @@ static int is_whole(const json_t *value, uint64_t min, uint64_t max)
 const char *field_bytes(const json_t *value, size_t *ret_size)
 {
         const char *tag = json_string_value(json_object_get(value, "$"));
-        const json_t *text = json_object_get(value, "b64");
+        const json_t *bytes = json_object_get(value, VALUE_HELD_BYTES);
 
-        if (!tag || (strcmp(tag, "bytes") != 0 && strcmp(tag, "buffer") != 0) || !json_is_string(text))
+        if (!tag || (strcmp(tag, "bytes") != 0 && strcmp(tag, "buffer") != 0) || !json_is_string(bytes))
                 return NULL;
-        *ret_size = json_string_length(text);
-        return json_string_value(text);
+        *ret_size = json_string_length(bytes);
+        return json_string_value(bytes);
 }
 
 static int check_text(const char *name, const json_t *value, struct cloche_err *e)

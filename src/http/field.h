@@ -30,7 +30,7 @@ int field_check(enum field_type type, const char *name, const json_t *value, str
 /* A new reference; NULL without memory. */
 json_t *field_schema(enum field_type type);
 
-/* Bytes in tagged form, "b64" its text; NULL for anything else. */
+/* Bytes of a held value (wire/value.h); NULL for anything else. */
 const char *field_bytes(const json_t *value, size_t *ret_size);
 
 #endif

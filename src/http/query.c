@@ -2,16 +2,10 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hex.h"
 
 #include <errno.h>
 #include <string.h>
-
-static int digit_of(char c)
-{
-        const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
-
-        return at ? (int)(at - digits) : -1;
-}
 
 /* One byte of text, which is at least one long; its length, or 0: no escape. */
 static size_t take_byte(const char *text, size_t size, char *ret)
@@ -21,8 +15,8 @@ static size_t take_byte(const char *text, size_t size, char *ret)
         *ret = *text == '+' ? ' ' : *text;
         if (*text != '%')
                 return 1;
-        high = size > 2 ? digit_of(text[1]) : -1;
-        low = high >= 0 ? digit_of(text[2]) : -1;
+        high = size > 2 ? hex_digit(text[1]) : -1;
+        low = high >= 0 ? hex_digit(text[2]) : -1;
         *ret = (char)(high * 16 + low);
         return low >= 0 ? 3 : 0;
 }

@@ -455,12 +455,7 @@ uint64_t now_real_ms(void)
 
 json_t *time_json(uint64_t real_ms)
 {
-        time_t seconds = (time_t)(real_ms / 1000);
-        struct tm t;
-        char text[80];
+        char text[CLOCK_TEXT_SIZE];
 
-        gmtime_r(&seconds, &t);
-        snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min,
-                 t.tm_sec, (unsigned)(real_ms % 1000));
-        return json_string(text);
+        return clock_write_utc(text, (struct timespec){(time_t)(real_ms / 1000), (long)(real_ms % 1000) * 1000000}) < 0 ? json_null() : json_string(text);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "engine/handle.h"
 
 #include <fcntl.h>
@@ -331,10 +332,7 @@ static void take_interpreter(struct context *c, const struct rpc_message *m)
 
         if (!text)
                 return;
-        if (n >= sizeof(c->interpreter))
-                n = sizeof(c->interpreter) - 1;
-        while (text[n] && (text[n] & 0xc0) == 0x80)
-                n--;
+        n = utf8_cut(text, n, sizeof(c->interpreter) - 1);
         memcpy(c->interpreter, text, n);
         c->interpreter[n] = '\0';
 }

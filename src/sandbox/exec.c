@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -42,13 +43,11 @@ static void exec_cancel(struct sandbox_ask *ask)
 /* Without a character at the end whose rest is on the next page. */
 static uint64_t cut_character(const char *data, uint64_t size)
 {
-        for (uint64_t back = 1; back <= 3 && back < size; back++) {
-                unsigned char byte = (unsigned char)data[size - back];
-                unsigned length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        for (size_t back = 1; back <= 3 && back < size; back++) {
+                size_t good;
 
-                if (byte >= 0x80 && byte < 0xc0)
-                        continue;
-                return length > back ? size - back : size;
+                if (utf8_character(data + size - back, back, &good) == 0 && good == back)
+                        return size - back;
         }
         return size;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hex.h"
 #include "engine/handle.h"
 
 #include <fcntl.h>
@@ -237,8 +238,7 @@ static void make_up_name(char *ret)
         if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
                 memset(chance, 0, sizeof(chance));
         memcpy(ret, "box-", 4);
-        for (size_t i = 0; i < sizeof(chance); i++)
-                snprintf(ret + 4 + 2 * i, 3, "%02x", chance[i]);
+        hex_write(ret + 4, chance, sizeof(chance));
 }
 
 /* A sandbox of which create has said what it is to be is in answers only when it runs: errors of the kernel are told at once. */

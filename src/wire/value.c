@@ -1,7 +1,9 @@
 #include "value.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "base64.h"
+#include "frame.h"
 #include "json.h"
 
 #include <errno.h>
@@ -17,8 +19,6 @@
 #define CLASS_BYTES_MAX 64
 #define INDEX_MAX UINT32_C(4294967294) /* the greatest key a JavaScript object sorts as a number */
 
-enum form { FROM_FRAME, FROM_TEXT };
-
 struct range {
         uint64_t at, size;
 };
@@ -31,7 +31,7 @@ struct carrier {
 
 /* One pass over a tree: where we are, what was seen of the attachments and of references. */
 struct walk {
-        enum form form;
+        enum value_form form;
         enum cloche_code code; /* of refusals */
         char path[PATH_BYTES_MAX + sizeof("…")];
         size_t path_size;
@@ -39,12 +39,11 @@ struct walk {
         size_t opened; /* containers, as references number them */
         const struct carrier *carriers;
         unsigned referring : 1, disordered : 1;
-        const unsigned char *attachments; /* FROM_FRAME */
+        const unsigned char *attachments; /* of a frame */
         uint64_t attachments_size;
-        struct buf *out;      /* FROM_TEXT */
         size_t attached;      /* attachments seen */
         uint64_t named_size;  /* bytes they name together */
-        struct range *ranges; /* FROM_FRAME: those that are not empty */
+        struct range *ranges; /* of a frame: those that are not empty */
         size_t range_count, range_room;
         struct cloche_err *e;
 };
@@ -62,11 +61,8 @@ static int no_memory(struct walk *w)
 /* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
 static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
 {
-        size_t size = strnlen(name, NAME_BYTES_MAX + 1);
+        size_t size = utf8_cut(name, strnlen(name, NAME_BYTES_MAX + 1), NAME_BYTES_MAX);
 
-        if (size > NAME_BYTES_MAX)
-                for (size = NAME_BYTES_MAX; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;)
-                        size--;
         for (size_t i = 0; i < size; i++)
                 ret[i] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
         ret[size] = '\0';
@@ -168,6 +164,12 @@ static int count_attachment(struct walk *w)
         return w->attached++ < VALUE_ATTACHMENTS_MAX ? 0 : refuse(w, "more than 65536 attachments");
 }
 
+static int count_bytes(struct walk *w, uint64_t size)
+{
+        w->named_size += size;
+        return w->named_size <= FRAME_BYTES_MAX ? 0 : -ENOBUFS;
+}
+
 static int note_range(struct walk *w, uint64_t at, uint64_t size)
 {
         w->named_size += size;
@@ -222,10 +224,17 @@ static unsigned element_size(const json_t *type)
         return 0;
 }
 
+static int keep_bytes(struct walk *w, json_t *made, const void *bytes, uint64_t size)
+{
+        json_t *held = json_stringn_nocheck(size > 0 ? bytes : "", size);
+
+        return json_object_set_new(made, VALUE_HELD_BYTES, held) < 0 ? no_memory(w) : 0;
+}
+
 static int bytes_from_text(struct walk *w, const json_t *value, json_t *made, uint64_t *ret_size)
 {
+        _cleanup_buf_ struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
         const json_t *text = json_object_get(value, "b64");
-        size_t at = w->out->size;
         int r;
 
         if (!json_is_string(text))
@@ -233,24 +242,22 @@ static int bytes_from_text(struct walk *w, const json_t *value, json_t *made, ui
         r = count_attachment(w);
         if (r < 0)
                 return r;
-        r = base64_decode(w->out, json_string_value(text), json_string_length(text));
+        r = base64_decode(&bytes, json_string_value(text), json_string_length(text));
         if (r == -EINVAL)
                 return refuse(w, "\"b64\" is not base64");
         if (r == -ENOMEM)
                 return no_memory(w);
+        if (r == 0)
+                r = count_bytes(w, bytes.size);
         if (r < 0)
                 return err_set(w->e, CLOCHE_E_TOO_LARGE, "$%s: the bytes of all values together are too many", w->path);
-        *ret_size = w->out->size - at;
-        if (json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0 ||
-            json_object_set_new(made, "n", json_integer((json_int_t)*ret_size)) < 0)
-                return no_memory(w);
-        return 0;
+        *ret_size = bytes.size;
+        return keep_bytes(w, made, bytes.data, bytes.size);
 }
 
 static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, uint64_t *ret_size)
 {
         const json_t *at = json_object_get(value, "at"), *n = json_object_get(value, "n");
-        _cleanup_buf_ struct buf text = BUF_INIT((size_t)2 << 30);
         uint64_t offset, size;
         int r;
 
@@ -266,12 +273,7 @@ static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, u
         if (r < 0)
                 return r;
         *ret_size = size;
-        if (!w->attachments) /* checking only */
-                return 0;
-        if (base64_encode(&text, w->attachments + offset, size) < 0 ||
-            json_object_set_new(made, "b64", json_stringn_nocheck(text.data ? text.data : "", text.size)) < 0)
-                return no_memory(w);
-        return 0;
+        return w->attachments ? keep_bytes(w, made, w->attachments + offset, size) : 0;
 }
 
 static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
@@ -284,9 +286,9 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
 
         if (!size)
                 return refuse(w, "\"t\" must be one of i8 u8 u8c i16 u16 i32 u32 i64 u64 f32 f64");
-        if (json_object_size(value) != (w->form == FROM_TEXT ? 2u : 3u) + (unsigned)typed)
-                return refuse(w, w->form == FROM_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
-        r = w->form == FROM_TEXT ? bytes_from_text(w, value, made, &have) : bytes_from_frame(w, value, made, &have);
+        if (json_object_size(value) != (w->form == VALUE_TEXT ? 2u : 3u) + (unsigned)typed)
+                return refuse(w, w->form == VALUE_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
+        r = w->form == VALUE_TEXT ? bytes_from_text(w, value, made, &have) : bytes_from_frame(w, value, made, &have);
         if (r < 0)
                 return r;
         if (have % size)
@@ -302,7 +304,7 @@ static int convert_number(struct walk *w, const json_t *v, json_t **ret)
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (is_text(v, names[i])) {
-                        *ret = json_deep_copy(v);
+                        *ret = json_incref((json_t *)v);
                         return 0;
                 }
         return refuse(w, "\"v\" of a number must be NaN, Infinity, -Infinity or -0");
@@ -321,7 +323,7 @@ static int convert_bigint(struct walk *w, const json_t *v, json_t **ret)
         if (!text || digits != size || digits == 0 || digits > BIGINT_DIGITS_MAX ||
             (text[0] == '0' && json_string_length(v) > 1))
                 return refuse(w, "\"v\" of a bigint must be decimal digits without leading zeros, at most 2^20");
-        *ret = json_deep_copy(v);
+        *ret = json_incref((json_t *)v);
         return 0;
 }
 
@@ -385,7 +387,7 @@ static int convert_date(struct walk *w, const json_t *v, json_t **ret)
         if (!json_is_null(v) && (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v) ||
                                  !is_date(json_string_value(v))))
                 return refuse(w, "\"v\" of a date must be an RFC 3339 date or time, or null");
-        *ret = json_deep_copy(v);
+        *ret = json_incref((json_t *)v);
         return 0;
 }
 
@@ -696,8 +698,8 @@ static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
                 return refuse(w, "an integer outside -(2^53-1) to 2^53-1 must be a bigint");
         if (json_string_length(value) > TEXT_BYTES_MAX)
                 return refuse(w, "a string of more than 256 MiB");
-        *ret = json_deep_copy(value);
-        return *ret ? 0 : no_memory(w);
+        *ret = json_incref((json_t *)value);
+        return 0;
 }
 
 static int convert(struct walk *w, const json_t *value, json_t **ret)
@@ -718,50 +720,179 @@ static int convert(struct walk *w, const json_t *value, json_t **ret)
         return r;
 }
 
-int value_from_text(json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e)
-{
-        struct walk w = {.form = FROM_TEXT, .code = CLOCHE_E_INVALID_JSON, .out = attachments, .e = e};
-        size_t before = attachments->size;
-        int r = convert(&w, value, ret);
+/* -- the forms ------------------------------------------------------------------------------------------------ */
 
-        if (r < 0)
-                attachments->size = before;
-        return r;
-}
-
-int value_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
-                  struct cloche_err *e)
+static int read_whole(struct walk *w, const json_t *value, json_t **ret)
 {
-        struct walk w = {
-                .form = FROM_FRAME,
-                .code = CLOCHE_E_PROTOCOL,
-                .attachments = attachments ? attachments : (const unsigned char *)"",
-                .attachments_size = attachments_size,
-                .e = e,
-        };
         json_t *made = NULL;
-        int r = convert(&w, value, &made);
+        int r = convert(w, value, &made);
 
         if (r == 0)
-                r = check_overlap(&w);
+                r = check_overlap(w);
         if (r == 0)
                 *ret = made;
         else
                 json_decref(made);
-        free(w.ranges);
+        free(w->ranges);
         return r;
+}
+
+int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+{
+        struct walk w = {
+                .form = form,
+                .code = form == VALUE_TEXT ? CLOCHE_E_INVALID_JSON : CLOCHE_E_PROTOCOL,
+                .attachments = attachments ? attachments : (const unsigned char *)"",
+                .attachments_size = attachments_size,
+                .e = e,
+        };
+
+        return read_whole(&w, value, ret);
 }
 
 int value_check(const json_t *value, size_t attachments_size, struct cloche_err *e)
 {
-        struct walk w = {.form = FROM_FRAME, .code = CLOCHE_E_PROTOCOL, .attachments_size = attachments_size, .e = e};
+        struct walk w = {.form = VALUE_FRAME, .code = CLOCHE_E_PROTOCOL, .attachments_size = attachments_size, .e = e};
         json_t *copy = NULL;
-        int r = convert(&w, value, &copy);
+        int r = read_whole(&w, value, &copy);
 
-        if (r == 0) {
-                json_decref(copy);
-                r = check_overlap(&w);
-        }
-        free(w.ranges);
+        json_decref(copy);
         return r;
+}
+
+struct writing {
+        enum value_form form;
+        struct buf *attachments;
+        int error; /* -ENOMEM, -ENOBUFS */
+};
+
+static json_t *write_any(struct writing *w, const json_t *held);
+
+static int write_place(json_t *made, size_t at, size_t size)
+{
+        return json_object_set_new(made, "at", json_integer((json_int_t)at)) < 0 ? -ENOMEM : json_object_set_new(made, "n", json_integer((json_int_t)size));
+}
+
+static int write_held(struct writing *w, json_t *made, const json_t *bytes)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT((size_t)2 << 30);
+        const char *data = json_string_value(bytes);
+        size_t size = json_string_length(bytes), at = w->form == VALUE_FRAME ? w->attachments->size : 0;
+        int r = w->form == VALUE_FRAME ? buf_append(w->attachments, data, size) : base64_encode(&text, data, size);
+
+        if (r < 0)
+                return r;
+        if (w->form == VALUE_FRAME)
+                return write_place(made, at, size);
+        return json_object_set_new(made, "b64", json_stringn_nocheck(text.data ? text.data : "", text.size));
+}
+
+static int write_text(struct writing *w, json_t *made, json_t *text)
+{
+        size_t at = w->form == VALUE_FRAME ? w->attachments->size : 0;
+        int r;
+
+        if (w->form == VALUE_TEXT)
+                return json_object_set(made, "b64", text);
+        r = base64_decode(w->attachments, json_string_value(text), json_string_length(text));
+        return r < 0 ? r : write_place(made, at, w->attachments->size - at);
+}
+
+/* A key "$" of the user's stands in the escaped form: an object that has one is a tag. */
+static int write_member(struct writing *w, json_t *made, int is_tag, const char *key, size_t key_size, json_t *member)
+{
+        if (is_tag && strcmp(key, VALUE_HELD_BYTES) == 0)
+                return write_held(w, made, member);
+        if (is_tag && strcmp(key, "b64") == 0)
+                return write_text(w, made, member);
+        return json_object_setn_new_nocheck(made, key, key_size, write_any(w, member));
+}
+
+static json_t *write_object(struct writing *w, const json_t *held)
+{
+        int is_tag = json_object_get(held, "$") != NULL, r = 0;
+        json_t *made = json_object(), *member;
+        const char *key;
+        size_t size;
+
+        if (!made)
+                r = -ENOMEM;
+        json_object_keylen_foreach((json_t *)held, key, size, member)
+                if (r == 0)
+                        r = write_member(w, made, is_tag, key, size, member);
+        if (r == 0)
+                return made;
+        w->error = r == -ENOBUFS || w->error == -ENOBUFS ? -ENOBUFS : -ENOMEM;
+        json_decref(made);
+        return NULL;
+}
+
+static json_t *write_array(struct writing *w, const json_t *held)
+{
+        json_t *made = json_array();
+
+        for (size_t i = 0; made && i < json_array_size(held); i++)
+                if (json_array_append_new(made, write_any(w, json_array_get(held, i))) < 0) {
+                        json_decref(made);
+                        made = NULL;
+                }
+        if (!made && !w->error)
+                w->error = -ENOMEM;
+        return made;
+}
+
+static json_t *write_any(struct writing *w, const json_t *held)
+{
+        if (w->error)
+                return NULL;
+        if (json_is_object(held))
+                return write_object(w, held);
+        return json_is_array(held) ? write_array(w, held) : json_incref((json_t *)held);
+}
+
+int value_write(const json_t *held, enum value_form form, struct buf *attachments, json_t **ret, struct cloche_err *e)
+{
+        struct writing w = {.form = form, .attachments = attachments};
+        size_t before = attachments ? attachments->size : 0;
+        json_t *made = write_any(&w, held);
+
+        if (made) {
+                *ret = made;
+                return 0;
+        }
+        if (attachments)
+                attachments->size = before;
+        return w.error == -ENOBUFS ? err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many")
+                                   : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
+}
+
+static int convert_form(const json_t *value, enum value_form from, const void *attachments, size_t attachments_size, struct buf *out, json_t **ret,
+                        struct cloche_err *e)
+{
+        json_t *held = NULL;
+        int r = value_read(value, from, attachments, attachments_size, &held, e);
+
+        if (r == 0)
+                r = value_write(held, from == VALUE_TEXT ? VALUE_FRAME : VALUE_TEXT, out, ret, e);
+        json_decref(held);
+        return r;
+}
+
+int value_text_to_frame(const json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e)
+{
+        return convert_form(value, VALUE_TEXT, NULL, 0, attachments, ret, e);
+}
+
+int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
+{
+        return convert_form(value, VALUE_FRAME, attachments, attachments_size, NULL, ret, e);
+}
+
+char *value_dump(const json_t *held, size_t flags)
+{
+        json_t *text_form = NULL;
+        char *text = value_write(held, VALUE_TEXT, NULL, &text_form, NULL) < 0 ? NULL : json_dump_text(text_form, flags);
+
+        json_decref(text_form);
+        return text;
 }

@@ -1,6 +1,6 @@
-/* Values on the wire (spec/values.md): checking the tagged forms, and moving bytes between base64 text and
- * attachments. Every refusal names the path of the offending value. Each call takes one whole value: references name
- * containers of it, and pass unchanged. Pure. */
+/* Values (spec/values.md) in three forms, which differ in where bytes are: of a frame ("at" and "n" into its attachments), as
+ * text ("b64"), and held, as every part of a program has them between its edges: bytes as they are, in a string of jansson's,
+ * which is no text and must not be dumped. Pure. */
 #ifndef CLOCHE_WIRE_VALUE_H
 #define CLOCHE_WIRE_VALUE_H
 
@@ -12,15 +12,28 @@
 #define VALUE_ATTACHMENTS_MAX 65536
 #define VALUE_DEPTH_MAX 200 /* containers in containers; a tagged form counts as the one container it stands for */
 
-/* A value of a frame with that many bytes of attachments. -CLOCHE_E_PROTOCOL. */
+#define VALUE_HELD_BYTES "raw" /* the key of the bytes, in a tagged form that is held */
+
+enum value_form { VALUE_FRAME, VALUE_TEXT };
+
+/* Check a whole value, whose references name containers of it, and hold it. attachments: of a frame, else NULL. *ret is owned
+ * by the caller and may share what is immutable with value. Refusals name the path of the offending value:
+ * -CLOCHE_E_PROTOCOL of a frame, -CLOCHE_E_INVALID_JSON and -CLOCHE_E_TOO_LARGE of a text. */
+int value_read(const json_t *value, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
+
+/* Check a value of a frame with that many bytes of attachments. -CLOCHE_E_PROTOCOL. */
 int value_check(const json_t *value, size_t attachments_size, struct cloche_err *e);
 
-/* Text form (bytes as "b64") to frame form: the bytes are appended to attachments. *ret is a new tree, owned by the
- * caller. -CLOCHE_E_INVALID_JSON, -CLOCHE_E_TOO_LARGE. */
-int value_from_text(json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e);
+/* Anything held, also several values and the objects between them, in the other form. Bytes that are base64 already (paths in
+ * lists of changes) are taken as well. attachments: those of the frame, which
+ * grow; else NULL. *ret is owned by the caller and may share leaves with held. -CLOCHE_E_TOO_LARGE, -CLOCHE_E_RESOURCE. */
+int value_write(const json_t *held, enum value_form form, struct buf *attachments, json_t **ret, struct cloche_err *e);
 
-/* Frame form to text form; checks as value_check does. *ret is a new tree, owned by the caller. */
-int value_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
-                  struct cloche_err *e);
+/* From one form to the other at once, for programs that only pass a value on: value_read and value_write. */
+int value_text_to_frame(const json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e);
+int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
+
+/* Anything held as JSON text, with jansson's flags; owned by the caller. NULL: without memory. */
+char *value_dump(const json_t *held, size_t flags);
 
 #endif

@@ -1,6 +1,6 @@
 #include "view.h"
 
-#include "base64.h"
+#include "value.h"
 
 #include <errno.h>
 #include <math.h>
@@ -138,27 +138,19 @@ json_t *view_object(json_t *members)
 
 /* -- arrays --------------------------------------------------------------------------------------------------- */
 
-int view_items(const json_t *array, struct view_items *ret)
+struct view_items view_items(const json_t *array)
 {
         const char *type = json_string_value(json_object_get(array, "t"));
-        const json_t *text = json_object_get(array, "b64");
-        struct view_items items = {.array = array, .count = json_array_size(array), .bytes = BUF_INIT(SIZE_MAX / 2)};
+        const json_t *bytes = json_object_get(array, VALUE_HELD_BYTES);
 
-        if (type) {
-                items.array = NULL;
-                items.letter = type[0];
-                items.width = (unsigned)atoi(type + 1) / 8;
-                if (base64_decode(&items.bytes, json_string_value(text), json_string_length(text)) < 0)
-                        return -ENOMEM;
-                items.count = items.bytes.size / items.width;
-        }
-        *ret = items;
-        return 0;
-}
-
-void view_items_done(struct view_items *items)
-{
-        buf_done(&items->bytes);
+        if (!type)
+                return (struct view_items){.array = array, .count = json_array_size(array)};
+        return (struct view_items){
+                .bytes = json_string_value(bytes),
+                .letter = type[0],
+                .width = (unsigned)atoi(type + 1) / 8,
+                .count = json_string_length(bytes) / ((unsigned)atoi(type + 1) / 8),
+        };
 }
 
 static json_t *real_item(double value)
@@ -193,7 +185,7 @@ json_t *view_item(const struct view_items *items, size_t index)
         if (items->array)
                 return json_incref(json_array_get(items->array, index));
         for (unsigned i = 0; i < items->width; i++)
-                raw |= (uint64_t)(unsigned char)items->bytes.data[index * items->width + i] << 8 * i;
+                raw |= (uint64_t)(unsigned char)items->bytes[index * items->width + i] << 8 * i;
         if (items->letter == 'u')
                 return integer_item(raw, 0);
         if (items->letter == 'i')

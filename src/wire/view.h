@@ -1,8 +1,6 @@
-/* Looking into values in text form (spec/values.md) that value_from_text or value_to_text took. Pure. */
+/* Looking into held values (wire/value.h). Pure. */
 #ifndef CLOCHE_WIRE_VIEW_H
 #define CLOCHE_WIRE_VIEW_H
-
-#include "base/buf.h"
 
 #include <jansson.h>
 
@@ -18,20 +16,18 @@ json_t *view_members(const json_t *object);
 /* The form of an object with these members, a new reference, NULL without memory. */
 json_t *view_object(json_t *members);
 
-/* The items of an array, plain or typed. */
+/* The items of an array, plain or typed; borrowed from it. */
 struct view_items {
         const json_t *array; /* a plain one; else: */
-        struct buf bytes;
+        const char *bytes;
         unsigned width;
         char letter; /* i, u or f */
         size_t count;
 };
 
-/* 0 or -ENOMEM. */
-int view_items(const json_t *array, struct view_items *ret);
+struct view_items view_items(const json_t *array);
 /* A new reference; NULL without memory. */
 json_t *view_item(const struct view_items *items, size_t index);
-void view_items_done(struct view_items *items);
 
 /* 0: a NaN is among them; else *ret is negative, 0 or positive as a is less than, equal to or greater than b. Exact. */
 int view_compare(const json_t *a, const json_t *b, int *ret);

@@ -15,7 +15,7 @@ static void look_at(const struct frame *frame)
 
         if (rpc_parse(frame, &m, &e) < 0)
                 return;
-        if (m.result && value_to_text(m.result, frame->attachments, frame->attachments_size, &text, &e) == 0)
+        if (m.result && value_frame_to_text(m.result, frame->attachments, frame->attachments_size, &text, &e) == 0)
                 json_decref(text);
         rpc_message_done(&m);
 }

@@ -9,6 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../daemon"))
 from http_client import Http, WebSocket, make_certificate
+from cloche import PATIENCE
 from rpc import Daemon, Frames, HANG, frame
 from sandbox_client import IS_SANITIZED
 
@@ -39,6 +40,16 @@ def is_cut(sock):
     except ConnectionError:
         pass
     return True
+
+
+def received_until(sock, text):
+    """An answer may come in pieces."""
+    data = b""
+    while text not in data:
+        piece = sock.recv(1000)
+        assert piece, f"the connection ended after {data!r}"
+        data += piece
+    return data
 
 
 def is_well(daemon):
@@ -139,13 +150,13 @@ def test_root_is_not_behind_other_users():
 
 
 def test_one_address_does_not_push_another_out():
-    with Daemon("--max-connections", "160", tcp=True) as daemon:
-        other = connect_from(daemon, "127.0.0.2")  # the oldest of all
+    with Daemon("--max-connections", "160", "--auth-timeout", "60", tcp=True) as daemon:
+        other = connect_from(daemon, "127.0.0.2")  # the oldest of all, and never too slow
         with flooded(lambda: connect_from(daemon, "127.0.0.1"), count=500) as socks:
             assert is_cut(socks[0])
             hello = frame({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": {"protocol": 1, "token": daemon.token}})
             other.sendall(b"CLOCHE1\n" + hello)
-            assert b'"protocol":1' in other.recv(1000)
+            received_until(other, b'"protocol":1')
         other.close()
 
 
@@ -218,6 +229,6 @@ def test_a_handshake_that_does_not_end():
                 assert is_cut(half[-1]) and is_cut(whole)
                 whole.close()
             # A second at least; whoever stops in the middle of a handshake leaves it nothing to do.
-            assert processor_seconds(daemon) - before < 0.6 or IS_SANITIZED
+            assert processor_seconds(daemon) - before < 0.6 * PATIENCE or IS_SANITIZED
             assert known.get("/v1/stats")[0] == 200
             known.close()

@@ -26,7 +26,7 @@
 
 #define BOXES_MAX 1024
 #define PROGRAMS_MAX 512
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 20000 /* on a machine of usual speed */
 #define DATA_MAX (1u << 20)
 
 struct program {
@@ -71,6 +71,14 @@ static struct program *find_program(struct place *place, int32_t pid)
 
 /* -- the box's init ------------------------------------------------------------------------------------------- */
 
+/* CLOCHE_TEST_PATIENCE: how many times slower this machine is. */
+static int patience_ms(void)
+{
+        const char *factor = getenv("CLOCHE_TEST_PATIENCE");
+
+        return (int)(PATIENCE_MS * (factor ? atof(factor) : 1));
+}
+
 static int hear(struct place *place, struct init_answer *ret, int *ret_fd, int timeout_ms, struct cloche_err *e)
 {
         struct pollfd polled = {.fd = place->box.control_fd, .events = POLLIN};
@@ -102,7 +110,7 @@ static int ask_init(struct place *place, const struct init_request *request, con
         if (r < 0)
                 return err_os(e, CLOCHE_E_STATE, -r, "the box's init is gone");
         do
-                r = hear(place, ret, ret_fd, PATIENCE_MS, e);
+                r = hear(place, ret, ret_fd, patience_ms(), e);
         while (r == 0 && ret->op == INIT_EXITED);
         if (r == 0 && ret->op != request->op)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the box's init answered %u to %u", ret->op, request->op);
@@ -349,7 +357,7 @@ static json_t *read_shown_until(int fd, int is_framed, const char *until, struct
                 data[have] = '\0';
                 if ((until[0] && strstr(data, until)) || have + 1 == DATA_MAX)
                         break;
-                if (poll(&polled, 1, PATIENCE_MS) <= 0) {
+                if (poll(&polled, 1, patience_ms()) <= 0) {
                         err_set(e, CLOCHE_E_TIMEOUT, "'%s' was not printed, but: %.150s", until, data);
                         return NULL;
                 }
@@ -425,7 +433,7 @@ static json_t *do_receive(const json_t *ask, struct program *program, struct clo
         json_t *message;
 
         (void)ask;
-        if (poll(&polled, 1, PATIENCE_MS) <= 0) {
+        if (poll(&polled, 1, patience_ms()) <= 0) {
                 err_set(e, CLOCHE_E_TIMEOUT, "no frame came");
                 return NULL;
         }
@@ -472,7 +480,7 @@ static json_t *do_wait(struct place *place, struct program *program, struct cloc
 {
         while (!program->has_ended) {
                 struct init_answer answer;
-                int fd, r = hear(place, &answer, &fd, PATIENCE_MS, e);
+                int fd, r = hear(place, &answer, &fd, patience_ms(), e);
 
                 fd_close(&fd);
                 if (r < 0)
@@ -581,7 +589,7 @@ static json_t *do_dead(struct place *place, struct cloche_err *e)
 {
         struct pollfd polled = {.fd = place->box.pidfd, .events = POLLIN};
 
-        if (poll(&polled, 1, PATIENCE_MS) == 1)
+        if (poll(&polled, 1, patience_ms()) == 1)
                 return json_object();
         err_set(e, CLOCHE_E_TIMEOUT, "the box lives on");
         return NULL;

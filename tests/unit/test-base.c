@@ -1,7 +1,10 @@
 /* Errors, buffers, descriptors. */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hex.h"
+#include "base/utf8.h"
 #include "table.h"
 #include "tap.h"
 
@@ -64,6 +67,47 @@ static void test_buffers(void)
         CHECK(buf_append(&b, data, 1000) == 0, "the room is free again");
 }
 
+static void test_utf8(void)
+{
+        static const struct {
+                const char *bytes, *valid;
+                size_t character, good;
+        } rows[] = {
+                {"a", "a", 1, 1}, {"\xc3\xa4", "\xc3\xa4", 2, 2}, {"\xe2\x82\xac", "\xe2\x82\xac", 3, 3}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4, 4},
+                {"\xe2\x82", UTF8_REPLACEMENT, 0, 2}, {"\xe2\x82x", UTF8_REPLACEMENT "x", 0, 2}, {"\x80", UTF8_REPLACEMENT, 0, 0},
+                {"\xff\xff", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0}, {"\xc0\xaf", UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 0},
+                {"\xed\xa0\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1}, {"\xf4\x90\x80\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT, 0, 1},
+        };
+        uint32_t code;
+        size_t good;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                _cleanup_buf_ struct buf out = BUF_INIT(64);
+                size_t size = strlen(rows[i].bytes);
+
+                CHECK(utf8_character(rows[i].bytes, size, &good) == rows[i].character && good == rows[i].good, "row %zu: a character of %zu bytes, %zu good", i,
+                      rows[i].character, rows[i].good);
+                CHECK(utf8_append_valid(&out, rows[i].bytes, size) == 0 && out.size == strlen(rows[i].valid) && memcmp(out.data, rows[i].valid, out.size) == 0,
+                      "row %zu: made valid", i);
+                CHECK(utf8_is_valid(rows[i].bytes, size) == (strcmp(rows[i].bytes, rows[i].valid) == 0), "row %zu: valid or not", i);
+        }
+        CHECK(utf8_decode("\xf0\x9f\x98\x80", 4, &code) == 4 && code == 0x1f600, "a code point");
+        CHECK(utf8_character("", 0, &good) == 0 && good == 0 && utf8_is_valid("", 0), "no bytes");
+        CHECK(utf8_count("a\xc3\xa4\xe2\x82\xac", 6) == 3 && utf8_offset("a\xc3\xa4\xe2\x82\xac", 6, 2) == 3 && utf8_offset("ab", 2, 9) == 2, "characters are counted");
+        CHECK(utf8_cut("a\xc3\xa4", 3, 2) == 1 && utf8_cut("a\xc3\xa4", 3, 3) == 3 && utf8_cut("", 0, 4) == 0, "and not cut in two");
+}
+
+static void test_digits_and_dates(void)
+{
+        char text[CLOCK_TEXT_SIZE], digits[7];
+
+        hex_write(digits, "\x00\x9f\xff", 3);
+        CHECK(strcmp(digits, "009fff") == 0, "%s", digits);
+        CHECK(hex_digit('0') == 0 && hex_digit('f') == 15 && hex_digit('F') == 15 && hex_digit('g') < 0 && hex_digit('@') < 0 && hex_digit('\0') < 0, "digits are read");
+        CHECK(clock_write_utc(text, (struct timespec){1795342830, 165999999}) == 0 && strcmp(text, "2026-11-22T10:20:30.165Z") == 0, "%s", text);
+        CHECK(clock_write_utc(text, (struct timespec){INT64_MAX, 0}) < 0 && clock_write_utc(text, (struct timespec){INT64_C(400000000000), 0}) < 0, "dates without such a form");
+}
+
 static void test_descriptors(void)
 {
         int pair[2], got[2];
@@ -106,6 +150,8 @@ int main(void)
         test_foreign_errors();
         test_names();
         test_buffers();
+        test_utf8();
+        test_digits_and_dates();
         test_descriptors();
         return tap_done();
 }

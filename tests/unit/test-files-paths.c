@@ -1,4 +1,5 @@
 /* Texts that cloche-files decides about: paths, members of archives, what a file's bytes are. */
+#include "base/utf8.h"
 #include "files/contents.h"
 #include "files/member.h"
 #include "files/path-set.h"
@@ -127,7 +128,7 @@ static void test_path_set(void)
 
 static void utf8(const char *text, int is_utf8)
 {
-        CHECK(contents_is_utf8(text, strlen(text)) == is_utf8, "%zu bytes from %02x on are %sUTF-8", strlen(text), (unsigned char)*text, is_utf8 ? "" : "not ");
+        CHECK(utf8_is_valid(text, strlen(text)) == is_utf8, "%zu bytes from %02x on are %sUTF-8", strlen(text), (unsigned char)*text, is_utf8 ? "" : "not ");
 }
 
 static void test_contents(void)
@@ -142,7 +143,7 @@ static void test_contents(void)
         utf8("\xf4\x90\x80\x80", 0);
         utf8("\xf5\x80\x80\x80", 0);
         utf8("a\x80", 0);
-        CHECK(contents_is_utf8("a\0b", 3), "NUL is UTF-8 like any other");
+        CHECK(utf8_is_valid("a\0b", 3), "NUL is UTF-8 like any other");
         CHECK(strcmp(contents_type("x.py", "print(1)", 8, 1), "text/x-python") == 0, "a type by the name");
         CHECK(strcmp(contents_type("x.py", "\xff\xfe", 2, 0), "application/octet-stream") == 0, "a name that promises text is not believed");
         CHECK(strcmp(contents_type("x.txt", "\x89PNG\r\n\x1a\n", 8, 0), "image/png") == 0, "the bytes are believed before the name");

@@ -17,19 +17,17 @@
 /* As the engine has it: integers beyond the safe ones are bigints, and the forms were checked. NULL: not given. */
 static json_t *parse(const char *text)
 {
-        struct buf bytes = BUF_INIT(1 << 20);
-        json_t *value, *framed;
+        json_t *value, *held;
         struct cloche_err e;
 
         if (!text)
                 return NULL;
-        if (json_load_human(text, strlen(text), &value, &e) < 0 || value_from_text(value, &bytes, &framed, &e) < 0) {
+        if (json_load_human(text, strlen(text), &value, &e) < 0 || value_read(value, VALUE_TEXT, NULL, 0, &held, &e) < 0) {
                 printf("# %s: %s\n", text, e.msg);
                 abort(); /* a mistake in this file */
         }
-        json_decref(framed);
-        buf_done(&bytes);
-        return value;
+        json_decref(value);
+        return held;
 }
 
 static const char *told(const struct misfit *m, char ret[600])

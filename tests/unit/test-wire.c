@@ -283,8 +283,8 @@ static int survives(json_t *value)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(4 * MIB);
         json_t *framed = NULL, *back = NULL, *before = json_deep_copy(value);
-        int good = value_from_text(value, &attachments, &framed, &err) == 0 && value_check(framed, attachments.size, &err) == 0 &&
-                   value_to_text(framed, attachments.data, attachments.size, &back, &err) == 0 && json_equal(value, back) &&
+        int good = value_text_to_frame(value, &attachments, &framed, &err) == 0 && value_check(framed, attachments.size, &err) == 0 &&
+                   value_frame_to_text(framed, attachments.data, attachments.size, &back, &err) == 0 && json_equal(value, back) &&
                    json_equal(value, before);
 
         if (!good)
@@ -320,9 +320,9 @@ static void test_invalid_vectors(const char *file)
                 json_t *value = json_object_get(row, "value"), *made = NULL;
 
                 CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "$"), "refused in a frame: %s", name);
-                CHECK(failed(value_from_text(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$") && !made && attachments.size == 0,
+                CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$") && !made && attachments.size == 0,
                       "refused in text: %s", name);
-                CHECK(failed(value_to_text(value, "", 0, &made, &err), CLOCHE_E_PROTOCOL, "$") && !made, "refused by conversion: %s", name);
+                CHECK(failed(value_frame_to_text(value, "", 0, &made, &err), CLOCHE_E_PROTOCOL, "$") && !made, "refused by conversion: %s", name);
         }
         json_decref(rows);
 }
@@ -418,11 +418,11 @@ static void test_amplification(void)
 
         if (!bytes)
                 abort();
-        CHECK(failed(value_to_text(value, bytes, MIB, &made, &err), CLOCHE_E_PROTOCOL, "$[1]: two values share") && !made,
+        CHECK(failed(value_frame_to_text(value, bytes, MIB, &made, &err), CLOCHE_E_PROTOCOL, "$[1]: two values share") && !made,
               "64 GiB of text out of 1 MiB are refused at the second value");
         json_decref(value);
         value = many_ranges(2, 8);
-        CHECK(failed(value_to_text(value, bytes, 64, &made, &err), CLOCHE_E_PROTOCOL, "share") && !made, "an overlap leaves the output as it was");
+        CHECK(failed(value_frame_to_text(value, bytes, 64, &made, &err), CLOCHE_E_PROTOCOL, "share") && !made, "an overlap leaves the output as it was");
         json_decref(value);
         free(bytes);
 }
@@ -437,9 +437,9 @@ static void test_attachment_count(void)
         CHECK(failed(value_check(more, 0, &err), CLOCHE_E_PROTOCOL, "65536"), "one more in a frame");
         for (int i = 0; i <= VALUE_ATTACHMENTS_MAX; i++)
                 json_array_append_new(text, json_pack("{s:s, s:s}", "$", "bytes", "b64", "AA=="));
-        CHECK(failed(value_from_text(text, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "65536") && attachments.size == 0, "one more in text");
+        CHECK(failed(value_text_to_frame(text, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "65536") && attachments.size == 0, "one more in text");
         json_array_remove(text, 0);
-        CHECK(value_from_text(text, &attachments, &made, &err) == 0 && attachments.size == 65536, "65536 attachments in text");
+        CHECK(value_text_to_frame(text, &attachments, &made, &err) == 0 && attachments.size == 65536, "65536 attachments in text");
         json_decref(most);
         json_decref(more);
         json_decref(text);
@@ -451,20 +451,45 @@ static void test_text_limits(void)
         _cleanup_buf_ struct buf attachments = BUF_INIT(8);
         json_t *value = parse("[{\"$\":\"bytes\",\"b64\":\"AAAAAAAA\"},{\"$\":\"bytes\",\"b64\":\"AAAA\"}]"), *made = NULL;
 
-        CHECK(failed(value_from_text(value, &attachments, &made, &err), CLOCHE_E_TOO_LARGE, "$[1]: ") && !made && attachments.size == 0,
+        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_TOO_LARGE, "too many") && !made && attachments.size == 0,
               "bytes over the buffer's maximum");
         json_decref(value);
         buf_append(&attachments, "xy", 2);
         value = parse("[{\"$\":\"bytes\",\"b64\":\"AAAA\"},{\"$\":\"bytes\",\"b64\":\"\"}]");
-        CHECK(value_from_text(value, &attachments, &made, &err) == 0 && attachments.size == 5 &&
+        CHECK(value_text_to_frame(value, &attachments, &made, &err) == 0 && attachments.size == 5 &&
                       json_integer_value(json_object_get(json_array_get(made, 0), "at")) == 2,
               "bytes go behind those that are there");
         json_decref(made);
         made = NULL;
         json_array_append_new(value, parse("{\"$\":\"nope\"}"));
-        CHECK(failed(value_from_text(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$[2]: ") && attachments.size == 5,
+        CHECK(failed(value_text_to_frame(value, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "$[2]: ") && attachments.size == 5,
               "a refusal leaves no bytes behind");
         json_decref(value);
+}
+
+/* Bytes of every kind come back as they were, and a user's own key is no tag. */
+static void test_held(void)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(64);
+        json_t *value = parse("{\"a\":{\"$\":\"bytes\",\"b64\":\"AP/+\"},\"b\":{\"$\":\"object\",\"v\":[[\"$\",1],[\"raw\",\"x\"]]}}");
+        json_t *mixed = parse("[{\"$\":\"bytes\",\"b64\":\"AP8=\"},{\"raw\":\"x\",\"b64\":\"y\"}]"), *held = NULL, *framed = NULL;
+        const json_t *raw;
+        char *text;
+
+        CHECK(value_read(value, VALUE_TEXT, NULL, 0, &held, &err) == 0, "a text is held: %s", err.msg);
+        raw = json_object_get(json_object_get(held, "a"), VALUE_HELD_BYTES);
+        CHECK(json_string_length(raw) == 3 && memcmp(json_string_value(raw), "\0\xff\xfe", 3) == 0, "bytes are held as they are");
+        text = value_dump(held, JSON_COMPACT | JSON_SORT_KEYS);
+        CHECK(text && strstr(text, "AP/+") && strstr(text, "[\"raw\",\"x\"]"), "and dumped as text: %s", text ? text : "");
+        CHECK(value_write(mixed, VALUE_FRAME, &attachments, &framed, &err) == 0 && attachments.size == 2 &&
+                      json_integer_value(json_object_get(json_array_get(framed, 0), "n")) == 2 &&
+                      json_equal(json_array_get(framed, 1), json_array_get(mixed, 1)),
+              "base64 among what is held goes into the frame, members without a tag stay");
+        free(text);
+        json_decref(value);
+        json_decref(mixed);
+        json_decref(held);
+        json_decref(framed);
 }
 
 static json_t *nest(int depth, const char *inner, const char *head, const char *tail)
@@ -693,6 +718,7 @@ int main(void)
         test_amplification();
         test_attachment_count();
         test_text_limits();
+        test_held();
         test_depth();
         test_single_values();
         test_references();
