@@ -15,9 +15,11 @@ $(BUILD)/build.ninja: | packages
 	@meson setup $(BUILD) >$(BUILD)/setup.log || { cat $(BUILD)/setup.log; exit 1; }
 
 packages:
+	@tools/check-tree $(BUILD)
 	@tools/install-packages build
 
 demo-packages:
+	@tools/check-tree $(BUILD)
 	@$(call STEP,packages)
 	@tools/install-packages build demo
 
@@ -30,6 +32,7 @@ demo: demo-packages
 	@$(call STEP,done)
 
 test:
+	@tools/check-tree $(BUILD)
 	@tools/install-packages build demo test
 	@tools/run-suite $(BUILD)
 

@@ -12,6 +12,7 @@ struct native_library {
         void *(*allocate)(size_t size);
         void (*insert_and_rebalance)(_Bool left, void *node, void *parent, void *header); /* std::_Rb_tree_insert_and_rebalance */
         size_t (*hash_bytes)(const void *data, size_t size, size_t seed);                 /* std::_Hash_bytes */
+        void (*make_path_list)(void *at), (*split_path)(void *path);                      /* of std::filesystem::path */
 };
 
 struct incoming {
@@ -63,5 +64,11 @@ int64_t convert_integer_at(const struct type *type, const void *at);
 /* library.c: the classes of the C++ library. */
 int library_in(struct incoming *in, const struct type *type, const json_t *value, void *at);
 json_t *library_out(struct outgoing *out, const struct type *type, const void *at);
+
+/* chrono.c: durations and times. */
+int duration_in(struct incoming *in, const struct type *type, const json_t *value, void *at);
+json_t *duration_out(struct outgoing *out, const struct type *type, const void *at);
+int time_in(struct incoming *in, const struct type *type, const json_t *value, void *at);
+json_t *time_out(struct outgoing *out, const struct type *type, const void *at);
 
 #endif

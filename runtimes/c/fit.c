@@ -233,6 +233,8 @@ static enum fit pair_fit(const json_t *key, const json_t *value, const struct ty
 
 static enum fit map_fit(const json_t *value, const struct type *type, int levels)
 {
+        if (type->is_multi && kind_of(value) == KIND_LIST)
+                return FIT_NEAR;
         if (kind_of(value) != KIND_OBJECT || type->is_ordered_otherwise)
                 return FIT_NEVER;
         return worst_entry(value, pair_fit, type, levels);
@@ -305,6 +307,12 @@ static enum fit fit_within(const json_t *value, const struct type *type, int lev
                 return sequence_fit(value, type, levels);
         case TYPE_PAIR:
                 return tuple_fit(value, type, levels);
+        case TYPE_DURATION:
+                return number_fit(kind_of(value), &(struct type){.kind = TYPE_FLOAT});
+        case TYPE_TIME:
+                return has_tag(value, "date") ? FIT_BEST : FIT_NEVER;
+        case TYPE_FILE_PATH:
+                return kind_of(value) == KIND_TEXT ? FIT_NEAR : FIT_NEVER;
         case TYPE_MAP:
         case TYPE_HASH_MAP:
                 return map_fit(value, type, levels);

@@ -249,9 +249,9 @@ static int make_out(struct incoming *in, struct slot *slot, const struct slot *l
                 made = incoming_allocate(in, ((size_t)count + 1) * target->size);
         if (!made)
                 return -1;
-        if (!length && target->kind != TYPE_POINTER && target->kind >= TYPE_STRING) {
+        if (!length && target->kind >= TYPE_STRING && target->kind != TYPE_DURATION && target->kind != TYPE_TIME) {
                 /* An object of the library is empty, not zero. */
-                json_t *empty = target->kind == TYPE_STRING ? json_string("") :
+                json_t *empty = target->kind == TYPE_STRING || target->kind == TYPE_FILE_PATH ? json_string("") :
                                 target->kind == TYPE_MAP || target->kind == TYPE_HASH_MAP ? json_object() :
                                 target->kind == TYPE_OPTIONAL ? json_null() : json_array();
                 int r = convert_in(in, target, empty, made);

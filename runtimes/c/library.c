@@ -407,14 +407,33 @@ static int map_entries(struct incoming *in, const struct type *type, const json_
         return 0;
 }
 
+/* An array of pairs, in which a key may be there twice. */
+static int pair_entries(struct incoming *in, const struct type *type, const json_t *value, struct entries *e)
+{
+        json_t *pair;
+        size_t i;
+
+        e->keys = json_array();
+        e->values = json_array();
+        json_array_foreach((json_t *)value, i, pair) { /* NOLINT: only read */
+                if (!json_is_array(pair) || json_array_size(pair) != 2)
+                        return incoming_refuse(in, "[%zu] is not a pair, [key, value] (%s)", i, type->name);
+                json_array_append(e->keys, json_array_get(pair, 0));
+                json_array_append(e->values, json_array_get(pair, 1));
+        }
+        return 0;
+}
+
 static int read_entries(struct incoming *in, const struct type *type, const json_t *value, struct entries *e)
 {
         if (!is_key(type->inner[0]))
                 return incoming_refuse(in, "keys of the type %s cannot be made (%s)", type->inner[0]->name, type->name);
+        if (type->is_multi && (type->kind == TYPE_HASH_MAP || type->kind == TYPE_HASH_SET))
+                return incoming_refuse(in, "%s cannot be made: take a std::multimap or multiset", type->name);
         if (type->is_ordered_otherwise)
                 return incoming_refuse(in, "%s has an order or a hash of its own", type->name);
         if (type->inner_count > 1)
-                return map_entries(in, type, value, e);
+                return type->is_multi && json_is_array(value) ? pair_entries(in, type, value, e) : map_entries(in, type, value, e);
         e->keys = items_of(in, type, value);
         return e->keys ? 0 : -1;
 }
@@ -441,7 +460,7 @@ static int tree_insert(struct incoming *in, const struct type *type, struct tree
         while (next) {
                 int order = compare(type->inner[0], (char *)node + offset, (char *)next + offset);
 
-                if (order == 0)
+                if (order == 0 && !type->is_multi)
                         return incoming_refuse(in, "a key is there twice (%s)", type->name);
                 is_left = type->is_descending ? order > 0 : order < 0;
                 parent = next;
@@ -631,6 +650,19 @@ static int owner_in(struct incoming *in, const struct type *type, const json_t *
         return *at ? convert_in(in, type->inner[0], value, *at) : -1;
 }
 
+static int path_in(struct incoming *in, const struct type *type, const json_t *value, char *at)
+{
+        int r = string_in(in, type, value, (struct string *)at);
+
+        if (r < 0)
+                return r;
+        if (!in->library->make_path_list || !in->library->split_path)
+                return incoming_refuse(in, "the C++ library has no paths");
+        in->library->make_path_list(at + sizeof(struct string));
+        in->library->split_path(at);
+        return 0;
+}
+
 int library_in(struct incoming *in, const struct type *type, const json_t *value, void *at)
 {
         switch (type->kind) {
@@ -661,6 +693,12 @@ int library_in(struct incoming *in, const struct type *type, const json_t *value
         case TYPE_UNIQUE:
         case TYPE_SHARED: /* without a counter, which is allowed: nobody frees it */
                 return owner_in(in, type, value, at);
+        case TYPE_DURATION:
+                return duration_in(in, type, value, at);
+        case TYPE_TIME:
+                return time_in(in, type, value, at);
+        case TYPE_FILE_PATH:
+                return path_in(in, type, value, at);
         default:
                 return incoming_refuse(in, "no value can be %s", type->name);
         }
@@ -800,6 +838,8 @@ static json_t *gathered(struct gathering *g, int r)
 
         if (r < 0)
                 return finish(g->items, -1);
+        if (g->type->is_multi)
+                return g->items;
         if (g->type->inner_count < 2)
                 return outgoing_spend(g->out, 18, json_pack("{s:s, s:o}", "$", "set", "v", g->items));
         if (!g->is_plain)
@@ -905,6 +945,12 @@ json_t *library_out(struct outgoing *out, const struct type *type, const void *a
         case TYPE_UNIQUE:
         case TYPE_SHARED:
                 return owner_out(out, type, at);
+        case TYPE_DURATION:
+                return duration_out(out, type, at);
+        case TYPE_TIME:
+                return time_out(out, type, at);
+        case TYPE_FILE_PATH: /* a string, and what it was split into */
+                return text_out(out, (struct view){((const struct string *)at)->size, ((const struct string *)at)->data});
         default:
                 return outgoing_refuse(out, "%s cannot be sent", type->name);
         }

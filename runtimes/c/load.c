@@ -24,6 +24,8 @@ static void load_library_parts(struct loaded *l, int is_cpp)
                 return;
         find(l->handle, "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_", &l->library.insert_and_rebalance);
         find(l->handle, "_ZSt11_Hash_bytesPKvmm", &l->library.hash_bytes);
+        find(l->handle, "_ZNSt10filesystem7__cxx114path5_ListC1Ev", &l->library.make_path_list);
+        find(l->handle, "_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv", &l->library.split_path);
 }
 
 static int load_catch(struct loaded *l, const char *folder, char *ret_why, size_t why_size)

@@ -497,7 +497,8 @@ static int show_failure(struct compile_error *e)
 
         snprintf(sent.message, sizeof(sent.message), "%s", e->message);
         (void)show(e);
-        (void)send_failure(&sent); /* without a channel the exit code alone says it */
+        if (send_failure(&sent) < 0) /* on a terminal there is no channel, and a program may exit with this code as well */
+                fprintf(stderr, "cloche: error: %s: %s\n", sent.type ? sent.type : "BuildError", sent.message);
         return CLOCHE_EXIT_NOT_COMPILED;
 }
 

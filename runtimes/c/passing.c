@@ -66,6 +66,10 @@ static void walk(struct leaves *l, const struct type *type, size_t offset)
                 add(l, offset + (largest + type->align - 1) / type->align * type->align, 1, 0);
                 break;
         }
+        case TYPE_DURATION:
+        case TYPE_TIME:
+                walk(l, type->inner[0], offset);
+                break;
         case TYPE_STRING_VIEW:
                 add(l, offset, 8, 0);
                 add(l, offset + 8, 8, 0);

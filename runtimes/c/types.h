@@ -35,6 +35,9 @@ enum type_kind {
         TYPE_VARIANT,
         TYPE_UNIQUE,
         TYPE_SHARED,
+        TYPE_DURATION, /* inner[0] ticks of numerator/denominator seconds */
+        TYPE_TIME,     /* inner[0], a duration since 1970 */
+        TYPE_FILE_PATH,
 };
 
 struct type;
@@ -63,6 +66,8 @@ struct type {
         unsigned is_made_by_itself : 1; /* has virtual functions: only its own constructor can make one */
         unsigned is_descending : 1;    /* maps and sets with std::greater */
         unsigned is_ordered_otherwise : 1; /* with an order or a hash of its own */
+        unsigned is_multi : 1;         /* maps and sets that have a key several times */
+        uint64_t numerator, denominator;
         size_t count;
         struct type **inner;
         size_t inner_count;

@@ -68,6 +68,7 @@ function answer (write, a, b, c, d) {
 function sendError (thrown) {
   if (state.isBare) return sendFailure(thrown)
   const data = describe(thrown)
+  if (state.signatureSource !== undefined) data.signatureSource = state.signatureSource
   answer(channel.writeError, THREW, data.message, data)
 }
 
@@ -196,14 +197,18 @@ function decoded (params, names, coder = values) {
 async function call (request) {
   await declareAll(request)
   const found = await program.load(language.translate(request.code, request.filename), request.filename, request.function, request, scan)
-  if (found.body) return { value: await collect(found.value), source: 'convention' }
-  const bound = signature.bind(found.fn, request)
-  return { value: await collect(found.fn.apply(found.self, bound.args)), source: bound.source, fn: found.fn }
+  const keep = (source) => { state.signatureSource = source }
+  if (found.body) {
+    keep('convention')
+    return { value: await collect(found.value) }
+  }
+  const args = signature.bind(found.fn, request, keep)
+  return { value: await collect(found.fn.apply(found.self, args)), fn: found.fn }
 }
 
 async function answerCall (params) {
-  const { value, source, fn } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
-  sendResult(value, source, placeOf(fn, params))
+  const { value, fn } = await call(decoded(params, ['args', 'kwargs', 'globals', 'imports']))
+  sendResult(value, state.signatureSource, placeOf(fn, params))
 }
 
 // "f (main.js, line 3)", as far as the code says it.
@@ -313,6 +318,7 @@ async function start (message) {
   state.answered = state.isBare = state.isPreparing = state.drained = false
   const { method, params } = message
   state.resultBytes = params?.resultBytes ?? 0
+  state.signatureSource = undefined
   if (METHODS[method] === undefined) answer(channel.writeError, -32601, `there is no method ${method}`)
   else if (typeof params !== 'object' || params === null) answer(channel.writeError, INVALID, 'params must be an object')
   else {

@@ -45,15 +45,16 @@ function place (args, params, holes, kwargs, order) {
   if (names.length && args.length > most && !params[last]?.rest) fail(`${args.length} arguments, at most ${most} are taken`)
 }
 
-// {args, source} for a function and a request.
-function bind (fn, request) {
+// The arguments for a function and a request; onSource receives the source of the signature, also where the arguments do not fit.
+function bind (fn, request, onSource) {
   const { holes = [], kwargs, order } = request
   const params = scan.parameters(Function.prototype.toString.call(fn))
   const args = Array.from(request.args)
+  onSource(order ? 'schema' : params ? 'inferred' : 'convention')
   for (const at of holes) delete args[at]
   if (params || order) place(args, params ?? [], holes, kwargs, order ?? [])
   else if (Object.keys(kwargs).length) args.push(Object.assign(new host.Object(), kwargs))
-  return { args: Array.from(args), source: order ? 'schema' : params ? 'inferred' : 'convention' }
+  return Array.from(args)
 }
 
 return { bind }

@@ -7,7 +7,10 @@ const ATTACHMENTS_MAX = 65536
 const { types } = host
 // A key that is no string would be turned into one: ["set"] is not the tag "set".
 const has = (object, key) => typeof key === 'string' && Object.prototype.hasOwnProperty.call(object, key)
-const refuse = (path, what) => { throw new host.TypeError(`$${path}: ${what}`) }
+const refuse = (path, what) => { throw new host.TypeError(`$${shortened(path)}: ${what}`) }
+// Both ends of a long path name the place well enough.
+const PATH_ENDS = 100
+const shortened = (path) => path.length > 2 * PATH_ENDS ? `${path.slice(0, PATH_ENDS)}…${path.slice(-PATH_ENDS)}` : path
 function attempt (path, make) {
   try {
     return make()
@@ -65,6 +68,7 @@ class Encoder {
     this.at = 0
     this.attachments = []
     this.open = new Set()
+    this.key = '' // of the value that is being read, for toJSON
   }
 
   count (size) {
@@ -75,7 +79,7 @@ class Encoder {
   attach (path, form, value) {
     // A copy: memory shared with a worker may still change.
     const bytes = bytesOf(value).slice()
-    if (this.attachments.length === ATTACHMENTS_MAX) refuse(path, `more than ${ATTACHMENTS_MAX} byte arrays`)
+    if (this.attachments.length === ATTACHMENTS_MAX) refuse(path, `more than ${ATTACHMENTS_MAX} byte arrays: join them, or write them to a file`)
     this.count(bytes.length)
     form.at = this.at
     form.n = bytes.length
@@ -85,7 +89,7 @@ class Encoder {
   }
 
   string (path, value) {
-    if (!isText(value)) refuse(path, 'string with a lone surrogate cannot be sent')
+    if (!isText(value)) refuse(path, 'string with a lone surrogate cannot be sent: replace it (toWellFormed), or return the bytes')
     this.count(value.length)
     return value
   }
@@ -107,10 +111,12 @@ class Encoder {
       case 'string': return this.string(path, value)
       case 'number': return this.number(value)
       case 'bigint': return { $: 'bigint', v: `${value}` }
-      case 'symbol': case 'function': return refuse(path, `${typeof value} cannot be sent`)
+      case 'symbol': return refuse(path, 'symbol cannot be sent: return its description')
+      case 'function': return refuse(path, 'function cannot be sent: call it and return what it gives, or leave it out')
     }
     if (value === null) return null
-    if (types.isProxy(value)) refuse(path, 'proxy cannot be sent')
+    // A proxy is read through its traps, as JSON.stringify does; the rich mode copies, and what a trap answers is no copy.
+    if (types.isProxy(value) && this.numbers) refuse(path, 'proxy cannot be sent: return a copy ({ ...it })')
     if (this.numbers && types.isArrayBuffer(value)) return this.attach(path, { $: 'buffer' }, value)
     if (types.isUint8Array(value) || types.isAnyArrayBuffer(value) || types.isDataView(value)) return this.attach(path, { $: 'bytes' }, value)
     if (types.isTypedArray(value)) return this.attach(path, { $: 'array', t: typedName(value) }, value)
@@ -122,7 +128,7 @@ class Encoder {
 
   date (path, value) {
     const text = Date.prototype.toISOString.call(value)
-    return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent')
+    return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent: return its getTime()')
   }
 
   regexp (path, value) {
@@ -141,12 +147,12 @@ class Encoder {
 
   container (value, path, depth) {
     if (this.numbers?.has(value)) return this.ref(value, path)
-    if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}`)
+    if (depth > DEPTH_MAX) refuse(path, `nested deeper than ${DEPTH_MAX}: return it as text (JSON.stringify), or as a flat list`)
     if (this.numbers) {
       this.numbers.set(value, this.numbers.size)
       return this.inside(value, path, depth)
     }
-    if (this.open.has(value)) refuse(path, 'cycle cannot be sent')
+    if (this.open.has(value)) refuse(path, 'cycle cannot be sent: return a copy without the way back')
     this.open.add(value)
     const sent = this.inside(value, path, depth)
     this.open.delete(value)
@@ -160,7 +166,6 @@ class Encoder {
   }
 
   inside (value, path, depth) {
-    if (Array.isArray(value)) return this.array(value, path, depth)
     if (types.isSet(value)) {
       const items = []
       Set.prototype.forEach.call(value, (item) => items.push(item))
@@ -171,15 +176,25 @@ class Encoder {
       Map.prototype.forEach.call(value, (item, key) => pairs.push([key, item]))
       return { $: 'map', v: pairs.map(([key, item], i) => [this.encode(key, `${path}<key ${i}>`, depth), this.encode(item, `${path}<${i}>`, depth)]) }
     }
+    const replaced = this.numbers ? value : this.replaced(value)
+    if (replaced !== value) return this.encode(replaced, path, depth - 1)
+    if (Array.isArray(value)) return this.array(value, path, depth)
     if (types.isNativeError(value) && this.numbers) return this.error(value, path, depth)
     if (types.isNativeError(value)) return this.object({ name: value.name, message: value.message, ...value }, path, depth)
-    for (const [test, name] of refusedKinds) if (types[test](value)) refuse(path, `${name} cannot be sent`)
+    for (const [test, name, wayOut] of refusedKinds) if (types[test](value)) refuse(path, `${name} cannot be sent: ${wayOut}`)
     if (!this.numbers && isIterator(value)) return this.array(collected(path, value), path, depth)
-    // Without properties of its own, of a class that says what it is: URL, URLSearchParams, decimals, wrappers of private fields.
-    if (!this.numbers && isBlank(value) && hasMethod(value, 'toJSON')) return this.encode(value.toJSON(), path, depth)
+    // Without properties of its own: Headers, FormData, wrappers of private fields.
     if (!this.numbers && isBlank(value) && hasMethod(value, Symbol.iterator)) return this.array(collected(path, value[Symbol.iterator]()), path, depth)
     const carried = this.numbers && host.encodeClass && attempt(path, () => host.encodeClass(value))
     return carried ? this.carry(carried, value, path, depth) : this.object(value, path, depth)
+  }
+
+  // An object says by toJSON what it is, as JSON.stringify has it: what toJSON gives stands in its place, and is not asked again.
+  replaced (value) {
+    const asked = this.said === value
+    this.said = undefined
+    if (asked || !saysItsForm(value)) return value
+    return (this.said = value.toJSON(`${this.key}`))
   }
 
   carry ({ t, v }, value, path, depth) {
@@ -203,7 +218,10 @@ class Encoder {
 
   array (value, path, depth) {
     const sent = []
-    for (let i = 0; i < value.length; i++) sent.push(this.encode(value[i], `${path}[${i}]`, depth))
+    for (let i = 0; i < value.length; i++) {
+      this.key = i
+      sent.push(this.encode(value[i], `${path}[${i}]`, depth))
+    }
     return sent
   }
 
@@ -213,7 +231,10 @@ class Encoder {
     const escaped = keys.some((key) => key === '$' || key.includes('\0')) ? [] : undefined
     for (const key of keys) {
       this.string(path, key)
-      const item = this.encode(value[key], path + step(key), depth)
+      const member = value[key]
+      if (!this.numbers && isNoData(member)) continue
+      this.key = key
+      const item = this.encode(member, path + step(key), depth)
       if (escaped) escaped.push([key, item])
       else define(sent, key, item)
     }
@@ -226,8 +247,10 @@ const notFields = ['__proto__', ...errorTexts]
 const isClass = (name) => typeof name === 'string' && /^[A-Za-z]{1,64}$/.test(name)
 
 const refusedKinds = [
-  ['isPromise', 'promise that is not awaited'], ['isWeakMap', 'weak map'], ['isWeakSet', 'weak set'],
-  ['isModuleNamespaceObject', 'module'], ['isExternal', 'external']
+  ['isPromise', 'promise that is not awaited', 'await it (of many: await Promise.all(list))'],
+  ['isWeakMap', 'weak map', 'return a Map'], ['isWeakSet', 'weak set', 'return a Set'],
+  ['isModuleNamespaceObject', 'module', 'return those of its exports that are needed'],
+  ['isExternal', 'external', 'return its data']
 ]
 
 const ITEMS_MAX = 1000000
@@ -243,14 +266,19 @@ function collected (path, iterator) {
   return items
 }
 
-// Whether a class has the method; what somebody put on Object.prototype is no class's.
+const arrays = host.Array.prototype
+// Whether a class has the method; what somebody put on Object.prototype or Array.prototype is no class's.
 function hasMethod (value, name) {
   for (let owner = Object.getPrototypeOf(value); owner !== null && Object.getPrototypeOf(owner) !== null; owner = Object.getPrototypeOf(owner)) {
+    if (owner === arrays) return false
     if (Object.prototype.hasOwnProperty.call(owner, name)) return typeof owner[name] === 'function'
   }
   return false
 }
 
+const saysItsForm = (value) => has(value, 'toJSON') ? typeof value.toJSON === 'function' : hasMethod(value, 'toJSON')
+// Members that JSON leaves out.
+const isNoData = (member) => typeof member === 'function' || typeof member === 'symbol'
 const isBlank = (value) => Object.keys(value).length === 0
 
 function encode (value, limit, references = false) {

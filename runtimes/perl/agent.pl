@@ -103,9 +103,9 @@ sub encode_bytes ($bytes, $path) {
 
 sub encode_container ($value, $path) {
     my ($type, $address) = (ref $value || 'GLOB', refaddr $value);
-    refuse(TypeError => "$path: $type cannot be sent") if $type ne 'ARRAY' && $type ne 'HASH';
-    refuse(TypeError => "$path: cycle cannot be sent") if $open{$address};
-    refuse(TypeError => "$path: nested deeper than 200") if keys %open == 200;
+    refuse(TypeError => "$path: $type cannot be sent: return its data") if $type !~ /^(?:ARRAY|HASH)\z/;
+    refuse(TypeError => "$path: cycle cannot be sent: return a copy without the way back") if $open{$address};
+    refuse(TypeError => substr($path, 0, 40) . '..: nested deeper than 200: flatten it') if keys %open == 200;
     local $open{$address} = 1;
     return '[' . join(',', map { encode($value->[$_], "$path\[$_]") } keys @$value) . ']' if $type eq 'ARRAY';
     my @keys = sort keys %$value;    # Perl's own order is another in every process
@@ -168,7 +168,7 @@ sub failure ($message, $error) {
     my %data = (type => $type, message => $text, stack => "$type: $text\n$trace");
     $_ = substr s/$not_unicode/\x{FFFD}/gr, 0, 1 << 16 for values %data;
     $attached = '';
-    return { code => -32000, message => $data{message}, data => \%data };
+    return { code => -32000, message => $data{message}, data => { %data, signatureSource => 'convention' } };
 }
 
 # ---- the channel, moved away from 3; programs that the code starts do not have it ----

@@ -4,10 +4,11 @@ namespace Cloche\Agent;
 use Cloche\{BigInt, Bytes, Day, HostError, LocalTime, Map, Pattern, Set, TypedArray};
 use function array_filter, array_flip, array_is_list, array_map, array_unshift, count, fdiv, get_debug_type, get_object_vars, implode,
     ini_get, ini_set, is_array, is_bool, is_callable, is_float, is_infinite, is_int, is_nan, is_object, is_string, iterator_to_array,
-    json_encode, preg_match, spl_object_id, str_contains, str_split, strlen, substr;
+    json_encode, preg_match, preg_replace, spl_object_id, str_contains, str_split, strlen, substr;
 /** A value that cannot travel; every container adds its step to the path while this passes. */
 final class Refused extends \Exception
 {
+    private const PATH_ENDS = 100;
     private array $steps = [];
 
     public function __construct(private string $what)
@@ -22,7 +23,12 @@ final class Refused extends \Exception
             preg_match('~^[A-Za-z_]\w*\z~', $step) === 1 => ".$step",
             default => "['" . substr($step, 0, 80) . "']",
         });
-        $this->message = '$' . implode('', $this->steps) . ': ' . $this->what;
+        $path = implode('', $this->steps);
+        // Both ends name the place well enough.
+        if (strlen($path) > 2 * self::PATH_ENDS) {
+            $path = preg_replace('~(?<=^.{' . self::PATH_ENDS . '}).*(?=.{' . self::PATH_ENDS . '}$)~su', '…', $path) ?? $path;
+        }
+        $this->message = '$' . $path . ': ' . $this->what;
         return $this;
     }
 
@@ -93,7 +99,7 @@ final class Encoder
         if ($value === null) {
             return $this->spend('null');
         }
-        return is_object($value) ? $this->object($value, $depth) : throw new Refused(get_debug_type($value) . ' cannot be sent');
+        return is_object($value) ? $this->object($value, $depth) : throw new Refused(get_debug_type($value) . ' cannot be sent: return its data');
     }
 
     public static function isSafe(int $value): bool
@@ -118,7 +124,7 @@ final class Encoder
     private function text(string $value): string
     {
         if (strlen($value) > self::STRING_MAX) {
-            throw new Refused('string of ' . strlen($value) . ' bytes is over the maximum of ' . self::STRING_MAX);
+            throw new Refused('string of ' . strlen($value) . ' bytes is over the maximum of ' . self::STRING_MAX . ': write it to a file');
         }
         $text = json_encode($value, self::FLAGS);
         return $text === false ? $this->attach('{"$":"bytes"', $value) : $this->spend($text);
@@ -150,7 +156,7 @@ final class Encoder
     private function deeper(int $depth): int
     {
         if ($depth >= self::DEPTH_MAX) {
-            throw new Refused('nested deeper than ' . self::DEPTH_MAX);
+            throw new Refused('nested deeper than ' . self::DEPTH_MAX . ': return it as text (json_encode), or as a flat list');
         }
         return $depth + 1;
     }
@@ -214,7 +220,7 @@ final class Encoder
     private function key(string $key): string
     {
         $text = json_encode($key, self::FLAGS);
-        return $this->spend($text === false ? throw new Refused('a key that is not UTF-8 cannot be sent') : $text);
+        return $this->spend($text === false ? throw new Refused('a key that is not UTF-8 cannot be sent: return pairs, [[key, value]]') : $text);
     }
 
     private function map(iterable $pairs, int $depth): string
@@ -254,7 +260,7 @@ final class Encoder
     {
         $id = spl_object_id($value);
         if (isset($this->open[$id])) {
-            throw new Refused('cycle cannot be sent');
+            throw new Refused('cycle cannot be sent: return a copy without the way back');
         }
         $this->open[$id] = true;
         $text = $this->known($value, $depth) ?? $this->other($value, $depth);
@@ -287,6 +293,7 @@ final class Encoder
             $value instanceof \BackedEnum => $this->value($value->value, $depth),
             $value instanceof \UnitEnum => $this->text($value->name),
             $value instanceof \SplObjectStorage => $this->storage($value, $depth),
+            $value instanceof \SimpleXMLElement => $this->element((array) $value, $depth),
             $value instanceof \Traversable => $this->collected($value, $depth),
             $this->isPlain($value) && !get_object_vars($value) && is_callable([$value, 'toArray']) =>
                 $this->value($value->toArray(), $this->deeper($depth)),
@@ -349,7 +356,18 @@ final class Encoder
         return '{"$":"set","v":' . $this->items(iterator_to_array($storage, false), $depth) . '}';
     }
 
-    /** Keys that are all integers, which may repeat, make a list; strings, each once, an object; others a map. */
+    /** As json_encode has it, but for an element with nothing but text: that is its text. */
+    private function element(array $fields, int $depth): string
+    {
+        return match (true) {
+            $fields === [] => $this->text(''),
+            array_is_list($fields) && count($fields) === 1 => $this->value($fields[0], $depth),
+            default => $this->value($fields, $depth),
+        };
+    }
+
+    /** Keys that are all integers, which may repeat, make a list; strings, each once, an object; others a map, or where one repeats
+     *  an array of pairs. */
     private function collected(\Traversable $items, int $depth): string
     {
         $depth = $this->deeper($depth);
@@ -369,10 +387,10 @@ final class Encoder
         if (count($strings) === count($keys) && count(array_flip($strings)) === count($keys)) {
             return $this->paired($keys, $texts);
         }
-        foreach ($keys as $i => $key) {
-            $texts[$i] = '[' . $this->value($key, $depth) . ",$texts[$i]]";
-        }
-        return '{"$":"map","v":[' . $this->joined($texts) . $this->spend(']}');
+        $keys = array_map(fn (mixed $key) => $this->value($key, $depth), $keys);
+        $pairs = array_map(static fn (string $key, string $text) => "[$key,$text]", $keys, $texts);
+        $form = count(array_flip($keys)) === count($keys) ? ['{"$":"map","v":[', ']}'] : ['[', ']'];
+        return $form[0] . $this->joined($pairs) . $this->spend($form[1]);
     }
 
     private function date(\DateTimeInterface $value): string
@@ -381,7 +399,7 @@ final class Encoder
             $value = \DateTimeImmutable::createFromInterface($value)->setTimezone(new \DateTimeZone('UTC'));
         }
         if ((int) $value->format('Y') < 1 || (int) $value->format('Y') > 9999) {
-            throw new Refused('a date outside the years 1 to 9999 cannot be sent');
+            throw new Refused('a date outside the years 1 to 9999 cannot be sent: return its text, format("c")');
         }
         $clock = $value->format('u') === '000000' ? 'Y-m-d\TH:i:s' : 'Y-m-d\TH:i:s.u';
         if ($value instanceof Day && $value->format('His.u') === '000000.000000') {

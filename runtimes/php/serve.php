@@ -132,7 +132,7 @@ final class Server
             return;
         }
         $data = Errors::describe($error, $filename);
-        self::answerError(self::THREW, $data['message'], $data);
+        self::answerError(self::THREW, $data['message'], $data + (self::$source === null ? [] : ['signatureSource' => self::$source]));
     }
 
     /** The first of the shutdown functions: exit() and fatal errors come here. Those of the user may still print after an exit();
@@ -159,7 +159,7 @@ final class Server
             return;
         }
         $data = Errors::describeEnd(error_get_last(), self::$request['method'] === 'prepare' ? 'set-up' : 'function');
-        self::answerError(self::THREW, $data['message'], $data);
+        self::answerError(self::THREW, $data['message'], $data + (self::$source === null ? [] : ['signatureSource' => self::$source]));
     }
 
     // ---- requests ----
@@ -266,6 +266,7 @@ final class Server
 
     private static function beginCall(array $request): void
     {
+        self::$source = null;
         self::introduce($request);
         $text = Source::tagged($request['code']);
         $name = $request['function'];
@@ -281,7 +282,8 @@ final class Server
             $GLOBALS['args'] = $request['args'];
             $GLOBALS['kwargs'] = $request['kwargs'];
         }
-        $done = $name === null ? fn ($value) => self::sendResult($value, 'convention') : fn () => self::call($name, $request);
+        self::$source = isset($request['order']) ? 'schema' : ($name === null ? 'convention' : 'inferred');
+        $done = $name === null ? fn ($value) => self::sendResult($value) : fn () => self::call($name, $request);
         self::include($text, $request['filename'], $done);
     }
 
@@ -289,7 +291,7 @@ final class Server
     {
         $target = Target::named($name, $request['filename']);
         self::$place = $target->place();
-        self::sendResult($target->call($request['args'], $request['holes'], $request['kwargs'], $request['order']), 'inferred');
+        self::sendResult($target->call($request['args'], $request['holes'], $request['kwargs'], $request['order']));
     }
 
     private static function beginRun(array $request): void
@@ -330,18 +332,17 @@ final class Server
 
     /** Of the function that is called, for what it gives and cannot be sent. */
     private static ?string $place = null;
+    /** Source of the called function's signature; null: not known yet. */
+    private static ?string $source = null;
 
-    private static function sendResult(mixed $value, string $source): void
+    private static function sendResult(mixed $value): void
     {
         $encoder = new Encoder(self::$request['resultBytes'] ?: self::RESULT_BYTES);
         $text = $encoder->encode($value, self::$place ?? self::$request['filename'] ?? '');
-        if (isset(self::$request['order'])) {
-            $source = 'schema';
-        }
         self::flush();
         self::onlyMine();
         $id = json_encode(self::$request['id']);
-        $result = "{\"signatureSource\":\"$source\",\"value\":$text}";
+        $result = "{\"signatureSource\":\"" . self::$source . "\",\"value\":$text}";
         self::send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}", $encoder->parts);
     }
 

@@ -271,9 +271,10 @@ def bind(function, placed, keywords, order):
 
 def call(code, filename, name, args, holes, kwargs, order):
     """(value, signature source)"""
+    CALLED.clear()
     placed = {index: value for index, value in enumerate(args) if index not in holes}
     function = load(code, filename, name)
-    source = "schema" if order is not None else source_of(function)
+    source = CALLED["source"] = "schema" if order is not None else source_of(function)
     args, keywords = bind(function, placed, kwargs, order or [])
     CALLED["function"] = function
     return settle(function(*args, **keywords)), source

@@ -177,7 +177,7 @@ def numpy_date(value):
     target = "D" if unit in UNITS_OF_DAYS else "s" if unit in UNITS_OF_SECONDS else unit if unit in ("ms", "us", "ns") else "ns"
     text, _, fraction = str(value.astype("datetime64[%s]" % target)).partition(".")
     if text[:1] in "-+" or text[4:5] != "-":
-        raise Refused("datetime64 outside the years 0 to 9999 cannot be sent")
+        raise Refused("datetime64 outside the years 0 to 9999 cannot be sent: return its text, str(value)")
     fraction = fraction.ljust(9, "0")
     fraction = fraction[:6] if fraction[6:] == "000" else fraction
     return {"$": "date", "v": text if not fraction.strip("0") else text + "." + fraction}
@@ -190,7 +190,7 @@ def numpy_duration(encoder, value, depth):
     try:
         return encoder.real(float(value / numpy.timedelta64(1, "s")), depth)
     except TypeError:
-        raise Refused("timedelta64 of months or years has no length in seconds and cannot be sent") from None
+        raise Refused("timedelta64 of months or years has no length in seconds and cannot be sent: return its number, astype(int)") from None
 
 
 def numpy_scalar(encoder, value, depth):
@@ -205,7 +205,7 @@ def numpy_scalar(encoder, value, depth):
         return encoder.real(float(value), depth)
     if value.dtype.names:
         return encoder.pairs(value, [(name, value[name]) for name in value.dtype.names], depth)
-    raise Refused("%s cannot be sent" % type(value).__name__)
+    raise Refused("%s of numpy cannot be sent: return its text, str(value)" % type(value).__name__)
 
 
 def numpy_array(encoder, value, depth):

@@ -80,7 +80,7 @@ def date_text(value):
 
 def encode_array(encoder, value):
     if value.typecode not in KINDS:
-        raise Refused("array of type %r cannot be sent" % value.typecode)
+        raise Refused("array of type %r cannot be sent: return its list, tolist()" % value.typecode)
     if sys.byteorder == "big":
         value = value[:]
         value.byteswap()
@@ -111,7 +111,7 @@ def encode_scalar(encoder, value, depth):
 def encode_pattern(encoder, value):
     # 32 is re.UNICODE, what a pattern of text means anyway; the others have no letter.
     if type(value.pattern) is not str or value.flags & ~(sum(PATTERN_FLAGS.values()) | 32):
-        raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent")
+        raise Refused("Pattern of bytes or with flags other than I, M and S cannot be sent: return its pattern")
     flags = "".join(letter for letter, flag in PATTERN_FLAGS.items() if value.flags & flag)
     return {"$": "regexp", "source": encoder.text(value.pattern), "flags": flags}
 

@@ -377,6 +377,8 @@ def threw(channel, number, error, request):
     except BaseException:
         # Out of memory or stack, or an exception that fights its own description.
         data = {"type": type.__getattribute__(type(error), "__name__"), "message": "", "stack": ""}
+    if "source" in calls["CALLED"]:
+        data["signatureSource"] = calls["CALLED"]["source"]
     return failure(number, THREW, data["message"], data)
 
 

@@ -6,6 +6,7 @@ SAFE = (1 << 53) - 1
 MAX_DEPTH = 200
 MAX_STRING = 256 << 20
 MAX_ATTACHMENTS = 65536
+PATH_ENDS = 100
 INFINITY = float("inf")
 NUMBERS = {"NaN": float("nan"), "Infinity": INFINITY, "-Infinity": -INFINITY, "-0": -0.0}
 ALL = slice(None)
@@ -20,7 +21,10 @@ class Refused(Exception):
         self.steps = []
 
     def __str__(self):
-        return "$" + "".join(map(step_text, reversed(self.steps))) + ": " + self.what
+        path = "".join(map(step_text, reversed(self.steps)))
+        if len(path) > 2 * PATH_ENDS:  # both ends name the place well enough
+            path = path[:PATH_ENDS] + "\u2026" + path[-PATH_ENDS:]
+        return "$" + path + ": " + self.what
 
 
 def step_text(step):
@@ -91,11 +95,11 @@ class Encoder:
             try:
                 size = len(value.encode("utf-8"))
             except UnicodeEncodeError:
-                raise Refused("string with a lone surrogate cannot be sent") from None
+                raise Refused("string with a lone surrogate cannot be sent: return its bytes, encode('utf-8', 'surrogatepass')") from None
         else:
             size = len(value)
         if size > MAX_STRING:
-            raise Refused("string of %d bytes is over the maximum of %d" % (size, MAX_STRING))
+            raise Refused("string of %d bytes is over the maximum of %d: write it to a file" % (size, MAX_STRING))
         return value
 
     def integer(self, value, depth):
@@ -120,7 +124,7 @@ class Encoder:
 
     def attach(self, tag, data):
         if len(self.parts) == MAX_ATTACHMENTS:
-            raise Refused("more than %d attachments" % MAX_ATTACHMENTS)
+            raise Refused("more than %d values of bytes: join them, or write them to a file" % MAX_ATTACHMENTS)
         tag["at"] = self.size
         tag["n"] = len(data)
         self.parts.append(data)
@@ -130,9 +134,9 @@ class Encoder:
 
     def enter(self, value, depth):
         if depth >= MAX_DEPTH:
-            raise Refused("nested deeper than %d" % MAX_DEPTH)
+            raise Refused("nested deeper than %d: return it as text (json.dumps), or as a flat list" % MAX_DEPTH)
         if id(value) in self.open:
-            raise Refused("cycle cannot be sent")
+            raise Refused("cycle cannot be sent: return a copy without the way back")
         self.open.add(id(value))
 
     def items(self, owner, items, depth):

@@ -21,15 +21,19 @@ module ClocheAgent
     class << self
       # [value, signature source]. The block stands around what is the user's own.
       def call(request)
+        @source = nil
         args, holes, keywords, order = request.values_at("args", "holes", "kwargs", "order")
         value, scope, found = load(request, args, keywords) { |work| yield work }
         found = resolve(request["function"], scope) { |work| yield work } if request["function"]
         return [value, order ? "schema" : "convention"] unless found
+        @source = order ? "schema" : Signature.known?(found.callable) ? "inferred" : "convention"
         positional, named = Signature.bind(found.callable, found.name, args, holes, keywords, order)
-        source = order ? "schema" : Signature.known?(found.callable) ? "inferred" : "convention"
         @called = found
-        [yield(-> { found.callable.call(*positional, **named) }), source]
+        [yield(-> { found.callable.call(*positional, **named) }), @source]
       end
+
+      # Source of the call's signature, nil while it is not known.
+      attr_reader :source
 
       # Where the function is that gave what cannot be sent.
       def place_of_called(filename)

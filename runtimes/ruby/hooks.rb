@@ -31,6 +31,18 @@ module ClocheAgent
         watching = Kernel.instance_method(:trap)
         Signal.define_singleton_method(:trap) { |*args, &block| watching.bind_call(self, *args, &block) }
         defer_gems
+        read_messages
+      end
+
+      # Ruby's own errors have messages of no encoding ("key not found: :k"), which would be sent as bytes.
+      def read_messages
+        told = Exception.instance_method(:to_s)
+        Exception.define_method(:to_s) do
+          message = told.bind_call(self)
+          next message unless message.encoding == Encoding::BINARY
+          text = String.new(message, encoding: Encoding::UTF_8)
+          text.valid_encoding? ? text : message
+        end
       end
 
       # The user's handlers run on the main thread, at any moment: between two bytes of a frame, say.

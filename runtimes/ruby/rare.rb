@@ -17,6 +17,8 @@ module ClocheAgent
       "f32" => ["e*", nil], "f64" => ["E*", nil]
     }.freeze
     FLAGS = {"i" => Regexp::IGNORECASE, "s" => Regexp::MULTILINE}.freeze
+    # An escape, a class of characters: what stands in them is no anchor.
+    NO_ANCHOR = /\\.|\[(?:\\.|[^\]\\])*\]/m.freeze
     SENDABLE = Regexp::IGNORECASE | Regexp::MULTILINE | Regexp::FIXEDENCODING
     CLASS_NAME = /\A[A-Za-z]{1,64}\z/.freeze
     PARTS_OF_ERROR = %w[name message stack fields].freeze
@@ -53,7 +55,7 @@ module ClocheAgent
         code, range = TYPES[array.type]
         array.each_with_index do |item, index|
           next if range ? Integer === item && range.cover?(item) : Float === item || Integer === item
-          raise Refused.new("#{Agent.class_name(item)} that is no #{array.type} cannot be sent in a typed array").at(index)
+          raise Refused.new("#{Agent.class_name(item)} that is no #{array.type} cannot be sent in a typed array: return an Array").at(index)
         end
         array.pack(code)
       end
@@ -109,7 +111,7 @@ module ClocheAgent
       end
 
       def check_year(year)
-        raise Refused, "a date in the year #{year} cannot be sent" unless year.between?(0, 9999)
+        raise Refused, "a date in the year #{year} cannot be sent: return its text (to_s)" unless year.between?(0, 9999)
       end
 
       def day(encoder, value)
@@ -131,14 +133,15 @@ module ClocheAgent
         true
       end
 
-      # ^ and $ are the ends of lines in Ruby, which is what flag m says elsewhere.
+      # ^ and $ are the ends of lines in Ruby, which is what flag m says elsewhere: it is there where they are.
       def pattern(encoder, value)
-        raise Refused, "Regexp of bytes or with flag x cannot be sent" unless value.options & ~SENDABLE == 0
+        raise Refused, "Regexp of bytes or with flag x cannot be sent: return its source" unless value.options & ~SENDABLE == 0
         source = value.source.encode(Encoding::UTF_8)
         flags = FLAGS.select { |_, option| value.options & option != 0 }.keys
-        encoder.tag("regexp", %("source":#{Encoder.quote(source)},"flags":"#{(flags << "m").sort.join}"))
+        flags << "m" if source.gsub(NO_ANCHOR, "").match?(/[\^$]/)
+        encoder.tag("regexp", %("source":#{Encoder.quote(source)},"flags":"#{flags.sort.join}"))
       rescue EncodingError
-        raise Refused, "Regexp of #{value.encoding} cannot be sent"
+        raise Refused, "Regexp of #{value.encoding} cannot be sent: return its source"
       end
 
       def typed(decoder, node)

@@ -335,6 +335,7 @@ module ClocheAgent
         raise error if Leave === error
         child_failed(error, request["filename"]) unless @channel.mine?
         data = describe(error, request["filename"])
+        data["signatureSource"] = Code.source if Code.source
         failure(number, THREW, data["message"], data)
       end
 

@@ -3,6 +3,7 @@
 module ClocheAgent
   SAFE = (1 << 53) - 1
   DEPTH_MAX = 200
+  PATH_ENDS = 100
   STRING_MAX = 256 << 20
   ATTACHMENTS_MAX = 65_536
   CLASS_OF = Kernel.instance_method(:class)
@@ -38,7 +39,10 @@ module ClocheAgent
     end
 
     def message
-      "$#{@steps.map { |step| text_of(step) }.join}: #{@what}"
+      path = @steps.map { |step| text_of(step) }.join
+      # Both ends name the place well enough.
+      path = "#{path[0, PATH_ENDS]}…#{path[-PATH_ENDS..]}" if path.length > 2 * PATH_ENDS
+      "$#{path}: #{@what}"
     end
 
     private
@@ -192,8 +196,8 @@ module ClocheAgent
     end
 
     def enter(container, depth)
-      raise Refused, "nested deeper than #{DEPTH_MAX}" if depth >= DEPTH_MAX
-      raise Refused, "cycle cannot be sent" if @open.key?(container)
+      raise Refused, "nested deeper than #{DEPTH_MAX}: return it as text (to_json), or as a flat list" if depth >= DEPTH_MAX
+      raise Refused, "cycle cannot be sent: return a copy without the way back" if @open.key?(container)
       @open[container] = true
     end
 
@@ -205,10 +209,10 @@ module ClocheAgent
 
     def utf8(value)
       value = value.encode(Encoding::UTF_8) unless TEXTS.include?(value.encoding)
-      raise Refused, "String that is no valid #{value.encoding} cannot be sent" unless value.valid_encoding?
+      raise EncodingError unless value.valid_encoding?
       value
     rescue EncodingError
-      raise Refused, "String that is no valid #{value.encoding} cannot be sent"
+      raise Refused, "String that is no valid #{value.encoding} cannot be sent: return its bytes (b), or scrub it"
     end
 
     def integer(value)

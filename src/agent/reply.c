@@ -171,6 +171,8 @@ int reply_build(const json_t *id, struct agent_reply *reply, const struct agent_
                             "the result is over the limit of %zu bytes (resultBytes)", reply->result_bytes);
         if (!reply->error)
                 return build_result(id, reply, &value, out);
+        if (reply->signature_source)
+                json_object_set_new(reply->error, "signatureSource", json_string(reply->signature_source));
         return build_error(id, json_incref(reply->error), out);
 }
 

@@ -12,14 +12,19 @@
 
 #define VALUE_BYTES_MAX (1u << 30) /* more digits than a value can have bytes (spec/limits.def, resultBytes) */
 
+/* A stack names the error: then it is all that is printed. Those of limits are ours, and stand behind the guest's stack. */
 static void print_error(const cloche_result *result)
 {
         const char *stack = cloche_result_error_stack(result), *message = cloche_result_error_message(result);
+        size_t size = stack ? strlen(stack) : 0;
 
-        if (stack && *stack)
-                fprintf(stderr, "%s\n", stack);
-        fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
-                message && *message ? ": " : "", message ? message : "");
+        while (size > 0 && stack[size - 1] == '\n')
+                size--;
+        if (size > 0)
+                fprintf(stderr, "%.*s\n", (int)size, stack);
+        if (size == 0 || !message || !*message || !strstr(stack, message))
+                fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
+                        message && *message ? ": " : "", message ? message : "");
 }
 
 /* 0, or 1: a line was printed. */
@@ -78,6 +83,10 @@ static int report(struct cli_request *request, cloche_result *result)
         else
                 bad |= print_plain(result);
         if (!request->json)
+                outcome_print_warnings(stderr, result);
+        if (!request->json && request->denials)
+                outcome_print_network(stderr, result);
+        if (!request->json)
                 fwrite(outcome.text, 1, outcome.size, stderr);
         if (code == 0 && (bad || outcome.has_failed))
                 code = 1;
@@ -103,7 +112,7 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_limits, options_box, NULL,
+        options_code, options_call, options_env, options_build, options_json, options_prefix, options_files, options_mounts, options_run_network, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_call = {

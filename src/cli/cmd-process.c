@@ -101,7 +101,7 @@ static int print_stream(struct daemon_client *client, const struct cli_request *
 
 static int follow(struct cli_request *request, struct daemon_client *client)
 {
-        struct follow f = {.client = client};
+        struct follow f = {.client = client, .ends_unread = 1};
         struct cloche_err e = {0};
         json_t *ended;
         json_int_t id;

@@ -6,6 +6,7 @@
 #include "signals.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 /* The last word must not wait for a reader who is gone. */
 #define PATIENCE_MS 1000
+#define UNREAD (128 + SIGPIPE)
 
 static void tell(const cloche_result *result)
 {
@@ -29,15 +31,40 @@ static int is_own_status(const cloche_result *result)
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
 }
 
+/* Warnings, and what the network's rules refused. */
+static void tell_more(const struct cli_request *request, const cloche_result *result)
+{
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        if (out) {
+                outcome_print_warnings(out, result);
+                if (request->denials)
+                        outcome_print_network(out, result);
+                if (fclose(out) == 0)
+                        (void)say_now(text, size, PATIENCE_MS);
+        }
+        free(text);
+}
+
+/* As in a shell: an exit status of the script's own speaks for itself, and so do a Ctrl-C and a reader that went away. */
+static int is_quiet(const cloche_result *result)
+{
+        int code = cloche_result_exit_code(result);
+
+        return cloche_result_status(result) == CLOCHE_STATUS_SUCCESS || is_own_status(result) || code == UNREAD ||
+               (code == SIGNALS_INTERRUPTED && signals_is_interrupted(code));
+}
+
 static int report(struct cli_request *request, cloche_result *result)
 {
-        enum cloche_status status = cloche_result_status(result);
         int code = cloche_result_exit_code(result);
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        /* An exit status of the script's own speaks for itself, and so does a Ctrl-C that ended it. */
-        if (status != CLOCHE_STATUS_SUCCESS && !is_own_status(result) && !(code == SIGNALS_INTERRUPTED && signals_is_interrupted(code)))
+        tell_more(request, result);
+        if (!is_quiet(result))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);
         if (code == 0 && (bad || outcome.has_failed))
@@ -117,7 +144,7 @@ static int run(struct cli_request *request)
 }
 
 static const struct cli_option *const tables[] = {
-        options_code, options_env, options_terminal, options_files, options_mounts, options_prefix, options_limits, options_box, NULL,
+        options_code, options_env, options_terminal, options_files, options_mounts, options_run_network, options_prefix, options_limits, options_box, NULL,
 };
 
 const struct cli_command command_run = {

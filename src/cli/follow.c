@@ -143,7 +143,8 @@ static int hold(struct follow *f, struct cloche_err *e)
 
 static int write_output(struct follow *f, struct cloche_err *e)
 {
-        int r = outlet_write(&f->out);
+        /* Polled for errors alone, the descriptor has one: nobody reads there. */
+        int r = outlet_fd(&f->out) >= 0 ? outlet_write(&f->out) : -EPIPE;
 
         if (r == 0)
                 return 0;
@@ -246,12 +247,14 @@ static int turn(struct follow *f, struct cloche_err *e)
 {
         int asks = f->questions && questions_are_open(f->questions) && !f->is_over;
         int wants_input = asks || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
+        int has_output = outlet_fd(&f->out) >= 0;
         short events = daemon_events(f);
         struct pollfd polled[POLLED] = {
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
                 [DAEMON] = {.fd = events ? f->client->fd : -1, .events = events},
                 [INPUT] = {.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN},
-                [OUTPUT] = {.fd = outlet_fd(&f->out), .events = POLLOUT},
+                [OUTPUT] = {.fd = has_output ? outlet_fd(&f->out) : f->ends_unread && !f->cancels ? STDOUT_FILENO : -1,
+                            .events = has_output ? POLLOUT : 0},
         };
         int n = poll(polled, POLLED, wait_ms(f)), r = 0;
 

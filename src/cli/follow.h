@@ -19,6 +19,7 @@ struct follow {
         struct terminal *terminal;     /* raw: changes of size are passed on, and Ctrl-] leaves the process alone; NULL: none */
         int all_is_error;              /* what is told as output is not what was asked for */
         int (*on_event)(void *data, const struct daemon_told *told); /* of all but output: 0, or the exit code to end with; NULL: dropped */
+        int ends_unread;               /* as soon as nobody reads our output; else at the next write */
         int takes_output;              /* on_event takes output too, in place of our streams */
         void *data;
         const char *context;           /* SIGINT interrupts the cell that runs in it, a second one ends the request; NULL: the first one does */

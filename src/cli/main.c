@@ -70,6 +70,14 @@ static int is_first_word(const struct cli_operation *operation, const char *word
         return size && strncmp(operation->name, word, size) == 0 && operation->name[size] == ' ';
 }
 
+static int is_first_word_of_any(const char *word)
+{
+        for (size_t i = 0; i < OPERATIONS; i++)
+                if (is_first_word(&operations[i], word))
+                        return 1;
+        return 0;
+}
+
 /* The word at `place` (0, 1) of the names of two words or one; for the second one the first must be the same. */
 static struct suggest suggest_command(int place, char **words)
 {
@@ -86,11 +94,49 @@ static struct suggest suggest_command(int place, char **words)
         return s;
 }
 
+/* Words of other programs, which are not like ours by their letters. */
+static const struct {
+        const char *typed, *meant; /* meant: a command, or the second word of one */
+} habits[] = {
+        {"list", "ls"}, {"ls", "list"}, {"delete", "rm"}, {"remove", "rm"}, {"delete", "drop"}, {"remove", "drop"},
+        {"rm", "drop"}, {"rm", "delete"},
+        {"new", "create"}, {"show", "get"}, {"inspect", "get"}, {"eval", "call"}, {"execute", "run"},
+        {"script", "run"}, {"ssh", "shell"},
+        {"attach", "shell"}, {"copy", "cp"}, {"network", "net"}, {"doctor", "selftest"}, {"test", "selftest"},
+        {"ls", "sandbox ls"}, {"list", "sandbox ls"},
+        {"create", "sandbox create"}, {"rm", "sandbox rm"}, {"stop", "sandbox stop"}, {"status", "daemon status"},
+};
+
+/* The whole command that somebody with another program's habits meant, or NULL. */
+static const struct cli_operation *by_habit(int count, char **words)
+{
+        int place = is_first_word_of_any(words[0]) && count > 1;
+
+        for (size_t i = 0; i < OPERATIONS; i++) {
+                const char *name = operations[i].name;
+
+                if (place && !is_first_word(&operations[i], words[0]))
+                        continue;
+                name += place ? strlen(words[0]) + 1 : 0;
+                for (size_t k = 0; k < sizeof(habits) / sizeof(habits[0]); k++)
+                        if (strcmp(words[place], habits[k].typed) == 0 && strcmp(name, habits[k].meant) == 0)
+                                return &operations[i];
+        }
+        return NULL;
+}
+
 static int unknown(int count, char **words)
 {
+        const struct cli_operation *habitual = by_habit(count, words);
         char second[200] = "", meant[SUGGEST_TEXT_BYTES];
         struct suggest s;
         size_t size = 0;
+
+        if (habitual)
+                return cli_bad("there is no command '%s%s%s'; did you mean 'cloche %s'?", words[0], is_first_word_of_any(words[0]) ? " " : "",
+                               is_first_word_of_any(words[0]) ? words[1] : "", habitual->name);
+        if (options_is_code_word(words[0]))
+                return cli_bad("there is no command '%s'; did you mean 'cloche run %s%s'?", words[0], words[0], strchr(words[0], '.') ? "" : " FILE");
 
         for (size_t i = 0; i < OPERATIONS && size < sizeof(second); i++)
                 if (is_first_word(&operations[i], words[0]))
@@ -176,7 +222,7 @@ int main(int argc, char **argv)
                 return dispatch(operation, argc - 1 - taken, argv + 1 + taken);
         if (strcmp(word, "__complete") == 0)
                 return complete(operations, OPERATIONS, argc - 2, argv + 2);
-        if (strcmp(word, "--version") == 0) {
+        if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
                 printf("cloche " CLOCHE_VERSION "\n");
                 return 0;
         }

@@ -74,14 +74,13 @@ static int read_stdin(struct cli_request *r, const char *by, struct text *ret)
 
 /* -- values --------------------------------------------------------------------------------------------------- */
 
-static int keep(struct cli_request *r, char *text, const char **ret)
+int options_keep_text(struct cli_request *request, char *text)
 {
-        if (r->text_count == CLI_TEXTS_MAX) {
+        if (request->text_count == CLI_TEXTS_MAX) {
                 free(text);
                 return cli_bad("more than %d values come from files", CLI_TEXTS_MAX);
         }
-        r->texts[r->text_count++] = text;
-        *ret = text;
+        request->texts[request->text_count++] = text;
         return 0;
 }
 
@@ -98,10 +97,12 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         bad = v[0] == '@' ? read_path(option, v + 1, &text) : read_stdin(r, option, &text);
         if (bad == 0 && strlen(text.data) != text.size)
                 bad = cli_bad("%s: '%s' has a NUL in it", option, v);
-        if (bad == 0)
-                return keep(r, text.data, ret);
-        free(text.data);
-        return bad;
+        if (bad) {
+                free(text.data);
+                return bad;
+        }
+        *ret = text.data;
+        return options_keep_text(r, text.data);
 }
 
 #define VALUE_SETTER(member)                                                   \
@@ -233,6 +234,17 @@ static int load_languages(struct cli_request *r, struct cloche_err *e)
         r->languages = json_loads(text, 0, NULL);
         free(text);
         return r->languages ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the languages");
+}
+
+int options_is_code_word(const char *word)
+{
+        struct cli_request room = {0};
+        const json_t *of_file = NULL;
+        struct cloche_err e = {0};
+        int is_one = load_languages(&room, &e) == 0 && (find_language(room.languages, word, &of_file) || of_file);
+
+        json_decref(room.languages);
+        return is_one;
 }
 
 static const char *suggest_language(const json_t *languages, const char *word, char ret[SUGGEST_TEXT_BYTES])

@@ -1,6 +1,7 @@
 /* The options of the commands of sandboxes. */
 #include "options-setters.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DAY_MS 86400000.0
@@ -63,6 +64,24 @@ static int set_deny(struct cli_request *r, const char *v)
         return add_text(&r->sandbox.deny, "--deny", v);
 }
 
+/* RULE,RULE,…; one behind '!' denies. */
+static int set_network(struct cli_request *r, const char *v)
+{
+        int bad = *v ? 0 : cli_bad("--network: expected HOST, HOST:PORT or HOST:FIRST-LAST, with commas between");
+
+        while (bad == 0 && *v) {
+                size_t size = strcspn(v, ",");
+                int is_denied = *v == '!';
+                char *rule = strndup(v + is_denied, size - (size_t)is_denied);
+
+                bad = !rule ? cli_bad("out of memory") : add_text(is_denied ? &r->sandbox.deny : &r->sandbox.allow, "--network", rule);
+                free(rule);
+                v += size;
+                v += *v == ',';
+        }
+        return bad;
+}
+
 static int set_label(struct cli_request *r, const char *v)
 {
         const char *equals = strchr(v, '=');
@@ -105,6 +124,10 @@ const struct cli_option options_sandbox[] = {
 const struct cli_option options_sandbox_network[] = {
         {"--allow", "RULE", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST; may be repeated; else nowhere", set_allow},
         {"--deny", "RULE", "but not there; may be repeated", set_deny},
+        {0},
+};
+const struct cli_option options_run_network[] = {
+        {"--network", "RULES", "it may connect to HOST, HOST:PORT or HOST:FIRST-LAST, with commas between, not to what stands behind !; else nowhere", set_network},
         {0},
 };
 const struct cli_option options_session[] = {

@@ -1,6 +1,7 @@
 #include "options.h"
 #include "suggest.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,13 +275,48 @@ static void take_words(const struct cli_operation *operation, struct cli_request
         request->run.argc = (size_t)(more + rest_count);
 }
 
+/* "[1, \"a\"]" of the words 1 and a, for a line that can be typed; free(), or NULL: a quote in them would break it. */
+static char *words_as_json(const char *const *words, int count)
+{
+        json_t *list = json_array();
+        char *text;
+
+        for (int i = 0; i < count; i++) {
+                json_t *value = json_loads(words[i], JSON_DECODE_ANY, NULL);
+
+                json_array_append_new(list, value ? value : json_string(words[i]));
+        }
+        text = json_dumps(list, JSON_ENCODE_ANY);
+        json_decref(list);
+        if (!text || !strchr(text, '\''))
+                return text;
+        free(text);
+        return NULL;
+}
+
+static int refuse_words(const struct cli_operation *operation, const struct cli_request *request)
+{
+        const struct cli_command *command = operation->command;
+        const char *const *words = request->positional + command->positional_max;
+        char *json = strcmp(operation->name, "call") == 0 ? words_as_json(words, request->positional_count - command->positional_max) : NULL;
+        int bad;
+
+        if (json)
+                bad = cli_bad("'%s' is one word too many: arguments of the function are --args '%s'", words[0], json);
+        else if (command->takes_rest)
+                bad = cli_bad("'%s' is one word too many: a command stands behind -- (usage: cloche %s %s)", words[0], operation->name, operation->usage);
+        else
+                bad = cli_bad("'%s' is one word too many (usage: cloche %s %s)", words[0], operation->name, operation->usage);
+        free(json);
+        return bad;
+}
+
 static int check_words(const struct cli_operation *operation, const struct cli_request *request)
 {
         const struct cli_command *command = operation->command;
 
         if (request->positional_count > command->positional_max && !command->words_are_rest)
-                return cli_bad("'%s' is one word too many (usage: cloche %s %s)", request->positional[command->positional_max], operation->name,
-                               operation->usage);
+                return refuse_words(operation, request);
         if (request->positional_count < command->positional_min)
                 return cli_bad("expected %s (usage: cloche %s %s)", command->expected, operation->name, operation->usage);
         if (command->needs_code && !request->have_code)
@@ -311,8 +347,8 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
                 return bad;
         take_words(operation, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
         bind_request(request);
-        if (request->denials && !request->mounts.object)
-                return cli_bad("--denials: expected --mount VDIR=HOSTDIR");
+        if (request->denials && !request->mounts.object && !request->sandbox.allow && !request->sandbox.deny)
+                return cli_bad("--denials: expected --mount VDIR=HOSTDIR or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
         return mounts_bind(&request->mounts, &request->engine, &request->run);

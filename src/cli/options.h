@@ -51,8 +51,12 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
 /* The word at `at` is a language, and the next one a file with code, or it is a file whose name says the language. Nothing to do when there is code
  * already. 0, or the exit code: a line was printed. */
 int options_take_code_word(struct cli_request *request, int at);
+/* It is a language, or a file whose name ends as one's do. */
+int options_is_code_word(const char *word);
 /* cli_fail(), for an error of a run: with the language that was meant. */
 int options_refuse_language(struct cli_request *request, const struct cloche_err *e);
+/* Freed with the request; also on failure. 0, or a line was printed. */
+int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);
 void options_help(const struct cli_operation *operation);
 /* Setters that tables of two files share: of --strict and of -c. */

@@ -253,6 +253,47 @@ int outcome_settle(struct cli_request *request, cloche_result *result, struct ou
         return code;
 }
 
+void outcome_print_warnings(FILE *out, const cloche_result *result)
+{
+        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
+        const json_t *warning;
+        size_t i;
+
+        json_array_foreach(json_object_get(json_object_get(whole, "meta"), "warnings"), i, warning) {
+                fputs("cloche: ", out);
+                say_name(out, json_string_value(warning));
+                fputc('\n', out);
+        }
+        json_decref(whole);
+}
+
+static void print_refused(FILE *out, const json_t *denied)
+{
+        const json_t *host = json_object_get(denied, "host");
+        json_int_t count = json_integer_value(json_object_get(denied, "count"));
+
+        fprintf(out, "cloche: denied %s ", json_string_value(json_object_get(denied, "kind")));
+        say_name(out, json_string_value(host ? host : json_object_get(denied, "address")));
+        if (json_object_get(denied, "port"))
+                fprintf(out, ":%lld", (long long)json_integer_value(json_object_get(denied, "port")));
+        fputs(": ", out);
+        say_name(out, json_string_value(json_object_get(denied, "why")));
+        if (count > 1)
+                fprintf(out, " (%lld times)", (long long)count);
+        fputc('\n', out);
+}
+
+void outcome_print_network(FILE *out, const cloche_result *result)
+{
+        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
+        const json_t *meta = json_object_get(whole, "meta"), *denied;
+        size_t i;
+
+        json_array_foreach(json_object_get(json_object_get(meta, "network"), "denied"), i, denied)
+                print_refused(out, denied);
+        json_decref(whole);
+}
+
 void outcome_done(struct outcome *outcome)
 {
         free(outcome->text);

@@ -6,6 +6,8 @@
 #include "progress.h"
 #include "say.h"
 
+#include "user/notice.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,10 +128,28 @@ int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, jso
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
+/* One line at the first use of a sandbox that came back without its latest changes. A failure here comes again in the use
+ * itself, which says so. */
+static void tell_lost(struct daemon_client *c, const struct cli_request *request)
+{
+        struct cloche_err ignored = {0};
+        struct daemon_told told = {0};
+        const json_t *lost;
+
+        if (request->json || daemon_call(c, "sandbox.get", sandbox_params(request), NULL, 0, &told, &ignored) < 0)
+                return;
+        lost = json_object_get(told.body, "lost");
+        if (lost && notice_take_lost(request->positional[0], sandbox_text(lost, "to")))
+                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", request->positional[0],
+                        sandbox_text(lost, "from"), sandbox_text(lost, "to"));
+        daemon_told_done(&told);
+}
+
 int sandbox_session(struct daemon_client *c, const struct cli_request *request)
 {
         json_t *params = sandbox_params(request);
 
+        tell_lost(c, request);
         if (!request->sandbox.session) {
                 json_decref(params);
                 return 0;

@@ -180,6 +180,20 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
         return r;
 }
 
+/* The rules as the engine takes them. */
+static int bind_network(struct cli_request *request)
+{
+        json_t *policy = sandbox_network(request);
+        char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
+        int bad = policy && !text ? cli_bad("out of memory") : 0;
+
+        json_decref(policy);
+        if (bad || !text)
+                return bad;
+        request->run.network = text;
+        return options_keep_text(request, text);
+}
+
 int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engine, struct cli_request *request))
 {
         struct stored stored = {0};
@@ -189,6 +203,8 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
 
         if (code == 0)
                 code = outcome_prepare(request);
+        if (code == 0)
+                code = bind_network(request);
         if (code == 0 && session_open(request, &engine, &e) < 0)
                 code = cli_fail(&e);
         if (code == 0 && request->prefix)

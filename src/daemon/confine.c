@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/privilege.h"
 #include "engine/engine.h"
+#include "engine/network.h"
 #include "jail/filter.h"
 #include "jail/landlock.h"
 #include "sandbox/sandbox.h"
@@ -68,10 +69,10 @@ static void add_path(struct places *p, int dir_fd, const char *path, int writabl
 /* The file is replaced as a whole, and may be a link: so the rules are for the directories it is in. A directory that comes later is not seen: nss-lookup.target is waited for. */
 static void add_servers(struct places *p)
 {
-        char *path = realpath(SANDBOX_SERVERS_FILE, NULL), *slash = path ? strrchr(path, '/') : NULL;
+        char *path = realpath(NETWORK_SERVERS_FILE, NULL), *slash = path ? strrchr(path, '/') : NULL;
 
-        if (!path && faccessat(AT_FDCWD, SANDBOX_SERVERS_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                log_event(LEVEL_WARNING, "name-servers-missing", "{s:s}", "file", SANDBOX_SERVERS_FILE);
+        if (!path && faccessat(AT_FDCWD, NETWORK_SERVERS_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                log_event(LEVEL_WARNING, "name-servers-missing", "{s:s}", "file", NETWORK_SERVERS_FILE);
         if (slash && slash > path) {
                 *slash = '\0';
                 add_path(p, AT_FDCWD, path, 0);

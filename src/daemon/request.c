@@ -192,6 +192,15 @@ static int read_mount(const struct daemon *d, struct request *request, const jso
         return request->mount ? 0 : no_memory(e);
 }
 
+static int read_network(struct request *request, const json_t *network, struct cloche_err *e)
+{
+        if (!network)
+                return 0;
+        request->network = json_dumps(network, JSON_COMPACT);
+        request->run.network = request->network;
+        return request->network ? 0 : no_memory(e);
+}
+
 int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e)
 {
         json_t *all = json_object(), *value, *held;
@@ -224,7 +233,7 @@ static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json
 
         if (said)
                 return json_is_true(said);
-        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") &&
+        return !has_prefix && json_is_true(json_object_get(known, "warm")) && !json_object_get(params, "workdir") && !json_object_get(params, "network") &&
                !(kind == CLOCHE_CALL && json_object_get(params, "stdin")) && json_object_size(json_object_get(params, "env")) == 0;
 }
 
@@ -266,6 +275,8 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 r = read_env(ret, json_object_get(params, "env"), e);
         if (r == 0)
                 r = read_mount(d, ret, json_object_get(params, "mount"), e);
+        if (r == 0)
+                r = read_network(ret, json_object_get(params, "network"), e);
         ret->run.argv = ret->argv;
         ret->run.collect = ret->collect;
         return r < 0 ? r : read_stdin(ret, json_object_get(params, "stdin"), e);
@@ -274,6 +285,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
 void request_done(struct request *request)
 {
         free(request->mount);
+        free(request->network);
         for (size_t i = 0; i < request->run.file_count; i++)
                 free(request->contents[i]);
         for (size_t i = 0; i < request->run.env_count; i++)

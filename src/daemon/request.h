@@ -14,7 +14,7 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
 struct request {
         struct cloche_run_options run;
         struct values values; /* borrowed from the parameters */
-        char *mount;          /* JSON */
+        char *mount, *network; /* JSON */
         struct buf code;
         struct cloche_file *files;
         char **contents;

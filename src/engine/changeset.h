@@ -36,4 +36,8 @@ int changeset_open_contents(const struct changeset_row *row, const json_t *chang
 /* One change so. */
 json_t *changeset_describe_one(const struct changeset_row *row, const json_t *change);
 
+/* sync.c: finish or undo what a killed sync has begun in the directories of opt->changes, whose own changes are not looked
+ * at. The result has it as "recovered": [{state: none, finished, undone or busy, paths}]. */
+int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e);
+
 #endif

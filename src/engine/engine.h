@@ -11,6 +11,7 @@
 #include "mount.h"
 #include "output.h"
 #include "place.h"
+#include "run-network.h"
 #include "runtime.h"
 #include "signature.h"
 #include "template.h"
@@ -139,6 +140,8 @@ struct cloche_run {
         int may_sync;
         json_t *synced;           /* what the sync came to */
 
+        struct run_network network;
+
         /* Of a run that is forked from a template. */
         int is_forked;
         int has_texts; /* of calls of the bridge and of the result: its caller reads JSON text */
@@ -160,7 +163,7 @@ struct cloche_run {
                 struct cloche_run *run;
                 int fd;      /* read end of the guest's stream, nonblocking */
                 int relayed; /* to sink_fd, our copy of the caller's; else kept */
-                int sink_fd; /* -EBADF once nobody reads there any more */
+                int sink_fd; /* -EBADF once it takes no more; so is fd then */
                 int sink_pollable;
                 uint64_t relay_bytes_max;
                 struct output kept;
@@ -258,6 +261,8 @@ void streams_done(struct cloche_run *run);
 
 /* run.c: a handle of the run on the engine's loop; its data is the run, which counts it until it is closed. */
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e);
+/* Before its descriptor is closed: libuv would otherwise drop whoever has the number next. */
+void loop_poll_close(uv_poll_t *poll);
 /* Close the books of a run that has ended, and give its place and its box to others; then tell the caller, if nobody did. */
 void run_conclude(struct cloche_run *run);
 void run_tell(struct cloche_run *run);
@@ -270,6 +275,7 @@ uint64_t run_answer_bytes_max(const struct cloche_limits *limits);
 /* Nothing moves in its box any more: run_start_sync follows for a run with mounts, then run_end_again. */
 void run_measure(struct cloche_run *run);
 /* run-start.c */
+void run_go_on(struct cloche_run *run); /* its program starts; all it waits for is there */
 int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e);
 /* Ask for boxes for the cold runs whose turn it is. */
 void runs_start_cold(struct cloche_engine *engine);

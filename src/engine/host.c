@@ -38,6 +38,25 @@ static int try_landlock(const cloche_engine *engine, char *detail, size_t size)
         return abi > 0;
 }
 
+/* The keeper of root makes a node of its own; that of an ordinary user opens the host's. */
+static int try_fuse(const cloche_engine *engine, char *detail, size_t size)
+{
+        _cleanup_fd_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        int error = errno;
+        struct stat st;
+
+        (void)engine;
+        if (fd >= 0)
+                return 1;
+        if (error == ENOENT)
+                snprintf(detail, size, "there is no /dev/fuse: root can load it (modprobe fuse)");
+        else if (error == EACCES && stat("/dev/fuse", &st) == 0)
+                snprintf(detail, size, "this user may not open /dev/fuse (mode %04o, of user %u): chmod 0666, which gives no right over the host, or a daemon of root's", st.st_mode & 07777, st.st_uid);
+        else
+                snprintf(detail, size, "/dev/fuse: %s", strerror(error));
+        return 0;
+}
+
 /* A device that belongs to no mount yet refuses the request it knows (EPERM), and does not know others (ENOTTY). */
 static int try_passthrough(const cloche_engine *engine, char *detail, size_t size)
 {
@@ -75,6 +94,7 @@ void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *
 {
         static int (*const tries[CLOCHE_HOST_COUNT])(const cloche_engine *engine, char *detail, size_t size) = {
                 [CLOCHE_HOST_CONTROL_GROUPS] = try_control_groups, [CLOCHE_HOST_LANDLOCK] = try_landlock,
+                [CLOCHE_HOST_FUSE] = try_fuse,
                 [CLOCHE_HOST_FUSE_PASSTHROUGH] = try_passthrough,  [CLOCHE_HOST_FINE_TIMES] = try_times,
         };
         static const struct cloche_host_report rows[CLOCHE_HOST_COUNT] = {

@@ -3,6 +3,7 @@
 #include "base/err.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct row {
@@ -93,4 +94,37 @@ json_t *limits_to_json(const struct cloche_limits *limits)
                 }
         }
         return object;
+}
+
+/* -- for readers ---------------------------------------------------------------------------------------------- */
+
+struct unit {
+        double size;
+        const char *name;
+};
+
+/* The largest unit of which there is one. */
+static const char *quantity_text(double value, const struct unit *units, size_t count, const char *exact, char ret[LIMITS_TEXT_BYTES])
+{
+        for (size_t i = 0; i < count; i++)
+                if (value >= units[i].size) {
+                        snprintf(ret, LIMITS_TEXT_BYTES, "%.4g %s (%.0f %s)", value / units[i].size, units[i].name, value, exact);
+                        return ret;
+                }
+        snprintf(ret, LIMITS_TEXT_BYTES, "%.0f %s", value, exact);
+        return ret;
+}
+
+const char *limits_ms_text(double ms, char ret[LIMITS_TEXT_BYTES])
+{
+        static const struct unit units[] = {{3600000, "h"}, {60000, "min"}, {1000, "s"}};
+
+        return quantity_text(ms, units, sizeof(units) / sizeof(units[0]), "ms", ret);
+}
+
+const char *limits_bytes_text(uint64_t bytes, char ret[LIMITS_TEXT_BYTES])
+{
+        static const struct unit units[] = {{1u << 30, "GiB"}, {1u << 20, "MiB"}, {1u << 10, "KiB"}};
+
+        return quantity_text((double)bytes, units, sizeof(units) / sizeof(units[0]), "bytes", ret);
 }

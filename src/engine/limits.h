@@ -17,4 +17,9 @@ json_t *limits_named(const struct cloche_limits *limits);
 /* {"wallMs": 30000, …}; 0 for none. NULL when out of memory. */
 json_t *limits_to_json(const struct cloche_limits *limits);
 
+#define LIMITS_TEXT_BYTES 64
+/* "5 s (5000 ms)", "64 MiB (67108864 bytes)": the number that a reader sees at once, and the exact one behind it where they differ. */
+const char *limits_ms_text(double ms, char ret[LIMITS_TEXT_BYTES]);
+const char *limits_bytes_text(uint64_t bytes, char ret[LIMITS_TEXT_BYTES]);
+
 #endif

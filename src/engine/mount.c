@@ -1,5 +1,7 @@
 #include "mount.h"
 
+#include "changeset.h"
+
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
@@ -7,6 +9,8 @@
 #include "handle.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +20,7 @@
 #define PLACE_PATIENCE_MS 20000
 #define COLLECT_PATIENCE_MS 10000 /* for one answer: a server that was taken over by its guest must not hold the run for ever */
 
-enum { ASK_CONFIGURE = 1, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
+enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
@@ -38,7 +42,7 @@ int mounts_new(struct cloche_engine *engine, struct mount_options *options, int 
         mounts->options = *options;
         *options = (struct mount_options){0};
         for (size_t i = 0; i < mounts->options.count; i++)
-                mounts->rows[i] = (struct mount){.all = mounts, .option = &mounts->options.rows[i], .channel.fd = -EBADF, .contents_fd = -EBADF};
+                mounts->rows[i] = (struct mount){.all = mounts, .option = &mounts->options.rows[i], .channel.fd = -EBADF, .contents_fd = -EBADF, .place_fd = -EBADF};
         *ret = mounts;
         return 0;
 }
@@ -63,6 +67,8 @@ void mounts_close(struct mounts *mounts)
         stop_timer(mounts);
         for (size_t i = 0; i < mounts->options.count; i++) {
                 mounts->rows[i].on_placed = NULL;
+                cloche_sync_free(mounts->rows[i].recovery);
+                mounts->rows[i].recovery = NULL;
                 channel_close(&mounts->rows[i].channel);
         }
 }
@@ -77,6 +83,10 @@ void mounts_unref(struct mounts *mounts)
                 json_decref(mounts->rows[i].values);
                 json_decref(mounts->rows[i].denials);
                 json_decref(mounts->rows[i].warnings);
+                json_decref(mounts->rows[i].place);
+                fd_close(&mounts->rows[i].place_fd);
+                free(mounts->rows[i].notice);
+                free(mounts->rows[i].recovered);
                 fd_close(&mounts->rows[i].contents_fd);
         }
         peer_close_copy(&mounts->caller_fd);
@@ -243,12 +253,100 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
+/* -- a sync that was killed ----------------------------------------------------------------------------------- */
+
+/* params and fd are taken over. */
+static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
+{
+        int r;
+
+        if (fd >= 0 && channel_attach(&mount->channel, fd) < 0) {
+                json_decref(params);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
+        }
+        r = ask(mount, ASK_PLACE, "place", params, e);
+        if (r < 0)
+                channel_detach(&mount->channel); /* or the next message would carry it */
+        return r;
+}
+
+/* And send what has waited for it. */
+static int configure(struct mount *mount, struct cloche_err *e)
+{
+        json_t *place = mount->place;
+        int r = ask(mount, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+
+        mount->is_configuring = 1;
+        mount->place = NULL;
+        if (r == 0 && place)
+                r = send_place(mount, place, TAKE_FD(mount->place_fd), e);
+        else
+                json_decref(place);
+        if (r == 0 && mount->waiting)
+                r = ask_changes(mount, e);
+        return r;
+}
+
+static void note(struct mount *mount, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        if (vasprintf(&mount->notice, format, ap) < 0)
+                mount->notice = NULL;
+        va_end(ap);
+}
+
+/* The directory is served in any case: a caller who may only read it could not recover it, and is told how it stands. */
+static void on_recovered(void *data, cloche_sync *sync)
+{
+        struct mount *mount = data;
+        struct cloche_err e = {0};
+        char *text = NULL;
+        json_t *result = cloche_sync_result(sync, &text, &e) == 0 ? json_loads(text, 0, NULL) : NULL;
+        const json_t *recovered = json_array_get(json_object_get(result, "recovered"), 0);
+        const char *state = json_string_value(json_object_get(recovered, "state"));
+        size_t count = json_array_size(json_object_get(recovered, "paths"));
+
+        if (!state)
+                note(mount, "a sync that was killed could not be finished or undone: %s", e.msg);
+        else if (strcmp(state, "finished") == 0 || strcmp(state, "undone") == 0)
+                note(mount, "a sync that was killed was %s first, of %zu path%s", state, count, count == 1 ? "" : "s");
+        json_decref(result);
+        free(text);
+        e = (struct cloche_err){0};
+        if (configure(mount, &e) < 0)
+                fail(mount, &e);
+}
+
+static int recover(struct mount *mount, struct cloche_err *e)
+{
+        const struct mounts *mounts = mount->all;
+        struct cloche_sync_options opt = {.on_end = on_recovered, .data = mount, .has_caller = mounts->caller_fd >= 0, .caller_fd = mounts->caller_fd};
+
+        mount->recovered = calloc(1, sizeof(*mount->recovered));
+        if (!mount->recovered)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "recover the directory of a mount");
+        mount->recovered->rows[0] = (struct changeset_row){
+                .target = (char *)mount->option->target, .source = mount->option->source, .root = mount->option->root, .path = (char *)mount->option->path, .contents_fd = -EBADF,
+        };
+        mount->recovered->count = 1;
+        mount->recovered->on_error = mount_on_error(NULL);
+        mount->recovered->conflict = mount_conflict(NULL);
+        opt.changes = mount->recovered;
+        return sync_recover(mounts->engine, &opt, &mount->recovery, e);
+}
+
+/* -- what a server says, in all ------------------------------------------------------------------------------- */
+
 static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f, struct cloche_err *e)
 {
         if (id == ASK_CHANGES && mount->waiting)
                 return keep_changes(mount, result, f, e);
         if (id == ASK_CONTENTS && mount->waiting)
                 return keep_contents(mount, e);
+        if (id == ASK_JOURNAL)
+                return json_is_true(json_object_get(result, "journal")) && !mount->recovery ? recover(mount, e) : configure(mount, e);
         if (id == ASK_CONFIGURE)
                 mount->is_configured = 1;
         else if (id != ASK_PLACE)
@@ -317,7 +415,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
         }
         if (r == 0) /* it waits in the socket */
-                r = ask(mount, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+                r = ask(mount, ASK_JOURNAL, "journal", json_object(), e);
         if (r == 0) {
                 spec->service = KEEPER_SERVICE_MOUNT;
                 spec->mount = index;
@@ -416,15 +514,18 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
                 fd_close(&own_fd);
                 return r;
         }
-        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0 || (own_fd >= 0 && channel_attach(&mount->channel, TAKE_FD(own_fd)) < 0)) {
+        if (start_timer(mount->all, PLACE_PATIENCE_MS) < 0) {
                 json_decref(params);
                 fd_close(&own_fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
-        r = ask(mount, ASK_PLACE, "place", params, e);
-        if (r < 0) {
-                channel_detach(&mount->channel); /* or the next message would carry it */
-                return r;
+        if (mount->is_configuring) {
+                r = send_place(mount, params, own_fd, e);
+                if (r < 0)
+                        return r;
+        } else {
+                mount->place = params;
+                mount->place_fd = own_fd;
         }
         mount->on_placed = done;
         mount->place_data = data;
@@ -457,7 +558,7 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 
                 if (mount->channel.fd < 0 || mount->channel.is_ended)
                         err_set(&e, CLOCHE_E_MOUNT, "the server of %.80s is gone: its changes are lost", mount->option->target);
-                else if (mount->changes)
+                else if (mount->changes && mount->is_configuring)
                         (void)ask_changes(mount, &e);
                 if (e.code)
                         fail(mount, &e);

@@ -22,11 +22,17 @@ struct mount {
         json_t *values;   /* contents that came with them, by name; NULL: none were asked for */
         uint64_t values_max; /* bytes that the next page may bring of them */
         json_t *denials, *warnings;
+        char *notice;     /* what its start has to tell, for the result; or NULL */
+        cloche_sync *recovery; /* of what a killed sync left in the directory, before it is served; or NULL */
+        cloche_changeset *recovered; /* what that is about */
         int contents_fd;  /* the directory with what the guest wrote, once collected */
         int is_asking;    /* the keeper was asked for the server */
         /* While a file is placed in it. */
         void (*on_placed)(void *data, const struct cloche_err *e);
         void *place_data;
+        /* Until its configuration was sent, a file that is to be placed waits. */
+        int is_configuring, place_fd;
+        json_t *place;
         int is_configured;
         unsigned waiting; /* collecting: answers to come */
 };

@@ -59,21 +59,28 @@ static double run_ms(const struct cloche_run *run)
         return (double)(run->ended_ns - run->started_ns) / 1e6;
 }
 
+static void say_late(struct verdict *v, const char *type, double used_ms, const char *of_what, uint64_t limit_ms)
+{
+        char used[LIMITS_TEXT_BYTES], limit[LIMITS_TEXT_BYTES];
+
+        say(v, CLOCHE_STATUS_TIMEOUT, type, "stopped after %s%s; the limit is %s", limits_ms_text(used_ms, used), of_what, limits_ms_text((double)limit_ms, limit));
+}
+
 static void judge_end(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
 {
+        char text[LIMITS_TEXT_BYTES];
+
         switch (run->end) {
         case RUN_END_WALL:
                 v->limit = "wallMs";
-                say(v, CLOCHE_STATUS_TIMEOUT, "WallTimeLimit", "stopped after %.0f ms; the limit is %llu ms", run_ms(run),
-                    (unsigned long long)run->limits.wall_ms);
+                say_late(v, "WallTimeLimit", run_ms(run), "", run->limits.wall_ms);
                 break;
         case RUN_END_CPU:
                 v->limit = "cpuMs";
-                say(v, CLOCHE_STATUS_TIMEOUT, "CpuTimeLimit", "stopped after %.0f ms of processor time; the limit is %llu ms",
-                    (double)usage->cpu_ns / 1e6, (unsigned long long)run->limits.cpu_ms);
+                say_late(v, "CpuTimeLimit", (double)usage->cpu_ns / 1e6, " of processor time", run->limits.cpu_ms);
                 break;
         case RUN_END_CANCELLED:
-                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %.0f ms", run_ms(run));
+                say(v, CLOCHE_STATUS_TERMINATED, "Cancelled", "cancelled by the caller after %s", limits_ms_text(run_ms(run), text));
                 break;
         case RUN_END_PROTOCOL:
                 say(v, CLOCHE_STATUS_CRASH, "ProtocolError", "the channel carried something else than an answer: %s", run->problem.msg);
@@ -92,18 +99,17 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
 static void judge_death(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
 {
         int status = run->box.exit.wait_status, by_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        char text[LIMITS_TEXT_BYTES];
         uint64_t cpu_ms = (run->box.exit.user_us + run->box.exit.system_us) / 1000;
 
         if (usage->oom_kills > 0 && (!run->box.exited || by_signal == SIGKILL)) {
                 v->limit = "memoryBytes";
-                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %llu bytes",
-                    (unsigned long long)run->limits.memory_bytes);
+                say(v, CLOCHE_STATUS_CRASH, "MemoryLimit", "killed for want of memory; the limit is %s", limits_bytes_text(run->limits.memory_bytes, text));
         } else if (!run->box.exited) {
                 say(v, CLOCHE_STATUS_CRASH, "BoxDied", "the box ended before the run did");
         } else if ((by_signal == SIGXCPU || by_signal == SIGKILL) && cpu_ms >= run->limits.cpu_ms) {
                 v->limit = "cpuMs";
-                say(v, CLOCHE_STATUS_TIMEOUT, "CpuTimeLimit", "stopped after %llu ms of processor time; the limit is %llu ms",
-                    (unsigned long long)cpu_ms, (unsigned long long)run->limits.cpu_ms);
+                say_late(v, "CpuTimeLimit", (double)cpu_ms, " of processor time", run->limits.cpu_ms);
         } else if (by_signal) {
                 say(v, CLOCHE_STATUS_CRASH, "Signal", "killed by signal %d (SIG%s)", by_signal,
                     sigabbrev_np(by_signal) ? sigabbrev_np(by_signal) : "?");
@@ -242,15 +248,29 @@ static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v,
         return list;
 }
 
+/* An agent's word: anything but these is none. */
+static int is_signature_source(const json_t *source)
+{
+        static const char *const sources[] = {"schema", "inferred", "convention"};
+
+        for (size_t i = 0; json_is_string(source) && i < sizeof(sources) / sizeof(sources[0]); i++)
+                if (strcmp(json_string_value(source), sources[i]) == 0)
+                        return 1;
+        return 0;
+}
+
 static json_t *meta_object(struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
                            const struct init_answer *quiet)
 {
-        json_t *source = run->answer_is_error ? NULL : json_object_get(run->answer, "signatureSource");
+        const json_t *answer = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
+        json_t *source = json_object_get(answer, "signatureSource");
         json_t *meta = json_pack("{s:f, s:o, s:o, s:o, s:o, s:O}", "duration", run_ms(run), "signatureSource",
-                                 run->schema ? json_string("schema") : source ? json_incref(source) : json_null(), "usage",
+                                 run->schema ? json_string("schema") : is_signature_source(source) ? json_incref(source) : json_null(), "usage",
                                  usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
                                  run->warnings);
 
+        if (meta && run->network.policy)
+                json_object_set_new(meta, "network", json_pack("{s:O}", "denied", run->network.denied));
         return meta;
 }
 

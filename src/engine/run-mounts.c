@@ -20,6 +20,8 @@ static void warn_of_mount(struct cloche_run *run, const struct mount *mount)
         size_t i;
         json_t *warning;
 
+        if (mount->notice)
+                json_array_append_new(run->warnings, json_sprintf("%s: %s", mount->option->target, mount->notice));
         json_array_foreach(mount->warnings, i, warning) {
                 const char *path = json_string_value(json_object_get(warning, "path")), *message = json_string_value(json_object_get(warning, "message"));
 

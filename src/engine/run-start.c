@@ -32,6 +32,7 @@ void run_stop_start(struct cloche_run *run)
         leave_cold(run);
         (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped when it comes */
         placing_stop(&run->placing);
+        run_stop_network(run);
         if (run->box.control)
                 control_forget(run->box.control, run);
 }
@@ -97,10 +98,12 @@ static int spawn(struct cloche_run *run, struct cloche_err *e)
 
 /* -- its files ------------------------------------------------------------------------------------------------ */
 
-static void go_on(struct cloche_run *run)
+void run_go_on(struct cloche_run *run)
 {
         struct cloche_err e = {0};
 
+        if (run_awaits_network(run))
+                return;
         if (run->trunk)
                 watch(run);
         else if (spawn(run, &e) < 0)
@@ -129,7 +132,7 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
                 return;
         }
         run->before_fd = fd; /* looked at when the run has ended, beside the loop */
-        go_on(run);
+        run_go_on(run);
 }
 
 /* An empty box needs no list. Mounts report their changes themselves. */
@@ -142,7 +145,7 @@ static void on_placed(void *data, const struct cloche_err *error)
         if (error)
                 run_failed(run, error);
         else if (run->omit_changes || run_is_root_mounted(run) || (!run->trunk && run->own_files.count == 0 && !run->mounts))
-                go_on(run);
+                run_go_on(run);
         else if (control_ask_path(run->box.control, &request, FILES_ROOT, NULL, 0, on_listed, run, &e) < 0)
                 run_failed(run, &e);
 }
@@ -165,6 +168,8 @@ static void on_box(void *data, struct keeper_reply *reply)
         r = box_adopt(&run->box, engine->keeper, reply, &engine->loop, &e);
         if (r == 0 && run->mounts)
                 r = mounts_serve(run->mounts, &run->box, &e);
+        if (r == 0 && run->network.policy)
+                r = run_start_network(run, &e);
         if (r < 0)
                 run_failed(run, &e);
         else
@@ -180,7 +185,7 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         if (!spec)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a box");
         spec->limits = limits_of_box(&run->limits);
-        spec->is_sandbox = (uint32_t)run->has_terminal;
+        spec->is_sandbox = run->has_terminal || run->network.policy;
         r = engine_box_spec(run->engine, run->kind == CLOCHE_CALL || run->runtime->script_needs_folder ? run->runtime : NULL, spec, e);
         if (r == 0 && run->mounts)
                 mounts_describe(run->mounts, spec);

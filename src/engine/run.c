@@ -55,6 +55,11 @@ static void close_handle(uv_handle_t *handle)
                 uv_close(handle, on_closed);
 }
 
+void loop_poll_close(uv_poll_t *poll)
+{
+        close_handle((uv_handle_t *)poll);
+}
+
 static void close_handles(struct cloche_run *run)
 {
         uv_handle_t *all[] = {
@@ -606,7 +611,9 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         run->has_texts = has_texts;
         run->values = values;
         run->schema = opt->kind == CLOCHE_CALL ? json_incref(values->schema) : NULL;
-        r = keep_collect(run, opt, e);
+        r = opt->network ? run_take_network(run, opt, e) : 0;
+        if (r == 0)
+                r = keep_collect(run, opt, e);
         if (r == 0 && opt->mount)
                 r = run_take_mounts(run, opt, e);
         if (r == 0)
@@ -748,6 +755,7 @@ static int open_books(struct cloche_run *run)
         if (run->books != BOOKS_OPEN)
                 return 0;
         streams_stop(run);
+        run_stop_network(run);
         if (!run->mounts && run->trunk && run->omit_changes && run->collect_count == 0) {
                 run_measure(run);
                 return 0;
@@ -964,6 +972,7 @@ void cloche_run_free(cloche_run *run)
                 mounts_close(run->mounts);
         bridge_done(&run->bridge);
         channel_close(&run->channel);
+        run_network_done(run);
         let_go(run);
         trunk_unref(run->trunk);
         kept_files_done(&run->own_files);

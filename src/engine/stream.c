@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -27,6 +28,26 @@ static int is_ready(int fd, short events, int timeout_ms)
 
 /* -- output --------------------------------------------------------------------------------------------------- */
 
+/* The caller's descriptor takes no more. The guest's pipe closes with it: its next write fails with EPIPE, or ends it by SIGPIPE, as if the
+ * caller's pipe were its own. A full disk looks the same to the guest, so the result has a warning. */
+static void lose_sink(struct stream *s, int error)
+{
+        char text[120];
+
+        buf_consume(&s->pending, s->pending.size);
+        if (s->poll.data)
+                loop_poll_close(&s->poll);
+        if (s->sink_poll.data)
+                loop_poll_close(&s->sink_poll);
+        s->sink_pollable = 0;
+        fd_close(&s->fd);
+        fd_close(&s->sink_fd);
+        if (error == EPIPE)
+                return;
+        snprintf(text, sizeof(text), "output was lost: cannot write to %s: %s", s == &s->run->streams[0] ? "stdout" : "stderr", strerror(error));
+        run_warn(s->run, text);
+}
+
 /* The caller's descriptor may be blocking and shared, so its flags are left alone: a pipe that polls writable takes
  * PIPE_BUF bytes without blocking (pipe(7)). Returns 1 when nothing is left to write. */
 static int flush_pending(struct stream *s, int timeout_ms)
@@ -41,14 +62,7 @@ static int flush_pending(struct stream *s, int timeout_ms)
                 if (n >= 0)
                         buf_consume(&s->pending, (size_t)n);
                 else if (n != -EINTR && n != -EAGAIN)
-                        break; /* nobody reads there any more: the guest is not to notice */
-        }
-        if (s->pending.size > 0) {
-                buf_consume(&s->pending, s->pending.size);
-                if (s->sink_pollable)
-                        uv_poll_stop(&s->sink_poll);
-                s->sink_pollable = 0;
-                s->relay_bytes_max = 0;
+                        lose_sink(s, (int)-n);
         }
         return 1;
 }
@@ -90,15 +104,31 @@ static struct stream *stream_of(uv_poll_t *poll, size_t member)
         return (struct stream *)((char *)poll - member);
 }
 
+static void on_sink(uv_poll_t *poll, int status, int events);
+
+/* While nothing is to be written, only the end of the reader is of interest. */
+static void watch_sink(struct stream *s)
+{
+        if (s->sink_pollable)
+                uv_poll_start(&s->sink_poll, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT, on_sink);
+}
+
+/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may have ended only its own
+ * writing: there the next write decides. */
 static void on_sink(uv_poll_t *poll, int status, int events)
 {
         struct stream *s = stream_of(poll, offsetof(struct stream, sink_poll));
 
-        (void)status;
         (void)events;
-        if (!flush_pending(s, 0))
+        if (status < 0) {
+                lose_sink(s, EPIPE);
                 return;
-        uv_poll_stop(poll);
+        }
+        if (s->pending.size == 0)
+                uv_poll_stop(poll);
+        if (s->pending.size == 0 || !flush_pending(s, 0) || s->fd < 0)
+                return;
+        watch_sink(s);
         uv_poll_start(&s->poll, UV_READABLE, on_output);
 }
 
@@ -112,7 +142,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
                 uv_poll_stop(poll);
         else if (!flush_pending(s, 0) && s->sink_pollable) {
                 uv_poll_stop(poll);
-                uv_poll_start(&s->sink_poll, UV_WRITABLE, on_sink);
+                watch_sink(s);
         }
 }
 
@@ -341,6 +371,8 @@ static int start_output(struct stream *s, struct cloche_err *e)
         r = loop_poll_init(s->run, &s->poll, s->fd, e);
         if (r == 0 && s->relayed)
                 s->sink_pollable = loop_poll_init(s->run, &s->sink_poll, s->sink_fd, NULL) == 0;
+        if (r == 0)
+                watch_sink(s);
         if (r == 0 && (s->relayed || !s->run->output_held))
                 uv_poll_start(&s->poll, UV_READABLE, on_output);
         return r;

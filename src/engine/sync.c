@@ -26,6 +26,7 @@ struct cloche_sync {
         const struct cloche_changeset *set; /* the caller's */
         const char *on_error, *conflict, *links;
         int is_dry;
+        int is_recovery; /* nothing is written but what a sync before had begun */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
@@ -203,6 +204,20 @@ static void ask_about(struct cloche_sync *sync)
         free(text);
 }
 
+/* An abort comes before anything is written: what was chosen so far is not written either. */
+static void skip_all(struct cloche_sync *sync)
+{
+        for (size_t row = 0; row < sync->set->count; row++) {
+                json_t *changes = sync->set->rows[row].changes, *change;
+                size_t i;
+
+                json_array_foreach(sync->chosen[row], i, change)
+                        add_skipped(sync, json_object_get(change, "path"), "aborted");
+                for (i = row == sync->row ? sync->index : 0; row >= sync->row && i < json_array_size(changes); i++)
+                        add_skipped(sync, json_object_get(json_array_get(changes, i), "path"), "aborted");
+        }
+}
+
 int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e)
 {
         struct cloche_sync *sync = question->sync;
@@ -216,6 +231,7 @@ int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action a
         } else if (action == CLOCHE_SYNC_ABORT) {
                 sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason",
                                           reason ? reason : "aborted by the caller");
+                skip_all(sync);
         } else {
                 choose(sync);
         }
@@ -312,13 +328,13 @@ static void extend(struct cloche_sync *sync, const json_t *result, const char *n
         }
 }
 
-static void keep_result(struct cloche_sync *sync, const json_t *result)
+static void keep_result(struct cloche_sync *sync, json_t *result)
 {
         static const char *const applied[] = {"synced", "failed", "skipped", "conflicts", "kept"};
         static const char *const planned[] = {"steps", "denied", "skipped", "conflicts"};
-        json_t *recovered = json_object_get(result, "recovered");
+        json_t *recovered = sync->is_recovery ? result : json_object_get(result, "recovered");
 
-        for (size_t i = 0; !sync->is_dry && i < sizeof(applied) / sizeof(applied[0]); i++)
+        for (size_t i = 0; !sync->is_dry && !sync->is_recovery && i < sizeof(applied) / sizeof(applied[0]); i++)
                 extend(sync, result, applied[i]);
         for (size_t i = 0; sync->is_dry && i < sizeof(planned) / sizeof(planned[0]); i++)
                 extend(sync, result, planned[i]);
@@ -351,6 +367,21 @@ static void tell_progress(struct cloche_sync *sync, const json_t *progress)
                                                 "error", error));
 }
 
+/* Another sync writes to the directory just now. */
+static int is_busy(const json_t *error)
+{
+        const char *reason = json_string_value(json_object_get(json_object_get(error, "data"), "reason"));
+
+        return reason && strcmp(reason, "busy") == 0;
+}
+
+static void end_row(struct cloche_sync *sync)
+{
+        channel_close(&sync->channel);
+        sync->row++;
+        step_later(sync);
+}
+
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct cloche_sync *sync = data;
@@ -359,6 +390,11 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         (void)f;
         if (m->kind == RPC_NOTIFICATION && strcmp(m->method, "progress") == 0) {
                 tell_progress(sync, m->params);
+                return 0;
+        }
+        if (m->kind == RPC_ERROR && sync->is_recovery && is_busy(m->error)) {
+                json_array_append_new(list_of(sync, "recovered"), json_pack("{s:s}", "state", "busy"));
+                end_row(sync);
                 return 0;
         }
         if (m->kind == RPC_ERROR) {
@@ -372,9 +408,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (id == ASK_CONFIGURE || id == ASK_PAGE)
                 return id == ASK_PAGE ? send_page(sync, e) : 0;
         keep_result(sync, m->result);
-        channel_close(&sync->channel);
-        sync->row++;
-        step_later(sync);
+        end_row(sync);
         return 0;
 }
 
@@ -437,13 +471,13 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
                                  json_pack("{s:O*, s:s, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict,
                                            "links", sync->links), e);
         if (r == 0)
-                r = send_page(sync, e);
+                r = sync->is_recovery ? send_message(sync, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }
 
 static int nothing_to_do(const struct cloche_sync *sync)
 {
-        return json_array_size(sync->chosen[sync->row]) == 0;
+        return !sync->is_recovery && json_array_size(sync->chosen[sync->row]) == 0;
 }
 
 static void end_well(struct cloche_sync *sync)
@@ -511,6 +545,15 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
         step_later(sync);
         *ret = sync;
         return 0;
+}
+
+int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e)
+{
+        int r = cloche_sync_start(engine, opt, ret, e);
+
+        if (r == 0)
+                (*ret)->is_recovery = 1; /* it begins in a later turn */
+        return r;
 }
 
 int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)

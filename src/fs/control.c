@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "overlay.h"
 #include "place.h"
+#include "reserved.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -385,12 +386,23 @@ static int do_configure(struct control *control, const json_t *params, json_t **
         return r;
 }
 
+/* Whether a sync was begun here that has not ended. What is in there is cloche-sync's to read. */
+static int do_journal(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+{
+        (void)params;
+        (void)ret_fd;
+        (void)e;
+        *ret = json_pack("{s:b}", "journal", faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        return 0;
+}
+
 /* early: may come before configure. */
 static const struct method {
         const char *name;
         int (*call)(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e);
         bool early;
 } methods[] = {
+        {"journal", do_journal, true},
         {"configure", do_configure, true}, {"changes", do_changes, false}, {"open", do_open, false}, {"origin", do_origin, false},
         {"freeze", do_freeze, false},      {"thaw", do_thaw, false},       {"usage", do_usage, false},
         {"contents", do_contents, false},  {"place", do_place, false},

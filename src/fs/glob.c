@@ -1,4 +1,5 @@
 #include "glob.h"
+#include "glob-group.h"
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -11,18 +12,21 @@
 #include <string.h>
 
 #define SEGMENTS_MAX 512
+#define GROUPS_DEEP_MAX 16
 
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
         SEGMENT_PLAIN,     /* without special characters */
         SEGMENT_ENDING,    /* "*" and then none */
         SEGMENT_PATTERN,
+        SEGMENT_GROUPS, /* with extended globs */
 };
 
 struct segment {
         enum segment_kind kind;
         const char *text; /* terminated; of an ending what is behind the "*" */
         size_t size;
+        struct glob_sequence *groups; /* of SEGMENT_GROUPS */
 };
 
 /* One pattern without braces, cut into segments. */
@@ -42,7 +46,7 @@ struct glob {
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
 /* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. */
-static uint32_t next_character(const char **at)
+uint32_t glob_next_character(const char **at)
 {
         const unsigned char *p = (const unsigned char *)*at;
         unsigned more = p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 1 : p[0] < 0xf0 ? 2 : p[0] < 0xf5 ? 3 : 0;
@@ -95,7 +99,7 @@ static int in_named_class(const char *name, size_t size, uint32_t c)
 static uint32_t class_character(const char **at)
 {
         *at += **at == '\\' && (*at)[1];
-        return next_character(at);
+        return glob_next_character(at);
 }
 
 /* p: behind the "[", end: at its "]". */
@@ -124,10 +128,10 @@ static int in_class(const char *p, const char *end, uint32_t c)
 }
 
 /* One pattern character against one of the text; both move on when they agree. A "*" is not met here. */
-static int step(const char **pattern, const char **text)
+int glob_step(const char **pattern, const char **text)
 {
         const char *p = *pattern, *t = *text, *end;
-        uint32_t c = next_character(&t);
+        uint32_t c = glob_next_character(&t);
         int agree;
 
         if (*p == '?') {
@@ -138,7 +142,7 @@ static int step(const char **pattern, const char **text)
                 p = end + 1;
         } else {
                 p += *p == '\\' && p[1];
-                agree = next_character(&p) == c;
+                agree = glob_next_character(&p) == c;
         }
         if (agree) {
                 *pattern = p;
@@ -158,10 +162,10 @@ static int characters_match(const char *pattern, const char *text, const char *e
                                 pattern++;
                         star = pattern;
                         resume = text;
-                } else if (!*pattern || !step(&pattern, &text)) {
+                } else if (!*pattern || !glob_step(&pattern, &text)) {
                         if (!star)
                                 return 0;
-                        next_character(&resume);
+                        glob_next_character(&resume);
                         pattern = star;
                         text = resume;
                 }
@@ -180,6 +184,8 @@ static int segment_matches(const struct segment *s, const char *text, const char
                 return size == s->size && memcmp(text, s->text, size) == 0;
         case SEGMENT_ENDING:
                 return size >= s->size && memcmp(end - s->size, s->text, s->size) == 0;
+        case SEGMENT_GROUPS:
+                return glob_sequence_matches(s->groups, text, end);
         case SEGMENT_ANY_DEPTH:
         case SEGMENT_PATTERN:
                 break;
@@ -263,7 +269,7 @@ static int too_many(const struct expansion *x)
 }
 
 /* Past a backslash pair or a class, in which braces and commas are themselves. */
-static const char *skip_plain(const char *p)
+const char *glob_skip_plain(const char *p)
 {
         const char *end;
 
@@ -280,7 +286,7 @@ static const char *closing_brace(const char *p, int *ret_commas)
         int depth = 0;
 
         *ret_commas = 0;
-        for (; *p; p = skip_plain(p)) {
+        for (; *p; p = glob_skip_plain(p)) {
                 depth += (*p == '{') - (*p == '}');
                 *ret_commas += depth == 1 && *p == ',';
                 if (depth == 0)
@@ -321,7 +327,7 @@ static int expand_list(struct expansion *x, const char *text, const char *open, 
         const char *part = open + 1;
         int depth = 0, r = 0;
 
-        for (const char *p = part; r == 0; p = skip_plain(p)) {
+        for (const char *p = part; r == 0; p = glob_skip_plain(p)) {
                 if (p == close || (depth == 0 && *p == ',')) {
                         r = expand_with(x, text, open, part, (size_t)(p - part), close + 1);
                         part = p + 1;
@@ -352,7 +358,7 @@ static int expand_range(struct expansion *x, const char *text, const char *open,
 /* The first brace that means alternatives is written out; what is left is looked at again. */
 static int expand(struct expansion *x, const char *text)
 {
-        for (const char *p = text; *p; p = skip_plain(p)) {
+        for (const char *p = text; *p; p = glob_skip_plain(p)) {
                 const char *close;
                 long from, to;
                 int commas;
@@ -377,7 +383,7 @@ static const char *closing_group(const char *p)
 {
         int depth = 0;
 
-        for (; *p; p = skip_plain(p)) {
+        for (; *p; p = glob_skip_plain(p)) {
                 depth += (*p == '(') - (*p == ')');
                 if (depth == 0)
                         return p;
@@ -385,27 +391,51 @@ static const char *closing_group(const char *p)
         return NULL;
 }
 
+const char *glob_group_end(const char *p)
+{
+        return *p && strchr("@?*+!", *p) && p[1] == '(' ? closing_group(p + 1) : NULL;
+}
+
+/* from, to: a pattern, or a choice of a group that is `deep` groups down. */
+static int check_groups(const char *from, const char *to, unsigned deep, int repeats, const char *pattern, struct cloche_err *e)
+{
+        for (const char *p = from, *close; p < to; p = close ? close + 1 : glob_skip_plain(p)) {
+                int does_repeat = *p == '*' || *p == '+', r;
+
+                close = glob_group_end(p);
+                if (!close)
+                        continue;
+                if (deep == GROUPS_DEEP_MAX)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has groups %u deep, at most %d are taken", pattern, deep + 1, GROUPS_DEEP_MAX);
+                if (repeats && does_repeat)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has a group that repeats within one that repeats", pattern);
+                if (*p != '@' && *p != '?' && memchr(p, '/', (size_t)(close - p)))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has a '/' within %c(…), which is about one name", pattern, *p);
+                r = check_groups(p + 2, close, deep + 1, repeats || does_repeat, pattern, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static int refuse_others(const char *pattern, struct cloche_err *e)
 {
         if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
-        for (const char *p = pattern; *p; p = skip_plain(p))
-                if (strchr("*+!", *p) && p[1] == '(' && closing_group(p + 1))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has an extended glob at %zu that repeats or excludes, which is not taken", pattern,
-                                       (size_t)(p - pattern));
-        return 0;
+        return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
-/* `@(a|b)` as `{a,b}`, `?(a|b)` as `{,a,b}`; of one choice as it is, for braces around one are no alternatives. */
+/* Write a group with a '/' in braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; one choice alone as it is, for
+ * braces around one are no alternatives. */
 static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
 {
         int depth = 0, has_choice = is_optional, r;
 
-        for (const char *p = open + 1; p < close; p = skip_plain(p))
+        for (const char *p = open + 1; p < close; p = glob_skip_plain(p))
                 has_choice |= *p == '|';
         r = buf_append(ret, has_choice ? "{," : "", has_choice ? 1 + (size_t)is_optional : 0);
         for (const char *p = open + 1; r == 0 && p < close;) {
-                const char *next = skip_plain(p);
+                const char *next = glob_skip_plain(p);
 
                 depth += (*p == '(') - (*p == ')');
                 r = buf_append(ret, *p == '|' && depth == 0 ? "," : p, *p == '|' && depth == 0 ? 1 : (size_t)(next - p));
@@ -420,10 +450,11 @@ static int write_groups(const char *pattern, struct buf *ret)
         int found = 0, r = 0;
 
         for (const char *p = pattern; r == 0 && *p;) {
-                const char *close = (*p == '@' || *p == '?') && p[1] == '(' ? closing_group(p + 1) : NULL, *next = close ? close + 1 : skip_plain(p);
+                const char *close = glob_group_end(p), *next = close ? close + 1 : glob_skip_plain(p);
+                int is_written = close && memchr(p, '/', (size_t)(close - p));
 
-                r = close ? write_group(p + 1, close, *p == '?', ret) : buf_append(ret, p, (size_t)(next - p));
-                found |= close != NULL;
+                r = is_written ? write_group(p + 1, close, *p == '?', ret) : buf_append(ret, p, (size_t)(next - p));
+                found |= is_written;
                 p = next;
         }
         if (r == 0)
@@ -449,23 +480,38 @@ static int without_groups(const char *pattern, char **ret, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern") : 0;
 }
 
-static struct segment classify(const char *text)
+static int has_group(const char *text)
+{
+        for (const char *p = text; *p; p = glob_skip_plain(p))
+                if (glob_group_end(p))
+                        return 1;
+        return 0;
+}
+
+static int classify(const char *text, struct segment *ret)
 {
         size_t size = strlen(text);
 
+        *ret = (struct segment){SEGMENT_PATTERN, text, size, NULL};
+        if (has_group(text)) {
+                ret->kind = SEGMENT_GROUPS;
+                ret->groups = glob_sequence_new(text, size);
+                return ret->groups ? 0 : -ENOMEM;
+        }
         if (strcmp(text, "**") == 0)
-                return (struct segment){SEGMENT_ANY_DEPTH, text, size};
-        if (!strpbrk(text, "*?[\\"))
-                return (struct segment){SEGMENT_PLAIN, text, size};
-        if (*text == '*' && !strpbrk(text + 1, "*?[\\"))
-                return (struct segment){SEGMENT_ENDING, text + 1, size - 1};
-        return (struct segment){SEGMENT_PATTERN, text, size};
+                ret->kind = SEGMENT_ANY_DEPTH;
+        else if (!strpbrk(text, "*?[\\"))
+                ret->kind = SEGMENT_PLAIN;
+        else if (*text == '*' && !strpbrk(text + 1, "*?[\\"))
+                *ret = (struct segment){SEGMENT_ENDING, text + 1, size - 1, NULL};
+        return 0;
 }
 
 static int cut(char *text, struct alternative *ret, const char *pattern, struct cloche_err *e)
 {
         size_t count = 1;
         char *rest = text, *segment;
+        int r = 0;
 
         for (const char *p = text; *p; p++)
                 count += *p == '/';
@@ -475,15 +521,17 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         ret->segments = calloc(count + 1, sizeof(*ret->segments));
         if (!ret->segments)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
-        while ((segment = strsep(&rest, "/")))
+        while (r == 0 && (segment = strsep(&rest, "/")))
                 if (strcmp(segment, "..") == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
                 else if (*segment && strcmp(segment, ".") != 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
-                        ret->segments[ret->count++] = classify(segment);
+                        r = classify(segment, &ret->segments[ret->count++]);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern");
         /* "a/" + "**" is what is below a, and not a itself. */
         if (ret->count > 0 && ret->segments[ret->count - 1].kind == SEGMENT_ANY_DEPTH) {
                 ret->is_everything = ret->count == 1;
-                ret->segments[ret->count++] = classify("*");
+                r = classify("*", &ret->segments[ret->count++]);
         }
         return 0;
 }
@@ -529,6 +577,8 @@ void glob_free(struct glob *glob)
         if (!glob)
                 return;
         for (size_t i = 0; i < glob->count; i++) {
+                for (size_t k = 0; k < glob->alternatives[i].count; k++)
+                        glob_sequence_free(glob->alternatives[i].segments[k].groups);
                 free(glob->alternatives[i].text);
                 free(glob->alternatives[i].segments);
         }

@@ -2,8 +2,10 @@
  *
  * `*` any run of characters within a segment, `?` one, `[abc]` `[a-z]` `[!abc]` `[[:alpha:]]` one of a class, `\c` c itself,
  * `{a,b{c,d}}` `{1..12}` alternatives, and a segment that is `**` any number of segments, none included. Characters are code
- * points; bytes that are no UTF-8 are one each. `@(a|b)` is `{a,b}`, `?(a|b)` is `{,a,b}`. A `!` at the start: every path that the rest does
- * not match. Not taken, and refused by name: the extended globs `+(a|b)`, `*(a|b)` and `!(a|b)`, which repeat or exclude. */
+ * points; bytes that are no UTF-8 are one each. A `!` at the start: every path that the rest does not match.
+ *
+ * Extended globs within a segment: `@(a|b)`, `?(a|b)`, `*(a|b)`, `+(a|b)` and `!(a|b)` (glob-group.h). The first two may have a '/' in them. Refused by name: groups
+ * that repeat within others that do, for the time they would take. */
 #ifndef CLOCHE_FS_GLOB_H
 #define CLOCHE_FS_GLOB_H
 
@@ -19,7 +21,7 @@ int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e);
 void glob_free(struct glob *glob); /* accepts NULL */
 
 /* path: relative, segments parted by single '/', without "." and ".."; "" is the mount itself. 1 or 0; the time is bounded by the
- * product of both lengths. */
+ * product of both lengths, times a name's length once more where a group repeats. */
 int glob_matches(const struct glob *glob, const char *path);
 
 #endif

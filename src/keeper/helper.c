@@ -13,7 +13,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#define FETCH_TIMEOUT_S 5
+#define FETCH_TIMEOUT_S 10 /* the first network of a host loads modules of the kernel */
 /* When the host's memory runs out, or that of the daemon's group: programs go first (init-programs.c), then boxes, whose files are in memory, before the processes
  * that all boxes need. */
 #define SCORE "400"
@@ -127,6 +127,8 @@ static int hear_fetched(int fd, size_t count, int *ret_fds, struct cloche_err *e
         size_t came = count;
         ssize_t n = fd_receive(fd, &theirs, sizeof(theirs), ret_fds, &came, 0);
 
+        if (n == -EAGAIN)
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper within the box gave no answer for %d seconds", FETCH_TIMEOUT_S);
         if (n == sizeof(theirs) && err_check(&theirs) == 0 && theirs.code == CLOCHE_OK && came == count)
                 return 0;
         for (size_t i = 0; n > 0 && i < came; i++)

@@ -105,7 +105,7 @@ static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struc
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche only", target);
         for (uint32_t other = 0; other < mount; other++)
                 if (path_is_at_or_below(target, spec->mounts[other]) || path_is_at_or_below(spec->mounts[other], target))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mounts '%.80s' and '%.80s' lie within each other", target, spec->mounts[other]);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mounts '%.60s' and '%.60s' lie within each other: mount them beside each other, or give one as files", target, spec->mounts[other]);
         return 0;
 }
 

@@ -1,6 +1,6 @@
 /* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
  * starts them as the directory's owner, or as the caller who asked for it (caller.h), without capabilities. It reads nothing of what they say but
- * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox (network.c), as the owner of its box.
+ * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox or run (network.c), as the owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
@@ -452,7 +452,7 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
 static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
 {
         if (!row->is_sandbox && (row->shared_with == KEEPER_NO_BOX || row->parent == KEEPER_NO_BOX))
-                return err_set(e, CLOCHE_E_STATE, "box %u is no sandbox's with a network of its own", box);
+                return err_set(e, CLOCHE_E_STATE, "box %u is of a kind that has no network of its own", box);
         if (row->gate_pid && waitpid(row->gate_pid, NULL, WNOHANG) == 0)
                 return err_set(e, CLOCHE_E_STATE, "the network of box %u is served already", box);
         row->gate_pid = 0;

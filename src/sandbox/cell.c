@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/handle.h"
+#include "engine/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -467,9 +468,9 @@ static json_t *lines_of(const json_t *traceback)
 static json_t *error_json(const struct cell *cell, const char *name, const char *message, const json_t *traceback)
 {
         json_t *lines = lines_of(traceback), *whole = lines;
-        char late[96];
+        char late[32 + LIMITS_TEXT_BYTES], limit[LIMITS_TEXT_BYTES];
 
-        snprintf(late, sizeof(late), "the cell ran for more than %llu ms", (unsigned long long)cell->timeout_ms);
+        snprintf(late, sizeof(late), "the cell ran for more than %s", limits_ms_text((double)cell->timeout_ms, limit));
         if (cell->timed_out && name) {
                 lines = late_lines(whole, name, late);
                 json_decref(whole);

@@ -232,7 +232,7 @@ static int ran_out_of_memory(const struct context *c)
 
 static void end_by_itself(struct context *c)
 {
-        char how[128] = "has ended";
+        char how[128] = "has ended", limit[LIMITS_TEXT_BYTES];
         struct cloche_err e;
         int is_out_of_memory;
 
@@ -240,8 +240,7 @@ static void end_by_itself(struct context *c)
                 say_status(c->wait_status, how, sizeof(how));
         is_out_of_memory = ran_out_of_memory(c);
         if (is_out_of_memory)
-                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %llu bytes",
-                         (unsigned long long)c->sandbox->limits.memory_bytes);
+                snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s", limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
         e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell calls that MemoryLimit */
         context_end(c, &e);

@@ -2,13 +2,13 @@
 #ifndef CLOCHE_SANDBOX_INTERNAL_H
 #define CLOCHE_SANDBOX_INTERNAL_H
 
-#include "network.h"
 #include "sandbox.h"
 #include "shell-protocol.h"
 #include "spool.h"
 
 #include "engine/channel.h"
 #include "engine/engine.h"
+#include "engine/network.h"
 
 #include <sys/queue.h>
 

@@ -14,8 +14,6 @@
 /* Programs of ours that go into boxes, read from their directory by sandboxes_new. */
 #define SANDBOX_SHELL "cloche-session.so"
 #define SANDBOX_FILES "cloche-files"
-/* The host's name servers, read again whenever the file is another. resolv.conf(5). */
-#define SANDBOX_SERVERS_FILE "/etc/resolv.conf"
 
 struct sandboxes;
 struct sandbox_ask;

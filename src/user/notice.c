@@ -11,13 +11,15 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#define LOST_BYTES_MAX 65536
+
 uint32_t notice_missing(const cloche_engine *engine)
 {
         return guards_missing(engine) & cloche_engine_optional(engine);
 }
 
 /* A home directory may be shared by several hosts: each has a file of its own. 0 or -errno. */
-static int find_record(char ret[PATH_MAX])
+static int find_record(const char *name, char ret[PATH_MAX])
 {
         struct utsname host;
         int r = xdg_find("XDG_STATE_HOME", ".local/state", "cloche", ret, PATH_MAX - 80), n;
@@ -32,14 +34,14 @@ static int find_record(char ret[PATH_MAX])
                 if (*c == '/')
                         *c = '_';
         n = (int)strlen(ret);
-        snprintf(ret + n, PATH_MAX - (size_t)n, "/guards-%.64s", host.nodename);
+        snprintf(ret + n, PATH_MAX - (size_t)n, "/%s-%.64s", name, host.nodename);
         return 0;
 }
 
 int notice_open(uint32_t missing)
 {
         char path[PATH_MAX];
-        int fd, r = missing ? find_record(path) : -ENOENT;
+        int fd, r = missing ? find_record("guards", path) : -ENOENT;
 
         if (r < 0)
                 return r;
@@ -79,5 +81,27 @@ int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES])
                  "guards missing for this user: %s; root has all of them, a login through systemd or a unit with Delegate=yes gives control groups; "
                  "cloche selftest says why each is missing, --strict refuses runs without them (printed once per host)",
                  names);
+        return 1;
+}
+
+/* A line each; when the file is full, what is oldest may be printed again. */
+int notice_take_lost(const char *sandbox, const char *time)
+{
+        char path[PATH_MAX], line[160], text[LOST_BYTES_MAX + 1];
+        _cleanup_fd_ int fd = -EBADF;
+        ssize_t n;
+        int size = snprintf(line, sizeof(line), "/%s %s\n", sandbox, time); /* no name has a slash: none is the end of another */
+
+        if (size < 0 || (size_t)size >= sizeof(line) || find_record("lost", path) < 0)
+                return 1;
+        fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+        n = fd < 0 ? 0 : pread(fd, text, LOST_BYTES_MAX, 0);
+        text[n < 0 ? 0 : n] = '\0';
+        if (strstr(text, line))
+                return 0;
+        if (fd >= 0 && n + size > LOST_BYTES_MAX && ftruncate(fd, 0) < 0)
+                return 1;
+        if (fd >= 0)
+                (void)fd_write_full(fd, line, (size_t)size);
         return 1;
 }

@@ -15,4 +15,7 @@ int notice_open(uint32_t missing);
 /* The text for these guards when it has to be printed now, which is then remembered: 1. Else 0, and *ret is "". */
 int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES]);
 
+/* A sandbox lost changes at this time, as its description says: 1 when it was not printed for this user and host yet; it is remembered. */
+int notice_take_lost(const char *sandbox, const char *time);
+
 #endif

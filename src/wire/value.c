@@ -53,9 +53,26 @@ static int refuse(struct walk *w, const char *what)
         return err_set(w->e, w->code, "$%s: %s", w->path, what);
 }
 
+/* A caller who writes JSON by hand may have meant a key of its own. */
+static int refuse_tag(struct walk *w, const char *what)
+{
+        const char *way_out = w->form == VALUE_TEXT ? "; a key \"$\" of your own: {\"$\":\"object\",\"v\":[[\"$\",VALUE]]}" : "";
+
+        return err_set(w->e, w->code, "$%s: %s%s", w->path, what, way_out);
+}
+
 static int no_memory(struct walk *w)
 {
         return err_os(w->e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
+}
+
+/* Called for each container as it opens: the agents count them in the same way. */
+static int open_container(struct walk *w)
+{
+        if (w->depth > VALUE_DEPTH_MAX)
+                return err_set(w->e, w->code, "$%s: nested deeper than %d: send it as text, or as a flat list", w->path, VALUE_DEPTH_MAX);
+        w->opened++;
+        return 0;
 }
 
 /* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
@@ -287,7 +304,7 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
         if (!size)
                 return refuse(w, "\"t\" must be one of i8 u8 u8c i16 u16 i32 u32 i64 u64 f32 f64");
         if (json_object_size(value) != (w->form == VALUE_TEXT ? 2u : 3u) + (unsigned)typed)
-                return refuse(w, w->form == VALUE_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
+                return refuse_tag(w, w->form == VALUE_TEXT ? "bytes have \"b64\" and no other key" : "bytes have \"at\", \"n\" and no other key");
         r = w->form == VALUE_TEXT ? bytes_from_text(w, value, made, &have) : bytes_from_frame(w, value, made, &have);
         if (r < 0)
                 return r;
@@ -512,7 +529,7 @@ static int convert_ref(struct walk *w, const json_t *value, json_t *made)
         json_t *n = json_object_get(value, "n");
 
         if (json_object_size(value) != 2 || !json_is_integer(n))
-                return refuse(w, "a reference has the integer \"n\" and no other key");
+                return refuse_tag(w, "a reference has the integer \"n\" and no other key");
         if (json_integer_value(n) < 0 || (uint64_t)json_integer_value(n) >= w->opened)
                 return refuse(w, "a reference to what is not opened before it");
         for (const struct carrier *c = w->carriers; c; c = c->outer)
@@ -560,11 +577,13 @@ static int is_class(const json_t *name)
 static int convert_class(struct walk *w, const json_t *value, json_t *made)
 {
         json_t *name = json_object_get(value, "t"), *v = json_object_get(value, "v"), *carried;
-        struct carrier here = {w->opened++, w->carriers};
-        int r;
+        struct carrier here = {w->opened, w->carriers};
+        int r = open_container(w);
 
+        if (r < 0)
+                return r;
         if (json_object_size(value) != 3 || !v || !is_class(name))
-                return refuse(w, "a class has \"t\", 1 to 64 letters, \"v\" and no other key");
+                return refuse_tag(w, "a class has \"t\", 1 to 64 letters, \"v\" and no other key");
         w->carriers = &here;
         r = convert(w, v, &carried);
         w->carriers = here.outer;
@@ -584,7 +603,7 @@ static const struct {
 
 static int convert_v(struct walk *w, const json_t *value, const json_t *tag, json_t *made)
 {
-        char name[NAME_BYTES_MAX + 1];
+        char name[NAME_BYTES_MAX + 1], text[NAME_BYTES_MAX + 32];
 
         for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
                 json_t *v;
@@ -593,15 +612,17 @@ static int convert_v(struct walk *w, const json_t *value, const json_t *tag, jso
                 if (!is_text(tag, tags[i].name))
                         continue;
                 if (json_object_size(value) != 2 || !json_object_get(value, "v"))
-                        return refuse(w, "this tag has \"v\" and no other key");
-                w->opened += (size_t)tags[i].is_container;
+                        return refuse_tag(w, "this tag has \"v\" and no other key");
+                r = tags[i].is_container ? open_container(w) : 0;
+                if (r < 0)
+                        return r;
                 r = tags[i].convert(w, json_object_get(value, "v"), &v);
                 if (r < 0)
                         return r;
                 return json_object_set_new(made, "v", v) < 0 ? no_memory(w) : 0;
         }
-        return err_set(w->e, w->code, "$%s: there is no tag \"%s\"", w->path,
-                       printable(json_string_value(tag), name));
+        snprintf(text, sizeof(text), "there is no tag \"%s\"", printable(json_string_value(tag), name));
+        return refuse_tag(w, text);
 }
 
 static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
@@ -611,7 +632,7 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
         int r;
 
         if (!json_is_string(tag))
-                r = refuse(w, "\"$\" must name a tag");
+                r = refuse_tag(w, "\"$\" must name a tag");
         else if (!made || json_object_set(made, "$", tag) < 0)
                 r = no_memory(w);
         else if (is_text(tag, "bytes") || is_text(tag, "buffer") || is_text(tag, "array"))
@@ -623,7 +644,7 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
         else if (is_text(tag, "class"))
                 r = convert_class(w, value, made);
         else if (is_text(tag, "undefined"))
-                r = json_object_size(value) == 1 ? 0 : refuse(w, "undefined has no other key");
+                r = json_object_size(value) == 1 ? 0 : refuse_tag(w, "undefined has no other key");
         else
                 r = convert_v(w, value, tag, made);
         if (r < 0) {
@@ -685,10 +706,12 @@ static int convert_members(struct walk *w, const json_t *value, json_t **ret)
 
 static int convert_object(struct walk *w, const json_t *value, json_t **ret)
 {
+        int r;
+
         if (json_object_get(value, "$"))
                 return convert_tagged(w, value, ret);
-        w->opened++;
-        return convert_members(w, value, ret);
+        r = open_container(w);
+        return r < 0 ? r : convert_members(w, value, ret);
 }
 
 static int convert_leaf(struct walk *w, const json_t *value, json_t **ret)
@@ -706,11 +729,11 @@ static int convert(struct walk *w, const json_t *value, json_t **ret)
 {
         int r;
 
-        if (++w->depth > VALUE_DEPTH_MAX + 1) /* a leaf counts too */
-                return refuse(w, "nested deeper than 200");
+        w->depth++;
         if (json_is_array(value)) {
-                w->opened++;
-                r = convert_array(w, value, ret);
+                r = open_container(w);
+                if (r == 0)
+                        r = convert_array(w, value, ret);
         } else if (json_is_object(value)) {
                 r = convert_object(w, value, ret);
         } else {

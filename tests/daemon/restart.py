@@ -11,7 +11,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import process_state
+from cloche import cli, process_state
 from life import below, gone, groups, keeper_of
 from rpc import DAEMON, HANG, Daemon, Failed, Frames, Gone
 
@@ -44,6 +44,19 @@ def fill(frames):
     frames.call("exec", sandbox="a", command="echo two > file; sleep 1000 &")
 
 
+def check_the_line(daemon):
+    """The command line says it at the first use, once."""
+    def said(name, *more):
+        finished = cli("exec", name, "--socket", daemon.path, *more, "--", "true", env={"XDG_STATE_HOME": os.path.abspath("state")})
+        assert finished.code == 0, finished
+        return finished.stderr
+    assert said("a", "--json") == b""
+    told = said("a")
+    assert told.startswith(b"cloche: a: what changed in it from ") and told.count(b"\n") == 1, told
+    assert b"never: what changed" in said("never"), "each of them"
+    assert said("a") == said("never") == said("still") == b""
+
+
 def check_again(daemon, family, restarts):
     wait_until(lambda: lines_of(daemon, "engine-ended"), "the engine has not ended")
     with daemon.frames() as frames:  # whoever connects meanwhile waits in the kernel
@@ -58,6 +71,7 @@ def check_again(daemon, family, restarts):
         assert frames.call("exec", sandbox="a", command="cat file; jobs")["stdout"] == "one\n"
         assert frames.call("exec", sandbox="still", command="cat file")["stdout"] == "one\n"
         assert frames.call("sandbox.get", sandbox="a")["lost"] == found["a"]["lost"], "it goes on being said"
+    check_the_line(daemon)
     assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
 
 

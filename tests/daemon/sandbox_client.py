@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http
-from rpc import DAEMON, Gone
+from rpc import DAEMON, Gone, PATIENCE
 
 
 IS_SANITIZED = b"__asan_init" in open(DAEMON, "rb").read()  # then memory that was given back is kept, and says nothing
@@ -123,7 +123,7 @@ def put(http, path, data, chunk=None):
 
 
 def wait_for(what, seconds=20):
-    until = time.monotonic() + seconds
+    until = time.monotonic() + seconds * PATIENCE
     while not what():
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.05)

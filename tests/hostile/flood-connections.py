@@ -9,8 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../daemon"))
 from http_client import Http, WebSocket, make_certificate
-from cloche import PATIENCE
-from rpc import Daemon, Frames, HANG, frame
+from rpc import Daemon, Frames, HANG, PATIENCE, frame
 from sandbox_client import IS_SANITIZED
 
 FLOOD = 5000  # more than --max-connections

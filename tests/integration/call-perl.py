@@ -33,7 +33,7 @@ def test_what_perl_cannot_hold_is_named():
         result = call("perl", "sub f { 1 }", args=[{"x": form}])
         equal(result.error["message"], f"args[0].x: a value of the kind '{form['$']}' has no form in Perl", result)
     result = call("perl", "return {rows => [1, {handler => sub { 1 }}]}")
-    equal((result.error["type"], result.error["message"]), ("TypeError", "$.rows[1].handler: CODE cannot be sent"))
+    equal((result.error["type"], result.error["message"]), ("TypeError", "$.rows[1].handler: CODE cannot be sent: return its data"))
 
 
 def test_schema():

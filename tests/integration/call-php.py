@@ -18,6 +18,7 @@ EXTENSIONS = {
     "sqlite3": ("php-sqlite3", "function f() { $d = new SQLite3(':memory:'); $d->exec('create table t (a)'); $d->exec('insert into t values (5)'); return $d->querySingle('select a from t'); }", 5),
     "pdo_sqlite": ("php-sqlite3", "function f() { return (new PDO('sqlite::memory:'))->query('select 1 + 1')->fetchColumn(); }", 2),
     "dom": ("php-xml", "function f() { $d = new DOMDocument(); $d->loadXML('<a><b>x</b></a>'); return $d->textContent; }", "x"),
+    "xml": ("php-xml", "function f() { return simplexml_load_string('<a><b>1</b><b>2</b><c k=\"v\"><d/></c></a>'); }", {"b": ["1", "2"], "c": {"@attributes": {"k": "v"}, "d": ""}}),
     "simplexml": ("php-xml", "function f() { return (string) simplexml_load_string('<a><b>y</b></a>')->b; }", "y"),
     "intl": ("php-intl", "function f() { return (new NumberFormatter('de_DE', NumberFormatter::DECIMAL))->format(1234.5); }", "1.234,5")}
 
@@ -33,6 +34,10 @@ def test_extensions_work_or_are_named():
             assert package in result.error["stack"], result
     equal(call("php", "mb_own();").error["message"].startswith("Call to undefined function mb_own()"), True)
     equal(call("php", "new Own();").error["message"], 'Class "Own" not found')
+
+
+def test_keys_that_repeat():
+    equal(value_of("php", "function f() { yield 'a' => 1; yield 'a' => 2; }"), [["a", 1], ["a", 2]])
 
 
 def test_arguments_in_other_forms():

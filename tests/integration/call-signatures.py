@@ -197,3 +197,19 @@ def test_no_such_function():
         result = call(language, code, "absent")
         equal(result.error["type"], type_name)
         assert "absent" in result.error["message"], result
+
+
+def test_a_call_that_failed_says_where_its_signature_is_from():
+    for language, code, args, source in [
+        ("python", "def f(a): return 1 / a", [0], "inferred"), ("python", "return 1 / args[0]", [0], "convention"),
+        ("python", "def f(a): return a", [], "inferred"), ("python", "def f(a): return f", [1], "inferred"), ("python", "def f(:", [], None),
+        ("javascript", "const f = async (a) => { throw new Error('no') }", [1], "inferred"),
+        ("javascript", "const f = (a) => [() => a]", [1], "inferred"), ("javascript", "const f = (a) => process.exit(3)", [1], "inferred"),
+        ("typescript", "export function f<T>(a: T): never { throw new Error('no') }", [1], "inferred"),
+        ("ruby", "def f(a) = raise('no')", [1], "inferred"), ("ruby", "def f(a) = a", [], "inferred"),
+        ("php", "function f($a) { throw new Exception('no'); }", [1], "inferred"), ("php", "function f($a) { exit(3); }", [1], "inferred"),
+        ("bash", "f() { return 3; }", [], "convention"), ("perl", "sub f { die 'no' }", [], "convention"),
+        ("c", "int f(int a) { return a; }", ["x"], "inferred"), ("cpp", "#include <stdexcept>\nint f(int a) { throw std::runtime_error(\"no\"); }", [1], "inferred"),
+    ]:
+        result = call(language, code, args=args)
+        equal((result.status, result.meta["signatureSource"]), ("error", source), (language, code, result))

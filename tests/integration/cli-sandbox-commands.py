@@ -136,6 +136,17 @@ def test_a_reader_who_goes():
         wait_for(lambda: ok("exec", "box", "-s", "look", "--", "pgrep -x yes || true") == b"", "the command to end")
 
 
+def test_a_reader_of_logs_who_goes_ends_them_though_nothing_more_is_printed():
+    with daemon():
+        ok("start", "box", "--process", "silent", "--", "echo line; exec sleep 1000")
+        process = start("logs", "-f", "box", "silent")
+        equal(process.stdout.readline(), b"line\n")
+        process.stdout.close()
+        equal((process.stderr.read(), process.wait(30)), (b"", 141))
+        equal(ok("exec", "box", "--", "pgrep -x sleep | wc -l"), b"1\n")  # the process itself goes on
+        ok("kill", "box", "silent")
+
+
 def test_processes():
     with daemon():
         equal(ok("start", "box", "--process", "web", "--", "echo one; echo two >&2; sleep 1000"), b"web\n")

@@ -14,6 +14,14 @@ def test_wall():
     assert result.usage["wallMs"] >= 1000 and result.usage["cpuMs"] < 900, result.usage
 
 
+def test_limits_are_told_in_units_and_exactly():
+    for limit, text in (("1500ms", "1.5 s (1500 ms)"), ("300ms", "the limit is 300 ms")):
+        told = call("python", SLEEP, "f", args=[100], timeout=limit).error["message"]
+        assert told.startswith("stopped after ") and text in told, told
+    told = call("python", TOUCH, "f", args=[400], memory="128M").error["message"]
+    assert "the limit is 128 MiB (134217728 bytes)" in told, told
+
+
 def test_wall_permits():
     equal(call("python", SLEEP, "f", args=[0.2], timeout=20).value, "slept")
 

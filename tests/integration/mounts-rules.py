@@ -32,6 +32,18 @@ def test_patterns():
     equal(denied_by("nothing"), set())
 
 
+def test_extended_globs():
+    equal(denied_by("**/!(*.txt)"), {"b.md", ".hidden", "node_modules/x/index.js", "sub/node_modules/y.js", "[x]"})
+    equal(denied_by("!(sub|node_modules)/**"), set())
+    equal(denied_by("+(sub|node_modules)/**"), {path for path in PATHS if path.startswith(("sub/", "node_modules/"))})
+    equal(denied_by("*([!b]).+(txt|md)"), {"a.txt", "ä.txt"})
+    # The rule that permits all but secrets is what this is for: a name that only looks like none is one.
+    make({"a.key": "k", "x.keys": "", "key": ""}, "keys")
+    said = bash("cd /keys; for f in *; do echo new >$f && echo $f; done 2>/dev/null", "/keys=keys", rule="!(*.key)=modify")
+    equal((said.stdout.split(), tree("keys")["a.key"]), ([b"key", b"x.keys"], b"k"), said)
+    bad_input("run", "bash", "-c", "true", "--mount", "/keys=keys", "--rule", "+(a*(b))=*", says="repeats within one that repeats")
+
+
 def test_the_higher_priority_decides():
     low, high = {"pattern": "*.txt", "deny": ["read"], "priority": 1}, {"pattern": "a.*", "allow": ["read"], "priority": 2}
     for order in ([low, high], [high, low]):

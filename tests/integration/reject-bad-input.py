@@ -58,6 +58,10 @@ def test_schema_that_is_not_json():
 
 def test_args_with_an_unknown_tag():
     bad_input("call", "python", "-c", F, "--args", '[{"$":"gizmo"}]', says="gizmo|args|tag|json")
+    for value in '{"$":"gizmo"}', '{"$":1}', '{"$":"date","when":1}':
+        way_out = r'a key "\$" of your own: \{"\$":"object","v":\[\["\$",VALUE\]\]\}'
+        bad_input("call", "python", "-c", F, "--args", f"[{value}]", says=way_out)
+    equal(cli("call", "python", "-c", "def f(x): return x['$']", "--args", '[{"$":"object","v":[["$","price"]]}]').stdout, b'"price"\n')
 
 
 def test_args_nested_too_deep():

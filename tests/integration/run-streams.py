@@ -2,7 +2,7 @@
 import hashlib
 import os
 import subprocess
-from cloche import HANG, equal, run, start
+from cloche import HANG, cli, equal, run, start
 
 BIG = bytes(range(256)) * 40000  # 10 MB, every byte value
 COPY = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
@@ -76,3 +76,51 @@ def test_standard_streams_can_be_opened_by_name():
     """Scripts do so to read all of stdin; a socket cannot be opened that way (ENXIO), a pipe can."""
     equal(run("python", "open('/dev/stdout', 'w').write(open('/dev/stdin').read())", stdin=b"text").stdout, b"text")
     equal(run("javascript", "process.stdout.write(require('fs').readFileSync('/dev/stdin'))", stdin=b"text").stdout, b"text")
+
+
+def first_line_of(*words):
+    """What a shell's `cloche … | head -1` gives: the line, and the exit code of cloche."""
+    process = start(*words)
+    line = process.stdout.readline()
+    process.stdout.close()
+    errors = process.stderr.read()
+    return line, process.wait(HANG), errors
+
+
+def test_a_reader_that_goes_away_ends_a_script_by_sigpipe():
+    equal(first_line_of("run", "bash", "-c", "while echo line; do :; done"), (b"line\n", 141, b""))
+
+
+def test_a_reader_that_goes_away_is_an_error_to_a_script_that_ignores_sigpipe():
+    line, code, errors = first_line_of("run", "python", "-c", "while True: print('line')")
+    equal((line, code), (b"line\n", 1))
+    assert b"BrokenPipeError" in errors, errors
+    line, code, errors = first_line_of("run", "javascript", "-c", "setInterval(() => console.log('line'), 1)")
+    equal((line, code), (b"line\n", 1))
+    assert b"EPIPE" in errors, errors
+
+
+def test_a_reader_that_goes_away_ends_a_script_of_a_set_up_too():
+    create = cli("prefix", "create", "pipes", "python", "-c", "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL)")
+    equal(create.code, 0, create)
+    line, code, errors = first_line_of("run", "--prefix", "pipes", "python", "-c", "while True: print('line', flush=True)")
+    equal(cli("prefix", "drop", "pipes").code, 0)
+    assert line == b"line\n" and code in (1, 141), (line, code, errors)
+
+
+def test_a_script_that_writes_no_more_goes_on_without_a_reader():
+    code = "import sys; print('line', flush=True); sys.stdin.readline(); print('end', file=sys.stderr)"
+    process = start("run", "python", "-c", code, stdin=subprocess.PIPE)
+    equal(process.stdout.readline(), b"line\n")
+    process.stdout.close()
+    process.stdin.write(b"go\n")
+    process.stdin.close()
+    equal((process.stderr.read(), process.wait(HANG)), (b"end\n", 0))
+
+
+def test_a_full_disk_is_told():
+    with open("/dev/full", "wb") as full:
+        process = start("run", "bash", "-c", "while echo line; do :; done", stdout=full)
+        errors = process.communicate(timeout=HANG)[1]
+    assert b"cannot write to stdout: No space left on device" in errors, errors
+    equal(process.returncode, 141)

@@ -50,5 +50,20 @@ def test_a_shell_ends_with_all_it_printed():
         equal(terminal.end(), 0)
 
 
+def test_code_that_does_not_compile_is_told_from_a_program_with_its_exit_code():
+    with Terminal("run", "-t", "c", "-c", "int main(void) { return twice(1) }") as terminal:
+        terminal.until(b"cloche: error: ")
+        equal(terminal.end(), 65)
+    with Terminal("run", "-t", "c", "-c", "int main(void) { return 65; }") as terminal:
+        equal(terminal.end(), 65)
+        assert b"cloche: error" not in terminal.said, terminal.said
+
+
+def test_a_set_up_and_a_terminal():
+    with Terminal("run", "-t", "--prefix", "any", "python", "-c", "1") as terminal:
+        terminal.until(b"without --prefix it can have one")
+        equal(terminal.end(), 2)
+
+
 def test_a_terminal_needs_one():
     bad_input("run", "-t", "python", "-c", "1", says="terminal")

@@ -47,6 +47,18 @@ def test_the_host_is_described():
         assert row["present"] or ((row["detail"] or row["since"]) in line and row["without"] in line), line
 
 
+def test_a_fuse_that_ordinary_users_may_not_open_is_told():
+    need_ordinary_user()
+    hidden = ["unshare", "-m", "sh", "-ec", 'mount -t tmpfs none /mnt; mknod -m 600 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse; exec "$@"', "sh"]
+
+    def fuse(*under):
+        host = json.loads(cli("selftest", "--json", under=under).stdout)["host"]
+        return next(row for row in host if row["name"] == "fuse")
+    told = fuse(*hidden, *ORDINARY_USER)
+    assert not told["present"] and "this user may not open /dev/fuse (mode 0600, of user 0): chmod 0666" in told["detail"], told
+    assert fuse(*hidden)["present"], "root may"
+
+
 def test_as_root_all_is_enforced():
     need_root()
     missing = {n: r for n, r in guards().items() if r["state"] not in ("enforced", "off")}

@@ -1,9 +1,12 @@
 """A journal that is damaged is refused in so many words; one that is whole is finished or undone."""
+import fcntl
+import json
 import os
 import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import cli
 from synced import Gone, Refused, STAGE, Synced, difference
 
 TIMEOUT = 240
@@ -140,3 +143,52 @@ def reset(s):
     shutil.rmtree(s.root)
     os.mkdir(s.root)
     s.make(TREE)
+
+
+def mounted(s, code="cat a; echo; ls", *more):
+    """What a script sees of the tree, by the command line."""
+    finished = cli("run", "bash", "-c", f"cd /data; {code}", "--mount", f"/data={s.root}", *more)
+    assert finished.code == 0, finished
+    return finished.stdout.decode().split(), finished.stderr.decode()
+
+
+def test_a_run_that_mounts_a_tree_recovers_it_first():
+    with Synced(TREE, memory="8m") as s:
+        left_behind(s, "journal")
+        s.stop()
+        seen, told = mounted(s)
+        assert seen == ["new", "a", "a", "d", "e"], seen
+        assert told.startswith("cloche: /data: a sync that was killed was finished first, of ") and told.count("\n") == 1, told
+        assert not os.path.exists(s.root + "/.cloche-sync")
+        assert mounted(s) == (seen, ""), "once"
+        left_behind(s, "undo", fail=7)
+        s.stop()
+        seen, told = mounted(s)
+        assert seen == ["a", "a", "b", "c", "d"] and "was undone first" in told, (seen, told)
+        # In a call as well, in the result, and before its own changes are written.
+        left_behind(s, "journal")
+        s.stop()
+        finished = cli("call", "python", "-c", "open('/data/a', 'a').write(' and more')\nreturn open('/data/a').read()", "--mount", f"/data={s.root}", "--rule", "**=*", "--json")
+        result = json.loads(finished.stdout)
+        assert result["result"] == "new a and more" and any("was finished first" in warning for warning in result["meta"]["warnings"]), result
+        with open(s.root + "/a") as file:
+            assert file.read() == "new a and more"
+
+
+def test_what_is_no_killed_sync_is_left_alone():
+    with Synced(TREE, memory="8m") as s:
+        assert mounted(s) == (["a", "a", "b", "c", "d"], ""), "the twin"
+        left_behind(s, "journal")
+        s.stop()
+        journal = s.root + "/.cloche-sync/journal"
+        before = s.snapshot()
+        lock = os.open(s.root + "/.cloche-sync", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a sync that is alive
+        assert mounted(s, "true") == ([], "")
+        assert not list(difference(before, s.snapshot()))
+        os.close(lock)
+        with open(journal, "r+b") as file:
+            file.truncate(20)
+        _, told = mounted(s, "true")
+        assert "cloche: /data: a sync that was killed could not be finished or undone: " in told and "damaged" in told, told
+        assert os.path.exists(journal)

@@ -57,7 +57,7 @@ static void sieve(const char *text, const char *path, int excluded, int included
 
 static void test_sieve(void)
 {
-        json_t *value = json_loads("{\"exclude\": [\"a\", \"+(b)\"]}", 0, NULL);
+        json_t *value = json_loads("{\"exclude\": [\"a\", \"+(b/c)\"]}", 0, NULL);
         struct request q = {.params = value};
         struct sieve s = {0};
         struct cloche_err e = {0};

@@ -47,8 +47,8 @@ static void test_globs_of_a_mount(void)
         } rows[] = {
                 {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
                 {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
-                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(a)", "b", -CLOCHE_E_INVALID_ARGUMENT},
-                {"+(a|b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"a*(b)", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
+                {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a*(b))", "b", -CLOCHE_E_INVALID_ARGUMENT},
+                {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
                 {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
         };
 
@@ -110,6 +110,31 @@ static void test_globs_are_bounded(void)
         CHECK(matches(pattern, path) == 1, "many double stars");
         path[498] = 'b';
         CHECK(matches(pattern, path) == 0, "many double stars in vain");
+}
+
+/* Groups that fit in many ways, and in none at the end, of as many bytes as a pattern and a name may have. */
+static void test_extended_globs_are_bounded(void)
+{
+        static const char *const groups[] = {"+(a|aa|a*|*a|[a]a)", "*(a|aa|aaa)", "!(a)", "?(a)", "@(a|aa|*)", "!(*(a|aa)b)", "+(*a*a*|!(b))"};
+        static char pattern[4097], name[1025];
+
+        for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+                size_t size = strlen(groups[i]), at = 0;
+
+                for (; at + size < sizeof(pattern) - 1; at += size)
+                        memcpy(pattern + at, groups[i], size);
+                pattern[at] = 'c';
+                pattern[at + 1] = '\0';
+                memset(name, 'a', sizeof(name) - 1);
+                CHECK(matches(pattern, name) == 0, "%s in vain", groups[i]);
+                name[sizeof(name) - 2] = 'c';
+                CHECK(matches(pattern, name) >= 0, "%s", groups[i]);
+        }
+        memset(pattern, '\0', sizeof(pattern));
+        for (size_t i = 0; i < 20; i++)
+                strcat(pattern, "@(");
+        strcat(pattern, "a))))))))))))))))))))");
+        CHECK(matches(pattern, "a") == -CLOCHE_E_INVALID_ARGUMENT, "twenty deep");
 }
 
 static struct rules *load(const char *text, struct cloche_err *e)
@@ -192,10 +217,10 @@ static void test_refusals(void)
         refuses("{\"rules\":[{\"pattern\":\"a\"},{\"pattern\":\"b\",\"deny\":[\"write\"]}]}", "rules[1].deny");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"allow\":[1]}]}", "rules[0].allow");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"priority\":\"high\"}]}", "rules[0].priority");
-        refuses("{\"rules\":[{\"pattern\":\"!(a)\"}]}", "rules[0].pattern");
+        refuses("{\"rules\":[{\"pattern\":\"!(a/b)\"}]}", "rules[0].pattern");
         refuses("{\"rules\":[{\"pattern\":\"a\",\"allows\":[]}]}", "allows");
         refuses("{\"exclude\":[\"\"]}", "exclude[0]");
-        refuses("{\"exclude\":[\"a\",\"+(b)\"]}", "exclude[1]");
+        refuses("{\"exclude\":[\"a\",\"+(b/c)\"]}", "exclude[1]");
 }
 
 int main(void)
@@ -205,6 +230,7 @@ int main(void)
         test_globs_of_long_paths();
         test_kinds_of_segments();
         test_globs_are_bounded();
+        test_extended_globs_are_bounded();
         test_decisions();
         test_refusals();
         return tap_done();

@@ -523,6 +523,12 @@ static void test_depth(void)
 
                 CHECK(value_check(value, 0, &err) == 0, "200 %s nested: %s", rows[i][2], err.msg);
                 json_decref(value);
+                value = nest(VALUE_DEPTH_MAX, "{\"$\":\"bigint\",\"v\":\"1\"}", rows[i][0], rows[i][1]);
+                CHECK(value_check(value, 0, &err) == 0, "a big integer in 200 %s: %s", rows[i][2], err.msg);
+                json_decref(value);
+                value = nest(VALUE_DEPTH_MAX, "[]", rows[i][0], rows[i][1]);
+                CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "deeper than 200"), "an empty array in 200 %s", rows[i][2]);
+                json_decref(value);
                 value = nest(VALUE_DEPTH_MAX + 1, "1", rows[i][0], rows[i][1]);
                 CHECK(failed(value_check(value, 0, &err), CLOCHE_E_PROTOCOL, "200"), "201 %s nested", rows[i][2]);
                 json_decref(value);

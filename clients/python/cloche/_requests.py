@@ -13,6 +13,7 @@ from ._mount import Conflict, Links, Mount, OnError, _given, mount_tree
 from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Result, SyncOutcome, SyncPlan, SyncReport, read_object,
                        read_rows)
 from ._rpc import Message
+from ._sandbox_results import Network
 from ._values import Encoder
 from .errors import InvalidArgumentError, NotFoundError, ProtocolError, UnreadableFileError
 from .limits import JSON_NAMES, Limits
@@ -68,6 +69,9 @@ class Symlink:
 
 Files = Mapping[str, "str | bytes | os.PathLike[str] | File | Directory | Symlink"]
 """Path in the box to content; a pathlib.Path is a file of the host, which is read now."""
+
+
+Rules = Union[Network, Mapping[str, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,15 @@ def check_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
+def network_tree(network: Rules | None) -> dict[str, list[str]] | None:
+    if network is None:
+        return None
+    told: Mapping[str, Any] = {"allow": network.allow, "deny": network.deny} if isinstance(network, Network) else network
+    if not isinstance(told, Mapping):
+        raise InvalidArgumentError(f"network must be a Network or a mapping of allow and deny, not a {type(network).__name__}")
+    return {name: rules if isinstance(rules, bool) else _texts(rules, f"network.{name}") for name, rules in told.items()}  # type: ignore[misc]
+
+
 # ---- runs ----
 
 class _RunWriter:
@@ -265,7 +278,7 @@ class _RunWriter:
 def call(language: str, code: Code, function: str | None = None, args: Sequence[Any] | Mapping[str, Any] = (),
          kwargs: Mapping[str, Any] | None = None, *, schema: Mapping[str, Any] | None = None, build: Mapping[str, Any] | None = None,
          filename: str | None = None, workdir: str | None = None, env: Mapping[str, str] | None = None, files: Files | None = None,
-         mount: Mount | Mapping[str, Any] | None = None, limits: Limits | Mapping[str, int] | None = None,
+         mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
          globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
          collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, references: bool = False,
          on_output: OnOutput | None = None, on_permission_denied: OnDenied | None = None, before_sync: BeforeSync | None = None,
@@ -275,6 +288,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
     function    its name; without it the one public function of the code, else the code is the body
     globals     what the code has of the host: name to function (sync or async), constant, or mapping of these
+    network     where it may connect to; without, nowhere. Such a call is started cold
     collect     paths to be read back when it has ended: `result.collected`
     references  containers that are there twice, or in themselves, stay so; without, the first are copied, the others refused
     timeout     seconds after which the caller has waited long enough: the run is cancelled, RunTimeoutError raised.
@@ -292,6 +306,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
     w.surroundings(files=files, mount=mount, limits=limits, env=env, handlers=handlers)
+    w.add("network", network_tree(network))
     w.add("warm", warm)
     w.add("collect", _texts(collect, "collect") or None)
     w.value("resultOptions", result_options and dict(result_options))
@@ -300,7 +315,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
 def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None,
            filename: str | None = None, workdir: str | None = None, files: Files | None = None,
-           mount: Mount | Mapping[str, Any] | None = None, limits: Limits | Mapping[str, int] | None = None,
+           mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
            globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
            collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, on_output: OnOutput | None = None,
            on_permission_denied: OnDenied | None = None, before_sync: BeforeSync | None = None, after_sync: AfterSync | None = None,
@@ -318,6 +333,7 @@ def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | 
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
     w.surroundings(files=files, mount=mount, limits=limits, env=env, handlers=handlers)
+    w.add("network", network_tree(network))
     w.add("warm", warm)
     w.add("collect", _texts(collect, "collect") or None)
     w.value("resultOptions", result_options and dict(result_options))

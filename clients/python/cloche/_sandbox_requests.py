@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, Union
 
 from ._context_results import CellResult
 from ._core import Event, Happening, Output
-from ._requests import Handlers, Maybe, Request, _texts, check_timeout, limits_tree
+from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, limits_tree, network_tree
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, Logs, Network,
@@ -26,7 +26,6 @@ Path = Union[str, "os.PathLike[str]"]
 Text = Union[str, bytes]
 Environment = Mapping[str, "str | None"]
 """None: unset."""
-Rules = Union[Network, Mapping[str, Sequence[str]]]
 OnStream = Callable[[Literal["stdout", "stderr", "terminal"], bytes], Maybe[object]]
 
 
@@ -87,15 +86,6 @@ def _environment(env: Environment, may_unset: bool) -> dict[str, str | None]:
         if not name or "=" in name or "\0" in name or "\0" in (value or ""):
             raise InvalidArgumentError(f"env: {name!r} cannot be a variable: no name, or '=' or NUL in it")
     return dict(env)
-
-
-def _rules(network: Rules | None) -> dict[str, list[str]] | None:
-    if network is None:
-        return None
-    told: Mapping[str, Any] = {"allow": network.allow, "deny": network.deny} if isinstance(network, Network) else network
-    if not isinstance(told, Mapping):
-        raise InvalidArgumentError(f"network must be a Network or a mapping of allow and deny, not a {type(network).__name__}")
-    return {name: rules if isinstance(rules, bool) else _texts(rules, f"network.{name}") for name, rules in told.items()}  # type: ignore[misc]
 
 
 def _content(content: Text, name: str) -> Any:
@@ -160,7 +150,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     idle_ms  it is saved and stopped when nothing was asked and nothing ran for so long; None: 1,200,000, 0: never
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    w.add(network=_rules(network), idleMs=idle_ms, labels=_labels(labels))
+    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels))
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 
@@ -179,7 +169,7 @@ def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = Non
     """Change what is named. memory_bytes, pids, cpu_percent and network act at once, other limits when it starts next; env, network and labels
     come in place of what was there. To close its network: network=Network()."""
     w = _Writer(at).add(limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    return w.add(network=_rules(network), idleMs=idle_ms, labels=_labels(labels)).asks("sandbox.update", _reads(SandboxInfo.read))
+    return w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels)).asks("sandbox.update", _reads(SandboxInfo.read))
 
 
 def sandbox_stop(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:

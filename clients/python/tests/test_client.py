@@ -48,6 +48,16 @@ class Calls(DaemonCase):
             self.client.call("python", ECHO, args=[value])
         self.assertTrue(self.client.call("python", "def f(x): return x['self'] is x", args=[value], references=True).unwrap())
 
+    def test_a_network_by_rules(self):
+        code = "import urllib.request\ndef f():\n    try: urllib.request.urlopen('http://denied.test/', timeout=5)\n    except OSError: return 'refused'"
+        for network in (cloche.Network(["allowed.test"]), {"allow": ["allowed.test"]}):
+            result = self.client.call("python", code, network=network)
+            (denied,) = result.meta.raw["network"]["denied"]
+            self.assertEqual((result.unwrap(), denied["kind"], denied["host"]), ("refused", "dns", "denied.test"))
+        self.assertNotIn("network", self.client.call("python", code).meta.raw)
+        with self.assertRaisesRegex(cloche.InvalidArgumentError, r"network\.allow\[0\]"):
+            self.client.script("python", "", network={"allow": ["10.0.0.1/8"]})
+
     def test_an_error_is_a_result(self):
         result = self.client.call("python", "def f():\n    return 1 / 0")
         self.assertEqual((result.status, result.exit_code, result.error.type, result.value), ("error", 1, "ZeroDivisionError", None))

@@ -90,6 +90,8 @@ class Batch(MountCase):
         result = self.client.call("python", WRITE, mount=self.mount(), before_sync=lambda change: cloche.Abort("no"))
         self.assertEqual((self.there(), result.sync.synced), (self.UNTOUCHED, []))
         self.assertIsNotNone(result.sync.aborted)
+        self.assertEqual(sorted((row["path"], row["reason"]) for row in result.sync.skipped),
+                         [("/workspace/data/a.csv", "aborted"), ("/workspace/data/new.csv", "aborted")])
 
     def test_a_question_that_fails_writes_nothing(self):
         with self.assertRaises(ZeroDivisionError):

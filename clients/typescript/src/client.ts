@@ -61,7 +61,7 @@ export interface SyncPlan {
   skipped: SyncOutcome['skipped']
 }
 
-export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workdir' | 'warm' | 'mount' | 'resultOptions'> {
+export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workdir' | 'network' | 'warm' | 'mount' | 'resultOptions'> {
   /** For `evaluate`: set up in the bare realm (JavaScript). */
   bare?: boolean
   /** Kept by the daemon under this name when the connection ends. */

@@ -1,4 +1,5 @@
 // A run as callers ask for it, and what it came to.
+import type { NetworkDecision, NetworkPolicy } from './sandbox/answers.js'
 import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
@@ -104,6 +105,8 @@ export interface RunRequest {
   workdir?: string
   env?: Record<string, string>
   stdin?: string | Uint8Array
+  /** Where the run may connect to; absent: nowhere. Such a run is started cold. */
+  network?: NetworkPolicy
   limits?: Limits
   /** Forked from a warm interpreter instead of started cold; by default where the language can. */
   warm?: boolean
@@ -173,6 +176,8 @@ export interface Result<T = unknown> {
     limitsHit: string[]
     limits: Record<string, number | null>
     warnings: string[]
+    /** With `network`: what was refused, each once. */
+    network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }> }
   }
 }
 
@@ -186,7 +191,7 @@ export function present (value: unknown): unknown {
 }
 
 const PLAIN = [
-  'language', 'code', 'filename', 'build', 'workdir', 'env', 'stdin', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
+  'language', 'code', 'filename', 'build', 'workdir', 'env', 'stdin', 'network', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
 ] as const
 
 interface WireParts {

@@ -37,6 +37,12 @@ describe('client', real, () => {
     assert.deepEqual([result.status, result.exitCode, result.stdout, result.stderr], ['error', 3, "['a', 'b c'] me\n", 'DATA\n'])
     for (const [stream, whole] of [['stdout', result.stdout], ['stderr', result.stderr]]) assert.equal(told.filter(([name]) => name === stream).map(([, text]) => text).join(''), whole)
   })
+  test('a network by rules', async () => {
+    const code = "async function f () { try { await fetch('http://denied.test/') } catch { return 'refused' } }"
+    const { result, meta } = await client.call({ language: 'javascript', code, network: { allow: ['allowed.test'] } })
+    assert.deepEqual([result, meta.network.denied.map(({ kind, host }) => [kind, host])], ['refused', [['dns', 'denied.test']]])
+    await assert.rejects(client.script({ language: 'javascript', code: '', network: { allow: ['10.0.0.1/8'] } }), /network\.allow\[0\]/)
+  })
   test('output that is no text is there as bytes too', async () => {
     const { stdout, stdoutBytes } = await client.script({ language: 'python', code: 'import sys\nsys.stdout.buffer.write(b"a\\xffb")' })
     assert.deepEqual([stdout, stdoutBytes], ['a\ufffdb', Uint8Array.of(97, 255, 98)])

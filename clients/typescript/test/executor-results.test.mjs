@@ -189,6 +189,13 @@ describe('results', real, () => {
         assert.deepEqual(told(files), expected, JSON.stringify(error))
       }
     })
+    test('a chmod of the call\'s own files is told with its mode', async () => {
+      const files = { plain: 'a', run: { content: 'b', mode: 0o755 }, both: 'c', touched: 'd', [`/opt/x`]: 'e' }
+      const code = 'import os\ndef f():\n  os.chmod("plain", 0o600)\n  os.chmod("run", 0o644)\n  os.chmod("both", 0o755)\n  open("both", "w").write("C")\n  os.utime("touched")\n  os.chmod("touched", 0o644)\n  os.chmod("/opt/x", 0o700)'
+      const { files: changes, error } = await python(code, { files })
+      assert.deepEqual(changes?.all().map(({ type, path: name, mode, content, oldContent }) => [type, path.basename(name), mode, `${Buffer.from(content)}`, `${Buffer.from(oldContent)}`]).sort(),
+        [['modify', 'both', 0o755, 'C', 'c'], ['modify', 'plain', 0o600, 'a', 'a'], ['modify', 'run', 0o644, 'b', 'b'], ['modify', 'x', 0o700, 'e', 'e']], JSON.stringify(error))
+    })
     mounted('of a mount', async ({ dir, mount }) => {
       for (const name of ['same', 'old', 'gone']) writeFileSync(path.join(dir, name), name)
       const { files, error } = await python(CODE, { args: ['/data'], mount })

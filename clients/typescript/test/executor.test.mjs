@@ -271,8 +271,15 @@ describe('executor', real, () => {
     })
     mounted('beforeSync may abort the whole', async ({ dir, own, mount }) => {
       own.on('beforeSync', async () => { await sleep(5); return { state: SyncStates.ABORT } })
-      await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch' } } })
+      const { sync } = await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch' } } })
       assert.deepEqual(readdirSync(path.join(dir, 'out')), [])
+      assert.deepEqual([sync.synced, sync.failed, sync.skipped.map((name) => path.basename(name)).sort()], [[], [], ['x.txt', 'y.txt']])
+    })
+    mounted('an abort at the second change: all are told as skipped, each once', async ({ dir, own, mount }) => {
+      let asked = 0
+      own.on('beforeSync', () => ({ state: ++asked === 2 ? SyncStates.ABORT : SyncStates.CONTINUE }))
+      const { sync } = await own.execute({ language: 'python', code: `${write}`, mount: { ...mount, sync: { mode: 'batch' } } })
+      assert.deepEqual([asked, readdirSync(path.join(dir, 'out')), sync.skipped.map((name) => path.basename(name)).sort()], [2, [], ['x.txt', 'y.txt']])
     })
   })
 })

@@ -12,10 +12,17 @@ test('globs are those of the daemon and of minimatch: the shared vectors', () =>
 })
 
 test('what is no pattern here is refused by name', () => {
-  for (const pattern of ['+(a|b)', 'x/*(a)', '!(a|b)', '@(a|!(b))']) assert.throws(() => globTest(pattern), /extended glob/)
+  for (const pattern of ['+(a*(b))', '*(@(x|+(y)))']) assert.throws(() => globTest(pattern), /repeats within one that repeats/)
+  for (const pattern of ['+(a/b)', 'x/!(a/b)']) assert.throws(() => globTest(pattern), /about one name/)
+  assert.throws(() => globTest('@('.repeat(20) + 'a' + ')'.repeat(20)), /groups 17 deep/)
   assert.throws(() => globTest('a/../b'), /leaves the mount/)
   assert.throws(() => globTest(''), /not empty/)
   assert.throws(() => globTest('{1..999}{1..999}'), /alternatives/)
+})
+
+test('patterns that fit in many ways end', () => {
+  for (const pattern of ['+(a|aa|a*|*a)', '*(a|aa)', '!(a)', '@(a|aa|*)', '*a', '!(*(a|aa)b)']) assert.ok(!globTest(pattern.repeat(40) + 'c')('a'.repeat(255)), pattern)
+  assert.ok(!globTest('**/a/'.repeat(60) + 'b')('a/'.repeat(120) + 'a'))
 })
 
 test('the first rule that matches decides, higher priorities first', () => {

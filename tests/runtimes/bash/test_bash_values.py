@@ -140,7 +140,7 @@ class Results(AgentCase):
         answer, attached = self.answer_and_attachments("""f() { echo '{"x": {"$": "bytes", "b64": "AAE="}, "y": {"$": "set", "v": [1]}}'; }""")
         self.assertEqual((answer["result"]["value"], attached),
                          ({"x": {"$": "bytes", "at": 0, "n": 2}, "y": {"$": "set", "v": [1]}}, b"\0\1"))
-        self.fails("""f() { echo '{"rows": [1, {"$": "nope"}]}'; }""", "ResultError", '$.rows[1]: there is no tag "nope"')
+        self.fails("""f() { echo '{"rows": [1, {"$": "nope"}]}'; }""", "ResultError", '$.rows[1]: there is no tag "nope"; a key "$" of your own: {"$":"object","v":[["$",VALUE]]}')
 
     def test_bytes(self):
         answer, attached = self.answer_and_attachments("f() { printf '\\xff\\x00a\\n'; }")

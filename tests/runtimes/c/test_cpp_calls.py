@@ -25,6 +25,94 @@ using namespace std;
 """
 
 
+class Evident(AgentCase):
+    """Classes that have no kind of their own on the wire, but one form that everybody would give them."""
+    language = "cpp"
+    CODE = """
+#include <chrono>
+#include <complex>
+#include <filesystem>
+#include <map>
+#include <queue>
+#include <set>
+#include <stack>
+#include <string>
+#include <unordered_map>
+#include <vector>
+using namespace std;
+complex<double> root(double x) { return sqrt(complex<double>(x)); }
+complex<float> twice(complex<float> z) { return z * 2.0f; }
+complex<long double> same(complex<long double> z) { return z; }
+vector<complex<double>> squares(const vector<complex<double>> &v) { vector<complex<double>> r; for (auto &z : v) r.push_back(z * z); return r; }
+chrono::milliseconds thrice(chrono::milliseconds d) { return d * 3; }
+chrono::duration<float> half(chrono::duration<double, ratio<60>> d) { return d / 2; }
+chrono::hours hours_of(chrono::minutes m) { return chrono::duration_cast<chrono::hours>(m); }
+chrono::system_clock::time_point next(chrono::system_clock::time_point t) { return t + chrono::hours(24); }
+chrono::system_clock::time_point finer(chrono::system_clock::time_point t) { return t + chrono::nanoseconds(7); }
+chrono::sys_days day_after(chrono::sys_days t) { return t + chrono::days(1); }
+chrono::sys_days far() { return chrono::sys_days(chrono::days(9999999)); }
+chrono::steady_clock::time_point steady() { return chrono::steady_clock::now(); }
+filesystem::path joined(const filesystem::path &a, filesystem::path b) { return (a / b).lexically_normal(); }
+stack<int> pushed(stack<int> s) { s.push(9); return s; }
+queue<string> popped(queue<string> q) { q.pop(); q.push("longer than sixteen letters"); return q; }
+stack<int, vector<int>> on_vector(stack<int, vector<int>> s) { s.push(9); return s; }
+multimap<string, int> added(multimap<string, int> m) { m.emplace("a", 7); return m; }
+multiset<int> twice_one(multiset<int> s) { s.insert(1); s.insert(1); return s; }
+unordered_multimap<int, int> hashed() { return {{1, 2}}; }
+int hashed_in(unordered_multimap<int, int> m) { return m.size(); }
+priority_queue<int> heap() { return {}; }
+void fill(chrono::seconds *d, filesystem::path *p, chrono::system_clock::time_point *t) { *d = chrono::seconds(5); *p = "a/b"; *t += chrono::milliseconds(1500); }
+struct job { string name; chrono::milliseconds took; filesystem::path file; complex<float> z; };
+job slower(job j) { j.took *= 2; j.file += ".old"; return j; }
+int which(chrono::seconds) { return 1; }
+int which(chrono::system_clock::time_point) { return 2; }
+int which(filesystem::path) { return 3; }
+int which(multimap<string, int>) { return 4; }
+"""
+
+    def test_numbers_and_times(self):
+        def date(text):
+            return {"$": "date", "v": text}
+        for function, given, expected in [
+            ("root", -4, {"real": 0.0, "imag": 2.0}), ("twice", {"real": 1, "imag": 2.5}, {"real": 2.0, "imag": 5.0}),
+            ("same", {"real": -1, "imag": 0.5}, {"real": -1.0, "imag": 0.5}), ("squares", [{"real": 0, "imag": 1}], [{"real": -1.0, "imag": 0.0}]),
+            ("thrice", 1.5, 4.5), ("thrice", -0.0015, -0.006), ("half", 90, 45.0), ("hours_of", 7200, 7200.0),
+            ("next", date("2026-01-31T10:00:00.5Z"), date("2026-02-01T10:00:00.500000Z")), ("next", date("2026-01-31"), date("2026-02-01T00:00:00Z")),
+            ("next", date("1969-12-30T10:00:00.25+02:00"), date("1969-12-31T08:00:00.250000Z")),
+            ("finer", date("2026-01-31T10:00:00"), date("2026-01-31T10:00:00.000000007Z")),
+            ("day_after", date("2026-02-28"), date("2026-03-01T00:00:00Z")),
+        ]:
+            with self.subTest(function, given=given):
+                self.assertEqual(self.call(function, given), expected)
+        self.refuses("is not a date", "next", "2026-01-31")
+        self.refuses("is not a date", "next", date(None))
+        self.refuses("does not fit in", "next", date("9999-01-01"))
+        self.refuses("do not fit in", "thrice", 1e300)
+        self.refuses("is not a number", "thrice", "1s")
+        self.refuses("outside the years 0 to 9999", "far")
+        self.refuses("a time of another clock than system_clock (give its time_since_epoch())", "steady")
+
+    def test_containers_and_paths(self):
+        for function, given, expected in [
+            ("joined", ["/tmp/x", "../a b/" + "c" * 20], "/tmp/a b/" + "c" * 20), ("joined", ["", "y"], "y"),
+            ("pushed", [[1, 2]], [1, 2, 9]), ("popped", [["x", "y"]], ["y", "longer than sixteen letters"]), ("on_vector", [[]], [9]),
+            ("added", [[["a", 1], ["a", 2], ["b", 3]]], [["a", 1], ["a", 2], ["a", 7], ["b", 3]]), ("added", [{"c": 1}], [["a", 7], ["c", 1]]),
+            ("twice_one", [[3, 1]], [1, 1, 1, 3]), ("hashed", [], [[1, 2]]), ("fill", [], {"d": 5.0, "p": "a/b", "t": {"$": "date", "v": "1970-01-01T00:00:01.500000Z"}}),
+            ("slower", [{"name": "j", "took": 1, "file": "/l", "z": {"real": 1, "imag": 2}}],
+             {"name": "j", "took": 2.0, "file": "/l.old", "z": {"real": 1.0, "imag": 2.0}}),
+        ]:
+            with self.subTest(function, given=given):
+                self.assertEqual(self.call(function, *given), expected)
+        self.refuses("is not a pair", "added", [[1]])
+        self.refuses("cannot be made: take a std::multimap", "hashed_in", [[1, 2]])
+        self.refuses("std::priority_queue<int", "heap")
+
+    def test_overloads(self):
+        for given, expected in [(5, 1), (2.5, 1), ({"$": "date", "v": "2026-01-01"}, 2), ("a", 3), ([["a", 1]], 4), ({"a": 1}, 4)]:
+            with self.subTest(given=given):
+                self.assertEqual(self.call("which", given), expected)
+
+
 class Library(AgentCase):
     """Each function changes what it got, so that what was made here is used, grown and freed by the library's own code."""
     language = "cpp"

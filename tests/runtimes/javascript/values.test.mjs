@@ -102,14 +102,17 @@ test('bytes that overlap are refused', async () => {
 
 const refusals = {
   'a function': ['() => [() => 1]', /^\$\[0\]: function cannot be sent/],
-  'a symbol': ['() => ({ a: Symbol() })', /^\$\.a: symbol cannot be sent/],
-  'a cycle': ['() => { const o = {}; o.self = o; return o }', /^\$\.self: cycle cannot be sent/],
-  'its place': ['\n(() => [() => 1])', /^\$\[0\]: function cannot be sent; returned by f \(main\.js, line 2\)$/],
+  'a symbol': ['() => ({ a: [Symbol()] })', /^\$\.a\[0\]: symbol cannot be sent: return its description/],
+  'a cycle': ['() => { const o = {}; o.self = o; return o }', /^\$\.self: cycle cannot be sent: return a copy without the way back/],
+  'a cycle through toJSON': ['() => { const o = { toJSON: () => [o] }; return o }', /^\$\[0\]: cycle cannot be sent/],
+  'a toJSON without end': ['() => { class D { toJSON () { return { d: new D() } } } return new D() }', /^\$(\.d)+…(\.d)+: nested deeper than 200: return it as text \(JSON\.stringify\), or as a flat list/],
+  'a long path, which is shortened': ['() => { let v = []; for (let i = 1; i < 201; i++) v = { items: v }; return { first: v } }', /^\$\.first\.items[.a-z]{50,}…[.a-z]{50,}\.items: nested deeper than 200/],
+  'its place': ['\n(() => [() => 1])', /^\$\[0\]: function cannot be sent: call it and return what it gives, or leave it out; returned by f \(main\.js, line 2\)$/],
   'a promise inside': ['() => [Promise.resolve(1)]', /^\$\[0\]: promise that is not awaited cannot be sent/],
   'an iterator without end': ['() => ({ n: (function * () { for (;;) yield 1 })() })', /^\$\.n: iterator of more than 1000000 items cannot be sent/],
   'an asynchronous iterator inside': ['() => [(async function * () { yield 1 })()]', /^\$\[0\]: asynchronous iterator inside a value cannot be sent/],
   'a lone surrogate': ['() => "\\ud800"', /lone surrogate/],
-  'a proxy': ['() => new Proxy({}, {})', /proxy cannot be sent/]
+  'a revoked proxy': ['() => { const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy }', /revoked/]
 }
 for (const [name, [code, message]] of Object.entries(refusals)) {
   test(`${name} is refused by its path`, async () => {
@@ -126,6 +129,14 @@ const evident = {
   'classes that say what they are': ['[new URL("http://x/y"), new URLSearchParams("a=1"), new (class { #v = 7; toJSON () { return { v: this.#v } } })()]', ['http://x/y', [['a', '1']], { v: 7 }]],
   'a class that can be iterated': ['new (class { #items = [1, 2]; [Symbol.iterator] () { return this.#items.values() } })()', [1, 2]],
   'errors': ['[new RangeError("r"), Object.assign(new Error("m"), { code: 7 })]', [{ name: 'RangeError', message: 'r' }, { name: 'Error', message: 'm', code: 7 }]],
+  'objects with a toJSON': ['[{ a: 1, toJSON () { return { b: this.a } } }, new (class M { n = 5; toJSON () { return `${this.n} EUR` } })(), Object.assign([1], { toJSON: () => "list" })]', [{ b: 1 }, '5 EUR', 'list']],
+  'a toJSON that is given its key': ['({ k: { toJSON: (key) => key }, l: [{ toJSON: (key) => key + typeof key }] })', { k: 'k', l: ['0string'] }],
+  'a toJSON that gives its object, or another with one': ['[{ a: 1, toJSON () { return this } }, { toJSON: () => ({ b: 2, toJSON: () => 3 }) }, { toJSON: () => new Set([1]) }]', [{ a: 1 }, { b: 2 }, { $: 'set', v: [1] }]],
+  'errors with a toJSON': ['Object.assign(new Error("m"), { toJSON: () => ({ status: 404 }) })', { status: 404 }],
+  'a toJSON of what has a kind': ['[Object.assign(new Set([1]), { toJSON: () => 1 }), Object.assign(new Date(0), { toJSON: () => 1 })]', [{ $: 'set', v: [1] }, { $: 'date', v: '1970-01-01T00:00:00.000Z' }]],
+  'a toJSON that is data': ['({ toJSON: 1 })', { toJSON: 1 }],
+  'members that are no data': ['[{ a: 1, f () {}, g: () => 1, s: Symbol() }, new (class { n = 1; f = () => this.n })()]', [{ a: 1 }, { n: 1 }]],
+  'proxies': ['[new Proxy({ a: 1 }, {}), new Proxy([1, 2], {}), new Proxy({ a: 1 }, { get: (o, k) => k === "toJSON" ? undefined : o[k] * 2 }), new Proxy({}, { ownKeys: () => ["x"], getOwnPropertyDescriptor: () => ({ value: 7, enumerable: true, configurable: true }), get: (o, k) => k === "x" ? 7 : undefined })]', [{ a: 1 }, [1, 2], { a: 2 }, { x: 7 }]],
   'empty objects, whatever is on their prototype': ['(Object.prototype.toJSON = Object.prototype.next = () => 1, [{}])', [{}]]
 }
 for (const [name, [expression, expected]] of Object.entries(evident)) {

@@ -170,7 +170,7 @@ class Values(Case):
     def test_depth(self):
         code = "my $v = []; $v = [$v] for 2 .. %d; return $v"
         self.call(code % 200)
-        self.assertRegex(self.error(code % 201)["message"], r"^\$(\[0\])+: nested deeper than 200$")
+        self.assertRegex(self.error(code % 201)["message"], r"^\$(\[0\])+\.\.: nested deeper than 200: flatten it$")
 
     def test_result_bytes(self):
         for code, size in [("'x' x 98", 100), ("[1, 22, 333]", 10), ("Cloche::Bytes->new('x' x 60)", 60 + 27)]:

@@ -82,7 +82,7 @@ class Bridge(unittest.TestCase):
     def test_arguments_that_cannot_be_sent(self):
         asked, message = self.run_code("\n$get(['a' => STDIN]);", globals={"get": FUNCTION})
         self.assertEqual(asked, [])
-        self.assertEqual(message["error"]["data"]["stack"].split("\n")[0], "TypeError: get: $[0].a: resource (stream) cannot be sent in main.php:2")
+        self.assertEqual(message["error"]["data"]["stack"].split("\n")[0], "TypeError: get: $[0].a: resource (stream) cannot be sent: return its data in main.php:2")
 
     def test_bytes_and_late_answers(self):
         self.agent.send_raw(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "call", "params": {

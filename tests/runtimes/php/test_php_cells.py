@@ -288,7 +288,7 @@ class Displays(PhpCase):
 
     def test_what_cannot_be_sent(self):
         self.assertEqual(self.display("Cloche\\json(fopen('/dev/null', 'r'))"), {
-            "data": {}, "metadata": {"application/json": {"error": "$: resource (stream) cannot be sent"}}, "isResult": False})
+            "data": {}, "metadata": {"application/json": {"error": "$: resource (stream) cannot be sent: return its data"}}, "isResult": False})
 
     def test_what_is_too_large_lies_in_a_file(self):
         display = self.display("Cloche\\html(str_repeat('a', 3000))", storeBytes=1000)

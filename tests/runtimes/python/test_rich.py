@@ -102,7 +102,7 @@ class References(unittest.TestCase):
         shared = [1]
         self.assertEqual(encode([shared, shared]), [[1], [1]])
         shared.append(shared)
-        self.assertRaisesRegex(Refused, r"^\$\[1\]: cycle cannot be sent$", encode, shared)
+        self.assertRaisesRegex(Refused, r"^\$\[1\]: cycle cannot be sent: return a copy without the way back$", encode, shared)
 
     def test_objects_that_go_as_other_kinds(self):
         from dataclasses import make_dataclass
@@ -169,7 +169,7 @@ class Kinds(unittest.TestCase):
                          [{"$": "regexp", "source": "a", "flags": "is"}, {"$": "regexp", "source": "b", "flags": "m"}])
         back = decode({"$": "regexp", "source": "^a.", "flags": "gims"})
         self.assertEqual((back.pattern, back.flags), ("^a.", re.I | re.M | re.S | re.U))
-        message = "$[0]: Pattern of bytes or with flags other than I, M and S cannot be sent"
+        message = "$[0]: Pattern of bytes or with flags other than I, M and S cannot be sent: return its pattern"
         for pattern in (re.compile(b"a"), re.compile("a", re.X), re.compile("a", re.A), re.compile("(?x)a")):
             self.refused([pattern], message)
         with self.assertRaisesRegex(Refused, r"^\$\.x: regexp is none in Python: "):

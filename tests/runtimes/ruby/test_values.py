@@ -75,7 +75,7 @@ class Vectors(AgentCase):
         self.assertEqual(self.call("def f(x) = [x[0].equal?(x), x[1].equal?(x[2])]", [ref, [1], {"$": "ref", "n": 2}]), [True, True])
         self.assertEqual(self.call("def f(x) = [x['me'].equal?(x), x['s'].first.equal?(x['t'])]",
                                    {"me": ref, "s": {"$": "set", "v": [{"$": "map", "v": []}]}, "t": {"$": "ref", "n": 3}}), [True, True])
-        self.assertEqual(self.error(ECHO, [ref])["message"], "$[0]: cycle cannot be sent; returned by f (main.rb, line 1)")
+        self.assertEqual(self.error(ECHO, [ref])["message"], "$[0]: cycle cannot be sent: return a copy without the way back; returned by f (main.rb, line 1)")
 
 
 class OwnTypes(AgentCase):
@@ -108,7 +108,7 @@ class OwnTypes(AgentCase):
         answer, data = self.request(code="def f(x)\n x << 3\n x\nend", args=[typed])
         self.assertEqual((answer["result"]["value"], data), ({"$": "array", "t": "i16", "at": 0, "n": 6}, b"\xff\xff\2\0\3\0"))
         self.assertEqual(self.error("def f(x)\n x << 1.5\nend", typed)["message"],
-                         "$[2]: Float that is no i16 cannot be sent in a typed array; returned by f (main.rb, line 1)")
+                         "$[2]: Float that is no i16 cannot be sent in a typed array: return an Array; returned by f (main.rb, line 1)")
 
     def test_dates(self):
         code = ("require 'date'\n[Time.utc(2026, 11, 21, 10, 20, 30.5r), Time.new(2026, 1, 2, 3, 4, 5, '-03:30'), Date.new(2026, 11, 21),"
@@ -162,8 +162,11 @@ class OwnTypes(AgentCase):
         self.assertEqual(self.error("{n: [1].each.lazy.map { raise KeyError, 'late' }}")["type"], "KeyError")
 
     def test_patterns(self):
-        self.sent("[/a.b/i, /^x$/m]", [{"$": "regexp", "source": "a.b", "flags": "im"}, {"$": "regexp", "source": "^x$", "flags": "ms"}])
-        self.refused("/a b/x", "$: Regexp of bytes or with flag x cannot be sent")
+        # Flag m where it says something: Ruby's ^ and $ are the ends of lines.
+        for pattern, flags in (("/a.b/i", "i"), ("/^x$/m", "ms"), ("/x$/", "m"), (r"/[^$]\$\^/", ""), (r"/[^\]$]/", ""), (r"/\\\\$/", "m")):
+            with self.subTest(pattern):
+                self.assertEqual(self.call(f"def f = {pattern}")["flags"], flags)
+        self.refused("/a b/x", "$: Regexp of bytes or with flag x cannot be sent: return its source")
         self.assertEqual(self.call("def f(r) = [r.source, r.options]", {"$": "regexp", "source": "a(?<n>b)", "flags": "gs"}), ["a(?<n>b)", 4])
 
     def test_errors_arrive_as_exceptions(self):
@@ -173,12 +176,17 @@ class OwnTypes(AgentCase):
         answer = self.call(code, {"$": "error", "v": {**told, "name": "HttpError"}})
         self.assertEqual(answer[1:], ["no", True, {"code": 7}, 7, "HttpError"])
 
+    def test_messages_of_errors_are_text(self):
+        self.sent("[-> { Integer('x') }, -> { {}.fetch(:k) }, -> { raise 'm' }].map { |f| begin; f.call; rescue => e; e.message; end }",
+                  ['invalid value for Integer(): "x"', "key not found: :k", "m"])
+
     def test_cycles_and_depth(self):
         self.refused("a = {}\na[:x] = [a]\na", "$.x[0]: cycle cannot be sent")
         self.sent("a = [1]\n[a, a]", [[1], [1]])
         code = "x = 1\n%d.times { x = [x] }\nx"
         self.assertIn("result", self.answer(code % 200))
-        self.assertIn("nested deeper than 200", self.error(code % 201)["message"])
+        self.assertRegex(self.error(code % 201)["message"],
+                         r"^\$(\[0\])+\[?…0?\]?(\[0\])+: nested deeper than 200: return it as text \(to_json\), or as a flat list")
 
     def test_limit(self):
         for code in ("'x' * 2000", "['x'] * 2000", "{a: 'x'.b * 2000}", "1.step", "(1..).lazy.map { |i| [i] }",

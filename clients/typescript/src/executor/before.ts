@@ -9,17 +9,21 @@ const OLD_BYTES_MAX = 2 ** 20
 const bytesOf = (content: unknown): Uint8Array | undefined =>
   typeof content === 'string' ? new Uint8Array(Buffer.from(content)) : content instanceof Uint8Array ? content : undefined
 
+interface Old { content: Uint8Array, mode: number }
+
+/** The mode of a file that is given without one. */
+const MODE = 0o644
+
 /** files: as the call had them, by any path; workdir: where relative ones lie. */
-export function givenContents (files: object | undefined, workdir: string): Map<string, Uint8Array> {
-  const found = new Map<string, Uint8Array>()
+export function givenContents (files: object | undefined, workdir: string): Map<string, Old> {
+  const found = new Map<string, Old>()
   for (const [name, file] of Object.entries(files ?? {})) {
-    const content = bytesOf(file) ?? bytesOf((Object(file) as { content?: unknown }).content)
-    if (content !== undefined) found.set(path.posix.resolve(workdir, name), content)
+    const { content: inside, mode } = Object(file) as { content?: unknown, mode?: unknown }
+    const content = bytesOf(file) ?? bytesOf(inside)
+    if (content !== undefined) found.set(path.posix.resolve(workdir, name), { content, mode: typeof mode === 'number' && mode !== 0 ? mode & 0o7777 : MODE })
   }
   return found
 }
-
-interface Old { content: Uint8Array, mode?: number }
 
 function onHost (realPath: string): Old | undefined {
   const about = statSync(realPath, { throwIfNoEntry: false })
@@ -32,13 +36,13 @@ function onHost (realPath: string): Old | undefined {
 }
 
 const isSame = ({ content, mode }: Change, old: Old): boolean =>
-  Buffer.compare(bytesOf(content) as Uint8Array, old.content) === 0 && (old.mode === undefined || mode === undefined || (mode & 0o7777) === old.mode)
+  Buffer.compare(bytesOf(content) as Uint8Array, old.content) === 0 && (mode === undefined || (mode & 0o7777) === old.mode)
 
-export function withOldContents<T> (result: Result<T>, given: Map<string, Uint8Array>): Result<T> {
+export function withOldContents<T> (result: Result<T>, given: Map<string, Old>): Result<T> {
   const isWritten = result.sync !== undefined
   const oldOf = ({ path: name, realPath }: Change): Old | undefined => {
-    const content = given.get(String(name))
-    if (content !== undefined) return { content }
+    const own = given.get(String(name))
+    if (own !== undefined) return own
     return realPath === undefined || isWritten ? undefined : onHost(realPath)
   }
   const add = (change: Change): Change[] => {

@@ -1,8 +1,11 @@
 // Globs of a mount's rules: `*` `?` `[abc]` `[!abc]` within a segment, `**` any number of segments, `{a,b}` and `{1..9}`
-// alternatives, `@(a|b)` and `?(a|b)` likewise, `\c` the character itself; a `!` at the start: what the rest does not match. Dot files are
+// alternatives, `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)` within a segment, `\c` the character itself; a `!` at the start: what the rest does not match. Dot files are
 // like others. tests/vectors/globs.json says what is meant.
 
+import { choicesOf, groupEnd, segmentTest, skipPlain } from './glob-segment.js'
+
 const ALTERNATIVES_MAX = 256
+const GROUPS_DEEP_MAX = 16
 
 /** The end and the commas of the brace that opens at `at`; undefined when it does not close. */
 function braceAt (pattern: string, at: number): { end: number, commas: number[] } | undefined {
@@ -48,63 +51,27 @@ function expand (pattern: string, from = 0): string[] {
   return [pattern]
 }
 
-const posix: Record<string, string> = {
-  alpha: '\\p{L}', digit: '\\p{Nd}', alnum: '\\p{L}\\p{Nd}', upper: '\\p{Lu}', lower: '\\p{Ll}', 
-  space: '\\p{Z}\\t\\r\\n\\v\\f', punct: '\\p{P}', xdigit: 'A-Fa-f0-9', word: '\\p{L}\\p{Nd}\\p{Pc}',
-  blank: '\\p{Zs}\\t', cntrl: '\\p{Cc}', graph: '\\x21-\\x7e', print: '\\x20-\\x7e', ascii: '\\x00-\\x7f'
-}
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-/** In a class a hyphen that is itself has a backslash; elsewhere it must not have one. */
-const escapedInClass = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
-
-/** The class that opens at `at`, as a regular expression has it, and where it ends. */
-function classAt (segment: string, at: number): { source: string, end: number } | undefined {
-  const start = /^[!^]/.test(segment.slice(at + 1)) ? at + 2 : at + 1
-  let source = ''
-  for (let i = start; i < segment.length; i++) {
-    const char = segment[i] as string
-    const named = /^\[:(\w+):\]/.exec(segment.slice(i))
-    if (char === ']' && i > start) return { source: `[${start === at + 2 ? '^' : ''}${source}]`, end: i }
-    if (named !== null && named[1] !== undefined && posix[named[1]] !== undefined) {
-      source += posix[named[1]]
-      i += named[0].length - 1
-    } else if (char === '\\' && i + 1 < segment.length) source += escapedInClass(segment[++i] as string)
-    else source += char === '-' && source !== '' && segment[i + 1] !== ']' ? '-' : escapedInClass(char)
-  }
-  return undefined
-}
-
-function segmentTest (segment: string): (name: string) => boolean {
-  let source = ''
-  for (let i = 0; i < segment.length; i++) {
-    const char = segment[i] as string
-    const found = char === '[' ? classAt(segment, i) : undefined
-    if (found !== undefined) {
-      source += found.source
-      i = found.end
-    } else if (char === '*') {
-      if (segment[i - 1] !== '*') source += '[^]*'
-    } else if (char === '?') source += '[^]'
-    else source += escaped(char === '\\' && i + 1 < segment.length ? segment[++i] as string : char)
-  }
-  const pattern = new RegExp(`^${source}$`, 'u')
-  return (name) => pattern.test(name)
-}
-
 type Segment = '**' | ((name: string) => boolean)
 
-function matches (segments: Segment[], names: string[], at = 0, from = 0): boolean {
-  for (let i = at; i < segments.length; i++) {
-    const segment = segments[i] as Segment
+/** Back to the last `**` is all there ever is to try: an earlier one could give up nothing that this one cannot. */
+function matches (segments: Segment[], names: string[]): boolean {
+  const last = segments.at(-1) === '**' ? [...segments, () => true] : segments
+  let at = 0, from = 0, star = -1, resume = 0
+  while (from < names.length) {
+    const segment = last[at]
     if (segment === '**') {
-      if (i === segments.length - 1) return from < names.length
-      for (let next = from; next <= names.length; next++) if (matches(segments, names, i + 1, next)) return true
-      return false
-    }
-    const name = names[from++]
-    if (name === undefined || !segment(name)) return false
+      star = ++at
+      resume = from
+    } else if (segment !== undefined && segment(names[from] as string)) {
+      at++
+      from++
+    } else if (star >= 0) {
+      at = star
+      from = ++resume
+    } else return false
   }
-  return from === names.length
+  while (last[at] === '**') at++
+  return at === last.length
 }
 
 /** Segments without meaning go: `/a`, `./a` and `a//b` are paths below the mount as well. `a/**` with a slash behind it is what is below a. */
@@ -114,48 +81,39 @@ function segmentsOf (pattern: string): Segment[] {
   return parts.map((part): Segment => part === '**' ? '**' : segmentTest(part))
 }
 
-/** The parenthesis that closes the one at `at`, -1 without one. */
-function groupEnd (pattern: string, at: number): number {
-  for (let i = at, depth = 0; i < pattern.length; i++) {
-    if (pattern[i] === '\\') i++
-    else if (pattern[i] === '(') depth++
-    else if (pattern[i] === ')' && --depth === 0) return i
-  }
-  return -1
-}
-
-const isGroup = (pattern: string, at: number): boolean => pattern[at + 1] === '(' && groupEnd(pattern, at + 1) > 0
-
 function bangsOf (pattern: string): number {
   let count = 0
-  while (pattern[count] === '!' && !isGroup(pattern, count)) count++
+  while (pattern[count] === '!' && groupEnd(pattern, count) < 0) count++
   return count
 }
 
-function choicesOf (group: string): string[] {
-  const found = ['']
-  for (let i = 0, depth = 0; i < group.length; i++) {
-    const piece = group[i] === '\\' ? group.slice(i, ++i + 1) : group[i] as string
-    depth += Number(piece === '(') - Number(piece === ')')
-    if (piece === '|' && depth === 0) found.push('')
-    else found.push(`${found.pop()}${piece}`)
+const refuse = (pattern: string, what: string): never => { throw new TypeError(`the pattern ${JSON.stringify(pattern)} has ${what}`) }
+
+/** What would take long, or means nothing, in `part` of a pattern, which is `deep` groups down. */
+function checkGroups (part: string, pattern: string, deep = 0, repeats = false): void {
+  for (let at = 0; at < part.length;) {
+    const end = groupEnd(part, at), kind = part[at] as string
+    if (end > 0) {
+      const inside = part.slice(at + 2, end), doesRepeat = '*+'.includes(kind)
+      if (deep === GROUPS_DEEP_MAX) refuse(pattern, `groups ${deep + 1} deep, at most ${GROUPS_DEEP_MAX} are taken`)
+      if (repeats && doesRepeat) refuse(pattern, 'a group that repeats within one that repeats')
+      if (!'@?'.includes(kind) && inside.includes('/')) refuse(pattern, `a '/' within ${kind}(…), which is about one name`)
+      checkGroups(inside, pattern, deep + 1, repeats || doesRepeat)
+    }
+    at = end > 0 ? end + 1 : skipPlain(part, at)
   }
-  return found
 }
 
-/** `@(a|b)` as `{a,b}`, `?(a|b)` as `{,a,b}`; of one choice as it is, for braces around one are no alternatives. */
+/** Of a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
 function withoutGroups (pattern: string): string {
-  for (let at = 0; at < pattern.length; at++) {
-    if (pattern[at] === '\\') at++
-    else if ('@?*+!'.includes(pattern[at] as string) && isGroup(pattern, at)) {
-      if ('*+!'.includes(pattern[at] as string)) {
-        throw new TypeError(`the pattern ${JSON.stringify(pattern)} has an extended glob that repeats or excludes, which is not taken`)
-      }
-      const end = groupEnd(pattern, at + 1)
+  for (let at = 0; at < pattern.length;) {
+    const end = groupEnd(pattern, at)
+    if (end > 0 && pattern.slice(at, end).includes('/')) {
       const inside = [...pattern[at] === '?' ? [''] : [], ...choicesOf(pattern.slice(at + 2, end))]
       const written = inside.length > 1 ? `{${inside.join(',')}}` : inside[0] as string
       return withoutGroups(pattern.slice(0, at) + written + pattern.slice(end + 1))
     }
+    at = end > 0 ? end + 1 : skipPlain(pattern, at)
   }
   return pattern
 }
@@ -163,6 +121,7 @@ function withoutGroups (pattern: string): string {
 export function globTest (pattern: string): (path: string) => boolean {
   if (typeof pattern !== 'string' || pattern === '') throw new TypeError('a pattern must be a string that is not empty')
   const bangs = bangsOf(pattern)
+  checkGroups(pattern.slice(bangs), pattern)
   const plain = withoutGroups(pattern.slice(bangs))
   const alternatives = expand(plain).map(segmentsOf)
   return (path) => {

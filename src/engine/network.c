@@ -1,9 +1,8 @@
 #include "network.h"
-#include "sandbox.h"
+#include "channel.h"
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/channel.h"
 #include "gate/policy.h"
 
 #include <arpa/inet.h>
@@ -17,7 +16,7 @@
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
 #define LOOK_MS 5000 /* whether the host's name servers are others */
-#define START_LOOKS 4 /* in which the gate begins: it may be stopped, and its sandbox waits for it */
+#define START_LOOKS 4 /* in which the gate begins: it may be stopped, and its box waits for it */
 
 enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
 
@@ -62,7 +61,7 @@ static void add_server(char list[SERVERS_BYTES], const char *address)
 /* resolv.conf(5). Without it, or a server in it, one on this machine is asked. -1: it is there, and may not be read. */
 static int read_servers(char list[SERVERS_BYTES])
 {
-        FILE *file = fopen(SANDBOX_SERVERS_FILE, "re");
+        FILE *file = fopen(NETWORK_SERVERS_FILE, "re");
         char line[256], address[64];
         unsigned count = 0;
         int r = file || errno == ENOENT ? 0 : -1;
@@ -86,7 +85,7 @@ static int renew_servers(struct network *network)
         char now[SERVERS_BYTES];
         struct stat st = {.st_mtim = {.tv_sec = 0}};
 
-        if (stat(SANDBOX_SERVERS_FILE, &st) < 0)
+        if (stat(NETWORK_SERVERS_FILE, &st) < 0)
                 st.st_mtim.tv_sec = 1; /* another time than of any that is there */
         if (memcmp(&st.st_mtim, &network->servers_of, sizeof(st.st_mtim)) == 0)
                 return 0;
@@ -157,7 +156,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind == RPC_NOTIFICATION)
                 return take_notification(network, m, e);
         if (m->kind == RPC_ERROR)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the sandbox's network: %s", m->error_message);
+                return err_set(e, CLOCHE_E_NAMESPACE, "the network: %s", m->error_message);
         if (m->kind != RPC_RESULT)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the network's gate asked '%.40s'", m->method);
         if (json_integer_value(m->id) == ASK_START) {
@@ -174,7 +173,7 @@ static void on_end(void *data, const struct cloche_err *e)
         struct cloche_err gone = {0};
 
         if (!e) {
-                err_set(&gone, CLOCHE_E_SANDBOX_ENDED, "the sandbox's network is gone");
+                err_set(&gone, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
                 e = &gone;
         }
         fail(network, e);
@@ -204,7 +203,7 @@ static void on_served(void *data, struct keeper_reply *reply)
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
-                err_wrap(&e, "start the sandbox's network");
+                err_wrap(&e, "start the network");
                 fail(network, &e);
         }
         free_if_done(network);
@@ -216,7 +215,7 @@ static void on_timer(uv_timer_t *timer)
         struct cloche_err e = {0};
 
         if (!network->is_ready && ++network->looks == START_LOOKS) {
-                err_set(&e, CLOCHE_E_TIMEOUT, "the sandbox's network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
+                err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
         } else if (renew_servers(network) && ask(network, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
                 fail(network, &e);
@@ -228,7 +227,7 @@ static int serve(struct network *network, struct keeper *keeper, uint32_t box, i
         int r;
 
         if (!spec)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the sandbox's network");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         spec->service = KEEPER_SERVICE_NET;
         r = keeper_serve_later(keeper, box, spec, &gate_fd, 1, on_served, network, e);
         network->is_asking = r == 0;
@@ -272,7 +271,7 @@ int network_start(struct keeper *keeper, uint32_t box, uv_loop_t *loop, const js
         if (r < 0)
                 return r;
         if (!network)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the sandbox's network");
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the network");
         network->face = *face;
         network->channel.fd = -EBADF;
         uv_timer_init(loop, &network->timer);
@@ -292,13 +291,19 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
         if (r < 0)
                 return r;
         if (network->is_ended)
-                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the sandbox's network is gone");
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
         return ask(network, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
 }
 
 struct network_stats network_stats(const struct network *network)
 {
         return network->stats;
+}
+
+void network_drain(struct network *network)
+{
+        if (!network->is_ended)
+                channel_drain(&network->channel);
 }
 
 void network_stop(struct network *network)

@@ -1,17 +1,20 @@
-/* The network of a sandbox's box: has the keeper start cloche-gate (spec/gate.md) for it, gives it the policy, and hears what it decides. On the
+/* The network of a box, a sandbox's or a run's: has the keeper start cloche-gate (spec/gate.md) for it, gives it the policy, and hears what it decides. On the
  * engine's loop, one thread; nothing waits.
  *
  * Life cycle: network_start(); on_ready once, or on_end; then any number of on_decision; network_stop(). on_end comes at most once, never
  * from within network_start, and nothing comes after it: the box has no network then, but network_stop() is still the owner's to call.
  * A box that never had a network gets one at any time; it is taken away again by a policy that allows nothing. */
-#ifndef CLOCHE_SANDBOX_NETWORK_H
-#define CLOCHE_SANDBOX_NETWORK_H
+#ifndef CLOCHE_ENGINE_NETWORK_H
+#define CLOCHE_ENGINE_NETWORK_H
 
 #include "keeper/client.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
 #include <uv.h>
+
+/* The host's name servers, read again whenever the file is another. resolv.conf(5). */
+#define NETWORK_SERVERS_FILE "/etc/resolv.conf"
 
 struct network; /* opaque */
 
@@ -44,6 +47,8 @@ CLOCHE_MUST_CHECK int network_start(struct keeper *keeper, uint32_t box, uv_loop
 CLOCHE_MUST_CHECK int network_set_policy(struct network *network, const json_t *policy, struct cloche_err *e);
 /* As they were last told (once a second while there is something to tell). */
 struct network_stats network_stats(const struct network *network);
+/* Hear what the gate has said up to now. */
+void network_drain(struct network *network);
 /* The gate ends; nothing is heard any more. Accepts NULL. */
 void network_stop(struct network *network);
 
