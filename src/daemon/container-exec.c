@@ -94,7 +94,7 @@ static json_t *outcome_of(const struct container_reply *reply)
                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
 }
 
-/* What it printed is a member of the error, and of its context, which is all that later clients keep of one. */
+/* The output is a member of the error, and of its context, which is all that later clients keep of one. */
 static json_t *in_context(json_t *outcome)
 {
         json_object_set_new(outcome, "context", json_copy(outcome));

@@ -168,7 +168,7 @@ static void git_failed(struct container_ask *a, const struct container_reply *re
 
 static void not_cloned(struct container_ask *a, const struct container_reply *reply)
 {
-        /* Of what git printed there is more than the error's line. */
+        /* The error has one line of what git printed. */
         const json_t *said = json_object_get(reply->about, "stderr");
         const char *text = said ? json_string_value(said) : reply->e->msg;
 

@@ -115,7 +115,7 @@ static json_t *text_of(const json_t *value, const struct buf *attachments)
 
 static json_t *chart_of(const json_t *value, const struct buf *attachments);
 
-/* Of several axes, each of which is a chart. */
+/* A superchart has several axes, each of which is a chart. */
 static void unfold_superchart(json_t *chart, const struct buf *attachments)
 {
         json_t *elements = json_object_get(chart, "elements"), *charts = json_array();

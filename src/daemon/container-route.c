@@ -61,7 +61,7 @@ static const struct container_exception of_mkdir[] = {
         {CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0},
 };
 static const struct container_exception of_listing[] = {{CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0}};
-/* Of what git itself refuses only a repository that is not found has a code of its own, as the server of the genuine image has it. */
+/* A repository that is not found has a code of its own; other failures of git share one, as the server of the genuine image has it. */
 static const struct container_exception of_git[] = {
         {CLOCHE_E_INVALID_ARGUMENT, CONTAINER_INVALID_GIT_URL},  {CLOCHE_E_FILE_EXISTS, CONTAINER_GIT_OPERATION_FAILED},
         {CLOCHE_E_GIT_AUTH, CONTAINER_GIT_OPERATION_FAILED},     {CLOCHE_E_GIT_NETWORK, CONTAINER_GIT_OPERATION_FAILED},

@@ -16,7 +16,7 @@ struct http_lingers {
 };
 
 void lingers_init(struct http_lingers *all, uv_loop_t *loop);
-/* Those whose time is over; now and then. */
+/* Close the ones whose time is over; now and then. */
 void lingers_sweep(struct http_lingers *all, uint64_t now_ns);
 void lingers_done(struct http_lingers *all);
 /* A copy of the socket is kept, and so many bytes of it are read. One too many is closed as any other is. */

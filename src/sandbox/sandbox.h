@@ -59,7 +59,7 @@ CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, co
                                     struct sandbox_ask **ret, struct cloche_err *e);
 /* What it does is ended where it can be; the face hears nothing more, and the ask is gone. */
 void sandbox_ask_cancel(struct sandbox_ask *ask);
-/* Of file.watch: what has changed until now is told at once, then the event "flushed". Two calls without that event between them may be one. */
+/* For file.watch: changes until now are told at once, then the event "flushed". Two calls without that event between them may be one. */
 void sandbox_ask_flush(struct sandbox_ask *ask);
 /* The asker does not keep up: tell no more output until it is let go; what waited, and perhaps the outcome, is then told from within. */
 void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
