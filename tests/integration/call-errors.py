@@ -82,7 +82,7 @@ def test_javascript_promise_that_never_settles_ends():
 
 def test_values_that_cannot_be_sent_are_named():
     for language, code in [("python", "def f(): return {'rows': [1, {'handler': print}]}"),
-                           ("javascript", "function f() { return {rows: [1, {handler: () => 1}]}; }")]:
+                           ("javascript", "function f() { return {rows: [1, {handler: new WeakMap()}]}; }")]:
         result = call(language, code, "f")
         equal((result.status, result.error["type"]), ("error", "TypeError"), result)
         assert "$.rows[1].handler" in result.error["message"], result

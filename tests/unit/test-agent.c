@@ -320,7 +320,7 @@ static void test_errors(void)
 {
         CHECK(holds(called("throw", ""), "error",
                     "{\"code\":-32000,\"message\":\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"data\":{\"type\":\"Odd\\ufffd\",\"message\":"
-                    "\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"stack\":\"in f\"}}"), "an error, its text repaired");
+                    "\"a\\ufffdé\\ufffd\\ufffd\\ufffdz: 7\",\"stack\":\"in f\",\"signatureSource\":\"inferred\"}}"), "an error, its text repaired");
         CHECK(holds(called("bad tag", ""), "error/data/message", "\"$.rows[0]: there is no tag \\\"nonsense\\\"\""), "a bad value is named");
         CHECK(holds(called("bad tag", ""), "error/data/type", "\"Refused\""), "with the language's type");
         CHECK(holds(called("echo", ",\"resultBytes\":3"), "error/code", "-32700"), "a key twice is no request");

@@ -165,14 +165,34 @@ static int is_own(pid_t pid)
         return size > 0 && size == own_size && memcmp(own, other, (size_t)size) == 0;
 }
 
+/* A child of ours that nobody waited for has the number, and no namespaces to compare. */
+static int is_zombie(pid_t pid)
+{
+        char path[64], text[256] = "";
+        const char *state;
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        fd = open(path, O_RDONLY);
+        if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+                text[0] = '\0';
+        close(fd);
+        state = strrchr(text, ')'); /* PID (NAME) STATE */
+        return state && strncmp(state, ") Z", 3) == 0;
+}
+
 static long signal_host(long call)
 {
         for (int i = 0; i < host_count; i++) {
                 pid_t pid = (pid_t)atoi(host_processes[i]);
-                long r = is_own(pid) ? fail(ESRCH) : call == SYS_tgkill ? syscall(call, pid, pid, 0) : syscall(call, pid, 0);
+                long r = call == SYS_tgkill ? syscall(call, pid, pid, 0) : syscall(call, pid, 0);
+                int error = errno;
 
-                if (r >= 0 || errno != ESRCH)
-                        return r;
+                if (r < 0 && error == ESRCH)
+                        continue;
+                if (is_own(pid) || is_zombie(pid) || (kill(pid, 0) < 0 && errno == ESRCH)) /* the last: ours, and it has ended since */
+                        continue;
+                return r < 0 ? fail(error) : r;
         }
         return fail(ESRCH);
 }
