@@ -1,4 +1,4 @@
-/* Monotonic time, and the date as text. */
+/* Monotonic time, and the time of day, also as text. */
 #ifndef CLOCHE_BASE_CLOCK_H
 #define CLOCHE_BASE_CLOCK_H
 
@@ -12,6 +12,14 @@ static inline uint64_t clock_now_ns(void)
 
         clock_gettime(CLOCK_MONOTONIC, &t);
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_real_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 #define CLOCK_TEXT_SIZE 64
