@@ -37,4 +37,8 @@ int value_frame_to_text(const json_t *value, const void *attachments, size_t att
 /* Anything held as JSON text, with jansson's flags; owned by the caller. NULL: without memory. */
 char *value_dump(const json_t *held, size_t flags);
 
+/* Hold what was thrown: a new object, of which the members that are values ("exact": texts that are not Unicode, and "fields") are held,
+ * each a value of its own. One that is malformed is left out, for the error itself matters more. NULL: no memory, or no object. */
+json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size);
+
 #endif

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
+from ._base_errors import ValueRefusedError
 from ._declare import Declarations, Declarer, HostFunction, Target, rebind
 from ._mount import Conflict, Links, Mount, OnError, _given, mount_tree
 from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Result, SyncOutcome, SyncPlan, SyncReport, read_object,
@@ -239,6 +240,8 @@ class _RunWriter:
     def code(self, code: Code) -> None:
         if not isinstance(code, (str, bytes)):
             raise InvalidArgumentError(f"code must be text or bytes, not a {type(code).__name__}")
+        if isinstance(code, str) and any("\ud800" <= letter <= "\udfff" for letter in code):
+            raise ValueRefusedError("code: string with a lone surrogate, which is no source text")
         self.params["code"] = self.encoder.value(code, "code")
 
     def value(self, name: str, value: Any) -> None:
