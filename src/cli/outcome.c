@@ -281,17 +281,18 @@ static void print_network(FILE *out, const json_t *network)
                 fprintf(out, "cloche: and %lld more were denied\n", (long long)lost);
 }
 
-void outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
+int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
 {
         const char *text = cloche_result_json(result);
         const json_t *meta, *warning;
         json_t *whole = NULL;
         struct cloche_err e;
+        int is_lost;
         size_t i;
 
         if (json_load_text(text, strlen(text), &whole, &e) < 0) {
                 fprintf(out, "cloche: the run's warnings cannot be read: %s\n", e.msg);
-                return;
+                return 1;
         }
         meta = json_object_get(whole, "meta");
         json_array_foreach(json_object_get(meta, "warnings"), i, warning) {
@@ -301,7 +302,9 @@ void outcome_print_notes(FILE *out, const cloche_result *result, int has_denials
         }
         if (has_denials)
                 print_network(out, json_object_get(meta, "network"));
+        is_lost = json_is_true(json_object_get(meta, "outputLost"));
         json_decref(whole);
+        return is_lost;
 }
 
 void outcome_done(struct outcome *outcome)

@@ -144,6 +144,7 @@ struct cloche_run {
 
         /* Of a run that is forked from a template. */
         int is_forked;
+        int is_output_lost; /* the caller's descriptor took no more, and nobody had left */
         int has_texts; /* of calls of the bridge and of the result: its caller reads JSON text */
         struct template *template;
         enum run_place place;

@@ -290,6 +290,8 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
                                  usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
                                  run->warnings);
 
+        if (meta && run->is_output_lost)
+                json_object_set_new(meta, "outputLost", json_true());
         if (meta && run->network.policy)
                 json_object_set_new(meta, "network", json_pack("{s:O, s:I}", "denied", run->network.denied, "lost", (json_int_t)run->network.lost));
         return meta;

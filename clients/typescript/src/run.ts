@@ -92,6 +92,8 @@ export interface SyncOutcome {
   /** Where the host's file is not what the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
+  /** Why nothing was synced at all. */
+  error?: unknown
 }
 
 export interface ResultOptions { includeChanges?: boolean, includeContents?: boolean, includeDenied?: boolean }
