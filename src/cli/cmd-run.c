@@ -39,9 +39,7 @@ static void tell_more(const struct cli_request *request, const cloche_result *re
         FILE *out = open_memstream(&text, &size);
 
         if (out) {
-                outcome_print_warnings(out, result);
-                if (request->denials)
-                        outcome_print_network(out, result);
+                outcome_print_notes(out, result, request->denials);
                 if (fclose(out) == 0)
                         (void)say_now(text, size, PATIENCE_MS);
         }

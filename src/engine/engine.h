@@ -190,7 +190,7 @@ struct cloche_run {
 
         const struct values *values; /* while it starts */
         json_t *schema;              /* the caller's, or NULL */
-        json_t *answer;            /* the agent's result or error member, values in text form */
+        json_t *answer;            /* the agent's result or error member, values held */
         int answer_is_error;
         struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
         json_t *warnings;

@@ -270,7 +270,7 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
                                  run->warnings);
 
         if (meta && run->network.policy)
-                json_object_set_new(meta, "network", json_pack("{s:O}", "denied", run->network.denied));
+                json_object_set_new(meta, "network", json_pack("{s:O, s:I}", "denied", run->network.denied, "lost", (json_int_t)run->network.lost));
         return meta;
 }
 

@@ -786,7 +786,7 @@ int value_check(const json_t *value, size_t attachments_size, struct cloche_err 
 struct writing {
         enum value_form form;
         struct buf *attachments;
-        int error; /* -ENOMEM, -ENOBUFS */
+        int error; /* -ENOMEM, -ENOBUFS, -EINVAL */
 };
 
 static json_t *write_any(struct writing *w, const json_t *held);
@@ -845,7 +845,8 @@ static json_t *write_object(struct writing *w, const json_t *held)
                         r = write_member(w, made, is_tag, key, size, member);
         if (r == 0)
                 return made;
-        w->error = r == -ENOBUFS || w->error == -ENOBUFS ? -ENOBUFS : -ENOMEM;
+        if (!w->error)
+                w->error = r == -ENOBUFS || r == -EINVAL ? r : -ENOMEM;
         json_decref(made);
         return NULL;
 }
@@ -885,8 +886,11 @@ int value_write(const json_t *held, enum value_form form, struct buf *attachment
         }
         if (attachments)
                 attachments->size = before;
-        return w.error == -ENOBUFS ? err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many")
-                                   : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
+        if (w.error == -ENOBUFS)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many");
+        if (w.error == -EINVAL)
+                return err_set(e, CLOCHE_E_PROTOCOL, "bytes among the values are not base64");
+        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
 }
 
 static int convert_form(const json_t *value, enum value_form from, const void *attachments, size_t attachments_size, struct buf *out, json_t **ret,

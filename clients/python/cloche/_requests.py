@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
 from ._declare import Declarations, Declarer, HostFunction, Target, rebind
-from ._mount import Conflict, Mount, OnError, _given, mount_tree
+from ._mount import Conflict, Links, Mount, OnError, _given, mount_tree
 from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Result, SyncOutcome, SyncPlan, SyncReport, read_object,
                        read_rows)
 from ._rpc import Message
@@ -493,7 +493,7 @@ def _changes_params(changes: Changes | str | Sequence[Change], mount: Mount | Ma
 
 
 def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, Any] | None = None, *, on_error: OnError = "rollback",
-         conflict: Conflict | None = None, before_sync: BeforeSync | None = None, after_sync: AfterSync | None = None,
+         conflict: Conflict | None = None, links: Links | None = None, before_sync: BeforeSync | None = None, after_sync: AfterSync | None = None,
          on_sync_error: OnSyncError | None = None, timeout: float | None = None) -> Request[SyncReport]:
     """Write changes to the host: a run's `changes`, the id of a change set, or some changes of a mount.
 
@@ -502,16 +502,16 @@ def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, 
     encoder = Encoder()
     handlers = Handlers(before_sync=before_sync, after_sync=after_sync, on_sync_error=on_sync_error)
     params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "onError": on_error,
-                              **_given(conflict=conflict, events=handlers.events() or None)}
+                              **_given(conflict=conflict, links=links, events=handlers.events() or None)}
     return Request("sync", params, lambda message: SyncReport.read(read_object(message)), encoder.parts, handlers, False,
                    check_timeout(timeout))
 
 
 def plan_sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, Any] | None = None, *,
-              conflict: Conflict | None = None, timeout: float | None = None) -> Request[SyncPlan]:
+              conflict: Conflict | None = None, links: Links | None = None, timeout: float | None = None) -> Request[SyncPlan]:
     """The dry run: what sync() would do, step by step, and nothing done."""
     encoder = Encoder()
-    params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "dryRun": True, **_given(conflict=conflict)}
+    params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "dryRun": True, **_given(conflict=conflict, links=links)}
     return Request("sync", params, lambda message: SyncPlan.read(read_object(message)), encoder.parts, timeout=check_timeout(timeout))
 
 

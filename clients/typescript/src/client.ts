@@ -49,6 +49,8 @@ export interface SyncRequest {
   mount?: MountOptions
   onError?: 'rollback' | 'continue' | 'abort'
   conflict?: string
+  /** inside: symbolic links that lead out of their directory are refused. */
+  links?: 'any' | 'inside'
   dryRun?: boolean
 }
 /** What a sync would do (`dryRun`). */

@@ -177,7 +177,7 @@ export interface Result<T = unknown> {
     limits: Record<string, number | null>
     warnings: string[]
     /** With `network`: what was refused, each once. */
-    network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }> }
+    network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }>, lost: number }
   }
 }
 
