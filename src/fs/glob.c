@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -45,22 +46,17 @@ struct glob {
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. */
+/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends with a NUL, which ends a character too:
+ * so four bytes can be asked for at any place. */
 uint32_t glob_next_character(const char **at)
 {
-        const unsigned char *p = (const unsigned char *)*at;
-        unsigned more = p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 1 : p[0] < 0xf0 ? 2 : p[0] < 0xf5 ? 3 : 0;
-        uint32_t c = more ? p[0] & (0x3fu >> more) : p[0];
+        uint32_t c;
+        size_t size = utf8_decode(*at, 4, &c);
 
-        for (unsigned i = 1; i <= more; i++) {
-                if ((p[i] & 0xc0) != 0x80) {
-                        more = 0;
-                        break;
-                }
-                c = c << 6 | (p[i] & 0x3f);
-        }
-        *at += more + 1;
-        return more || p[0] < 0x80 ? c : 0x110000u + p[0];
+        if (size == 0)
+                c = 0x110000u + (unsigned char)**at;
+        *at += size > 0 ? size : 1;
+        return c;
 }
 
 /* -- one segment ---------------------------------------------------------------------------------------------- */

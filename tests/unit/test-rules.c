@@ -47,6 +47,8 @@ static void test_globs_of_a_mount(void)
         } rows[] = {
                 {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
                 {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
+                {"?", "\xc3\xa4", 1}, {"?", "\xed\xa0\x80", 0}, {"???", "\xed\xa0\x80", 1}, {"?", "\xe0\x80\xaf", 0}, {"???", "\xe0\x80\xaf", 1},
+                {"@(?)", "\xf0\x9f\x98\x80", 1}, {"@(?)", "\xf4\x90\x80\x80", 0}, {"@(\xff|\xc3)", "\xc3", 1}, {"[!a]?", "\xc3(", 1}, {"[[:x:a]", ":", 1},
                 {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a*(b))", "b", -CLOCHE_E_INVALID_ARGUMENT},
                 {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
                 {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
