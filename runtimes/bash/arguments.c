@@ -43,8 +43,12 @@ static char *tagged_word(const struct agent_request *request, const json_t *valu
         const unsigned char *data;
         size_t size;
 
-        if (strcmp(tag, "undefined") == 0)
+        if (strcmp(tag, "undefined") == 0 || strcmp(tag, "hole") == 0)
                 return savestring("");
+        if (strcmp(tag, "utf16") == 0) {
+                *ret_why = "a string with a lone surrogate cannot be held by the shell";
+                return NULL;
+        }
         for (size_t i = 0; i < sizeof(simple) / sizeof(simple[0]); i++)
                 if (strcmp(tag, simple[i]) == 0)
                         return savestring(v ? v : "");

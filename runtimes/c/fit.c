@@ -263,7 +263,7 @@ static enum fit pointer_fit(const json_t *value, const struct type *type, int le
 
 static enum fit optional_fit(const json_t *value, const struct type *type, int levels)
 {
-        if (json_is_null(value) || (type->kind == TYPE_OPTIONAL && has_tag(value, "undefined")))
+        if (json_is_null(value) || (type->kind == TYPE_OPTIONAL && (has_tag(value, "undefined") || has_tag(value, "hole"))))
                 return FIT_BEST;
         return worse(FIT_NEAR, fit_within(value, type->inner[0], levels));
 }

@@ -579,7 +579,7 @@ static int optional_in(struct incoming *in, const struct type *type, const json_
 {
         const char *tag = agent_tag(value);
 
-        if (json_is_null(value) || (tag && strcmp(tag, "undefined") == 0))
+        if (json_is_null(value) || (tag && (strcmp(tag, "undefined") == 0 || strcmp(tag, "hole") == 0)))
                 return 0;
         at[type->inner[0]->size] = 1;
         return convert_in(in, type->inner[0], value, at);

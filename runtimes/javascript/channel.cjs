@@ -54,11 +54,11 @@ function readFull (wanted, pulse) {
   return take(wanted)
 }
 
-function writeFull (bytes) {
+function writeFull (bytes, size = bytes.length) {
   let at = 0
-  while (at < bytes.length) {
+  while (at < size) {
     try {
-      at += writeSync(FD, bytes, at, bytes.length - at, null)
+      at += writeSync(FD, bytes, at, size - at, null)
     } catch (thrown) {
       retry(thrown, 1)
     }
@@ -131,6 +131,20 @@ function write (message, attachments) {
   writeFull(frame)
 }
 
+// Lines of the console are many: each is written at once, for what comes next may not end, but with little work.
+const LINE_BYTES = 65536
+const line = new host.Uint8Array(LINE_BYTES)
+const lineBody = line.subarray(8)
+const lineHead = new DataView(line.buffer)
+function tellLine (stream, text) {
+  const json = `{"jsonrpc":"2.0","method":"console","params":{"stream":"${stream}","text":${JSON.stringify(text)}}}`
+  if (json.length * 3 > lineBody.length) return tell('console', { stream, text })
+  const { written } = encoder.encodeInto(json, lineBody)
+  lineHead.setUint32(0, 4 + written, true)
+  lineHead.setUint32(4, written, true)
+  writeFull(line, 8 + written)
+}
+
 // Messages are made here: an object of the main realm would be written as its user's toJSON says.
 function texts (list) {
   const own = []
@@ -158,4 +172,4 @@ function reborn () {
   socket?._handle.setBlocking(false)
 }
 
-return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, renew, attachments: () => current }
+return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, tellLine, renew, attachments: () => current }

@@ -6,6 +6,7 @@
 const fs = require('node:fs')
 const path = require('node:path')
 const util = require('node:util')
+const v8 = require('node:v8')
 const vm = require('node:vm')
 
 const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
@@ -19,7 +20,7 @@ const load = (name, host) => compile(name, ['host'])(host)
 let Socket // loaded before code that declares something runs, for it may break what loads it
 let leave = process.reallyExit.bind(process)
 const host = {
-  Array, ArrayBuffer, BigInt, Date, Error, Map, Object, Set, TypeError, RangeError, ReferenceError, SyntaxError, Uint8Array,
+  Array, ArrayBuffer, BigInt, DataView, Date, Error, Map, Object, Set, TypeError, RangeError, ReferenceError, SyntaxError, Uint8Array,
   typed: {
     i8: Int8Array, u8: Uint8Array, u8c: Uint8ClampedArray, i16: Int16Array, u16: Uint16Array, i32: Int32Array,
     u32: Uint32Array, i64: BigInt64Array, u64: BigUint64Array, f32: Float32Array, f64: Float64Array
@@ -77,13 +78,30 @@ function sendFailure (thrown) {
   const { code, name, message, stack, fields } = typeof thrown?.code === 'string' && thrown.code.startsWith('ERR_') && !host.types.isNativeError(thrown)
     ? thrown
     : { code: 'ERR_USER_CODE', ...named(describe(thrown)) }
-  const data = { code, name, message }
+  const texts = { name, message, ...stack !== undefined && { stack } }
+  const data = { code, ...unicode(texts), ...state.cpuBefore && measured() }
   let attachments = []
-  if (stack !== undefined) data.stack = stack
   try {
     if (fields !== undefined) ({ value: data.fields, attachments } = realm.values.encode(fields, state.resultBytes || 1 << 20, true))
   } catch {}
-  answer(channel.writeError, THREW, message, data, attachments)
+  if (Object.values(texts).join('') !== Object.values(unicode(texts)).join('')) {
+    const exact = values.encode(texts, FRAME_BYTES_MAX)
+    data.exact = shifted(exact.value, sizeOf(attachments))
+    attachments = [...attachments, ...exact.attachments]
+  }
+  answer(channel.writeError, THREW, data.message, data, attachments)
+}
+
+// What JSON can hold of texts.
+const unicode = (texts) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, errors.wellFormed(text)]))
+const sizeOf = (attachments) => attachments.reduce((size, bytes) => size + bytes.length, 0)
+const shifted = (texts, by) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, typeof text === 'string' ? text : { ...text, at: text.at + by }]))
+
+function tellLine (stream, text) {
+  const shown = errors.wellFormed(text)
+  if (shown === text) return channel.tellLine(stream, text)
+  const { value, attachments } = values.encode(text, FRAME_BYTES_MAX)
+  channel.tell('console', { stream, text: shown, exact: value }, attachments)
 }
 
 const named = ({ type, message, stack }) => ({ name: type, message, stack })
@@ -137,7 +155,7 @@ function settle ({ id, result, error }) {
   const decode = (value) => found.coder.decode(value, channel.attachments())
   try {
     if (error === undefined) found.resolve({ value: decode(result.value) })
-    else found.reject({ name: `${error.data?.name ?? 'Error'}`, message: `${error.data?.message ?? error.message}`, fields: error.data?.fields && decode(error.data.fields) })
+    else found.reject({ name: `${error.data?.name ?? 'Error'}`, message: `${error.data?.message ?? error.message}`, ...error.data?.exact && decode(error.data.exact), fields: error.data?.fields && decode(error.data.fields) })
   } catch (thrown) {
     found.reject(thrown)
   }
@@ -179,7 +197,7 @@ async function declareAll ({ globals, imports }) {
 
 function makeRealm (bridge) {
   const { createRealm } = require('./realm.cjs')
-  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: channel.tell, values: (own) => load('values.cjs', own), language })
+  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: tellLine, values: (own) => load('values.cjs', own), language })
   return made
 }
 
@@ -266,10 +284,18 @@ function evaluate (method, params) {
   return realm[method](decoded(params, ['globals', 'imports'], realm.values))
 }
 
+// Of the code alone: the box's own clock counts what the fork and the agent cost too.
+function measured () {
+  const { user, system } = process.cpuUsage(state.cpuBefore)
+  return { cpuMs: (user + system) / 1000, heapBytes: v8.getHeapStatistics().used_heap_size }
+}
+
 async function answerEvaluate (params) {
-  const { exports } = await evaluate('evaluate', params)
+  state.cpuBefore = process.cpuUsage()
+  const { exports, late } = await evaluate('evaluate', params)
   const sent = realm.encodeExports(exports, params.resultBytes)
-  answer(channel.writeResult, { exports: sent.value }, sent.attachments)
+  if (late?.error !== undefined) late.error = unicode(late.error)
+  answer(channel.writeResult, { exports: sent.value, ...measured(), ...late && { late } }, sent.attachments)
 }
 
 async function answerFreeze () {
@@ -316,6 +342,7 @@ for (const method of ['open', 'cell', 'describe', 'complete', 'enter']) METHODS[
 async function start (message) {
   state.id = message.id
   state.answered = state.isBare = state.isPreparing = state.drained = false
+  state.cpuBefore = undefined
   const { method, params } = message
   state.resultBytes = params?.resultBytes ?? 0
   state.signatureSource = undefined

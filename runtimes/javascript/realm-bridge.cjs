@@ -2,7 +2,7 @@
 // realm. Node's side sees numbers, and values it hands to the encoder.
 'use strict'
 const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, isObject, isOwn, own, ownKeys, rebuild } = host
-const { Array, JSON, Map, Object, Promise, Set, TypeError } = globalThis
+const { Array, Infinity, JSON, Map, Object, Promise, Set, TypeError } = globalThis
 const rootPrototype = Object.prototype
 const then = host.uncurry(Promise.prototype.then)
 const mapEach = host.uncurry(Map.prototype.forEach)
@@ -61,7 +61,7 @@ function whatOf (value) {
 const NONE = { __proto__: null }
 
 // The first thing of one of these sorts, anywhere inside: {what, path} or undefined.
-function find (root, sorts) {
+function find (root, sorts, visit = undefined) {
   const seen = new Set()
   const open = [{ value: root, key: undefined, parent: undefined }]
   for (let count = 1; count > 0;) {
@@ -70,10 +70,34 @@ function find (root, sorts) {
     if (sorts[what] === true) return { what, path: pathOf(node) }
     if (what !== undefined || !isObject(node.value) || setHas(seen, node.value) || host.kind(node.value) === 'Proxy') continue
     setAdd(seen, node.value)
+    visit?.(node.value)
     inside(node.value, (value, key) => {
       if (isObject(value) || typeof value === 'symbol') define(open, count++, { value, key, parent: node })
     })
   }
+}
+
+// -- bodies
+
+// Bodies of requests and responses anywhere inside, that are still to be read: a promise that they are, or undefined when there are none.
+function readBodies (root, most = Infinity) {
+  const unread = []
+  let count = 0
+  find(root, NONE, (value) => { if (host.isUnread(value)) define(unread, count++, value) })
+  return count === 0 ? undefined : readAll(unread, count, most)
+}
+
+// False: there are none. Else host.bodiesRead is called, with what went wrong.
+function readExported (exports, most) {
+  const reading = readBodies(exports, most)
+  if (reading === undefined) return false
+  then(reading, () => host.bodiesRead(undefined), (thrown) => host.bodiesRead(describe(own(thrown))))
+  return true
+}
+
+async function readAll (unread, count, most) {
+  const tooLarge = () => coded('ERR_EXPORT_TOO_LARGE', `a body is larger than ${most} bytes`, 'RangeError')
+  for (let i = 0; i < count; i++) await host.readWhole(unread[i], most, tooLarge)
 }
 
 // -- calls
@@ -108,7 +132,9 @@ function call (target, number, args) {
     if (preparing) throw coded('ERR_PREFIX_BRIDGE_CALL', `${nameOf(target)} cannot be called while the prefix is prepared`)
     const bad = find(args, ARGUMENT_SORTS)
     if (bad === undefined) {
-      host.bridge(id, number, args)
+      const reading = readBodies(args)
+      if (reading === undefined) host.bridge(id, number, args)
+      else then(reading, () => host.bridge(id, number, args), (thrown) => take(id).reject(thrown))
       return
     }
     const thrown = coded('ERR_FUNCTION_ARGUMENT_NOT_SUPPORTED', `${nameOf(target)}: a function cannot be an argument (${bad.path})`)
@@ -186,6 +212,7 @@ const attempt = (fn) => (a, b) => {
 }
 
 return {
+  readExported,
   importer: (specifier) => ask((id) => host.load(id, `${specifier}`)),
   declare: attempt(declare),
   member: attempt((declaration, target) => make(declaration, JSON.parse(target))),

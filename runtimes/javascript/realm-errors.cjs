@@ -7,6 +7,7 @@ const codeGet = host.uncurry(WeakMap.prototype.get)
 const codeSet = host.uncurry(WeakMap.prototype.set)
 const builtIn = { __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }
 const HIDDEN = { __proto__: null, name: true, message: true, stack: true }
+const has = (object, key) => getOwnPropertyDescriptor(object, key) !== undefined
 const isHidden = (key) => HIDDEN[key] === true || key === '__proto__'
 
 // The contract's code of an error belongs to the object, not to what it says: a new error made from it is the user's.
@@ -64,10 +65,12 @@ function describe (thrown) {
 function rebuild (name, message, fields) {
   const Kind = builtIn[name] ?? Error
   const error = new Kind(message)
-  if (error.name !== name) define(error, 'name', name, false)
+  define(error, 'name', name, false)
   define(error, 'stack', message === '' ? name : `${name}: ${message}`, false)
   if (isObject(fields)) {
     for (const key of Object.keys(fields)) if (!isHidden(key)) define(error, key, fields[key])
+    // Where an early version of the contract had them all.
+    if (!has(error, 'data')) define(error, 'data', fields, false)
   }
   return mark(error, 'ERR_HOST_BRIDGE')
 }

@@ -1,51 +1,94 @@
-// Request and Response, a function of `host` (the kit) run in the guest's realm. Bodies are held whole: there are no streams.
+// Request and Response, a function of `host` (the kit) run in the guest's realm. A body is bytes, or a stream that is read to its end when they are
+// wanted; what leaves the realm is always whole.
 'use strict'
 const { Headers, bytesOf, byteText, headerPairs, isObject, provide, stringOf, utf8 } = host
-const { JSON, Math, RangeError, TypeError, Uint8Array } = globalThis
+const { Infinity, JSON, Math, RangeError, TypeError, Uint8Array } = globalThis
 const decodeText = (bytes) => host.decode(host.decoder('utf-8', false, false), bytes, false)
 
 // -- bodies
 
 // Bytes that no one else changes, and no type of their own.
 class Held {
-  constructor (bytes) { this.bytes = bytes }
+  constructor (bytes, stream = undefined) {
+    this.bytes = bytes
+    this.stream = stream
+  }
 }
 
 function readBody (body) {
   if (body === null || body === undefined) return { bytes: null, type: undefined }
-  if (body instanceof Held) return { bytes: body.bytes, type: undefined }
+  if (body instanceof Held) return { bytes: body.bytes, type: undefined, stream: body.stream }
   const bytes = bytesOf(body)
   if (bytes !== undefined) return { bytes: new Uint8Array(bytes), type: undefined }
+  const stream = host.streamOf(body)
+  if (stream !== undefined) return { bytes: null, type: undefined, stream }
   const isForm = host.isParams(body)
   return { bytes: utf8(stringOf(body)), type: isForm ? 'application/x-www-form-urlencoded;charset=UTF-8' : 'text/plain;charset=UTF-8' }
 }
 
 let heldIn
+let handOver
+let copyOf
+let isUnread
+let readWhole
 class Body {
   #bytes
+  #stream // also of bytes, once somebody asked for it
   #used = false
 
   static {
-    heldIn = (holder) => {
-      if (holder.#used) throw new TypeError('the body was already read')
-      return holder.#bytes
+    // For the encoder: a body that was read is gone.
+    heldIn = (holder) => holder.bodyUsed ? null : holder.#bytes
+    // To another Request.
+    handOver = (holder) => {
+      holder.#mustBeFresh()
+      const held = new Held(holder.#bytes, holder.#stream)
+      if (holder.#bytes !== null || holder.#stream !== undefined) holder.#used = true
+      return held
+    }
+    copyOf = (holder) => {
+      holder.#mustBeFresh()
+      if (holder.#stream === undefined) return new Held(holder.#bytes)
+      const [one, other] = holder.#stream.tee()
+      holder.#stream = one
+      holder.#bytes = null
+      return new Held(null, other)
+    }
+    isUnread = (value) => #stream in value && value.#stream !== undefined && value.#bytes === null && !value.bodyUsed
+    readWhole = async (holder, most, tooLarge) => {
+      const stream = holder.#stream
+      holder.#bytes = await host.drain(stream, most, tooLarge)
+      holder.#stream = undefined
     }
   }
 
-  constructor (bytes) { this.#bytes = bytes }
-  get bodyUsed () { return this.#used }
-
-  #take () {
-    const bytes = heldIn(this)
-    if (bytes === null) return new Uint8Array(0)
-    this.#used = true
-    return new Uint8Array(bytes)
+  constructor (bytes, stream) {
+    this.#bytes = bytes
+    this.#stream = stream
   }
 
-  async text () { return decodeText(this.#take()) }
-  async json () { return JSON.parse(decodeText(this.#take())) }
+  get body () {
+    if (this.#stream === undefined && this.#bytes !== null) this.#stream = host.streamOfBytes(this.#bytes, () => { this.#used = true })
+    return this.#stream ?? null
+  }
+
+  get bodyUsed () { return this.#used || (this.#stream !== undefined && host.isStreamLocked(this.#stream)) }
+
+  #mustBeFresh () {
+    if (this.bodyUsed) throw new TypeError('the body was already read')
+  }
+
+  async #take () {
+    this.#mustBeFresh()
+    if (this.#bytes === null && this.#stream === undefined) return new Uint8Array(0)
+    this.#used = true
+    return this.#bytes === null ? host.drain(this.#stream, Infinity) : new Uint8Array(this.#bytes)
+  }
+
+  async text () { return decodeText(await this.#take()) }
+  async json () { return JSON.parse(decodeText(await this.#take())) }
   async bytes () { return this.#take() }
-  async arrayBuffer () { return this.#take().buffer }
+  async arrayBuffer () { return (await this.#take()).buffer }
 }
 
 function addType (headers, type) {
@@ -69,14 +112,14 @@ class Response extends Body {
   #parts
 
   static {
-    const make = (parts, bytes) => {
-      const made = new Response(new Held(parts.status === 0 ? null : bytes), { status: parts.status || 200, statusText: parts.statusText, headers: parts.headers })
+    const make = (parts, held) => {
+      const made = new Response(parts.status === 0 ? null : held, { status: parts.status || 200, statusText: parts.statusText, headers: parts.headers })
       made.#parts = { ...made.#parts, ...parts, headers: made.#parts.headers }
       if (parts.type === 'error') host.freezeHeaders(made.#parts.headers)
       return made
     }
     makeResponse = ({ status, statusText = '', headers = [], body = null, url = '', redirected = false, type = 'default' }) => {
-      return make({ status, statusText, headers, url, redirected, type }, body)
+      return make({ status, statusText, headers, url, redirected, type }, body instanceof Held ? body : new Held(body))
     }
     sendResponse = (value) => #parts in value ? { ...value.#parts, headers: headerPairs(value.#parts.headers), body: heldIn(value) } : undefined
   }
@@ -84,9 +127,9 @@ class Response extends Body {
   constructor (body = null, init = undefined) {
     const status = init?.status === undefined ? 200 : Math.trunc(+init.status)
     if (!(status >= 200 && status <= 599)) throw new RangeError('Response: the status must be from 200 to 599')
-    const { bytes, type } = readBody(body)
-    if (bytes !== null && NULL_BODY.includes(status)) throw new TypeError(`Response: status ${status} has no body`)
-    super(bytes)
+    const { bytes, type, stream } = readBody(body)
+    if ((bytes !== null || stream !== undefined) && NULL_BODY.includes(status)) throw new TypeError(`Response: status ${status} has no body`)
+    super(bytes, stream)
     const headers = addType(new Headers(init?.headers), type)
     this.#parts = { status, statusText: statusText(init?.statusText ?? ''), headers, url: '', redirected: false, type: 'default' }
   }
@@ -112,7 +155,7 @@ class Response extends Body {
   get type () { return this.#parts.type }
   get url () { return this.#parts.url }
   get redirected () { return this.#parts.redirected }
-  clone () { return makeResponse(sendResponse(this)) }
+  clone () { return makeResponse({ ...sendResponse(this), body: copyOf(this) }) }
 }
 
 // -- Request
@@ -151,9 +194,9 @@ class Request extends Body {
     const from = isObject(input) && #parts in input ? input : undefined
     const method = init?.method === undefined ? from?.method ?? 'GET' : methodOf(init.method)
     const given = init?.body ?? null
-    const { bytes, type } = readBody(given === null && from !== undefined ? new Held(heldIn(from)) : given)
-    if (bytes !== null && (method === 'GET' || method === 'HEAD')) throw new TypeError(`Request: ${method} has no body`)
-    super(bytes)
+    const { bytes, type, stream } = readBody(given === null && from !== undefined ? handOver(from) : given)
+    if ((bytes !== null || stream !== undefined) && (method === 'GET' || method === 'HEAD')) throw new TypeError(`Request: ${method} has no body`)
+    super(bytes, stream)
     const signal = init?.signal === undefined ? from?.signal : init.signal
     this.#parts = {
       method,
@@ -170,7 +213,7 @@ class Request extends Body {
   get headers () { return this.#parts.headers }
   get signal () { return this.#parts.signal }
   get redirect () { return this.#parts.redirect }
-  clone () { return new Request(this) }
+  clone () { return new Request(this.url, { method: this.method, headers: this.headers, signal: this.signal, redirect: this.redirect, body: copyOf(this) }) }
 }
 
 provide('Request', Request)
@@ -185,8 +228,16 @@ const forms = {
   Response: [sendResponse, makeResponse]
 }
 const names = Object.keys(forms)
+const HEADERS_MAX = 1024
 
 function encodeClass (value) {
+  const form = formOf(value)
+  const headers = form?.t === 'Headers' ? form.v : form?.v.headers
+  if (headers?.length > HEADERS_MAX) throw new TypeError(`headers of more than ${HEADERS_MAX} entries cannot be sent`)
+  return form
+}
+
+function formOf (value) {
   for (const name of names) {
     const v = forms[name][0](value)
     if (v !== undefined) return { t: name, v }
@@ -196,12 +247,6 @@ function encodeClass (value) {
 const classes = { __proto__: null }
 for (const name of names) classes[name] = forms[name][1]
 
-function isPlatform (value) {
-  try {
-    return encodeClass(value) !== undefined
-  } catch {
-    return true // a body that was read
-  }
-}
+const isPlatform = (value) => formOf(value) !== undefined
 
-return { encodeClass, classes, isPlatform }
+return { encodeClass, classes, isPlatform, isUnread, readWhole }

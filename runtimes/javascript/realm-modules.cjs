@@ -7,6 +7,7 @@ const { withoutImports } = require('./realm-imports.cjs')
 
 const IMPORTER = 'cloche:import'
 const ASYNC_HOOKS = 'node:async_hooks'
+const RUNTIMES = ['iso4:runtime', 'cloche:runtime']
 
 // A failure in the contract's terms: of ours, or what an error of the guest's realm was described as.
 class Failure {
@@ -131,6 +132,7 @@ class Modules {
   create (specifier) {
     const declared = this.declared.get(specifier)
     if (declared !== undefined) return Object.hasOwn(declared, 'source') ? this.compile(declared.source, specifier) : this.hostModule(specifier, declared.members)
+    if (RUNTIMES.includes(specifier)) return this.synthetic(specifier, ['waitUntil', 'graceMs'], () => [this.guest.waitUntil, this.guest.setGrace])
     if (specifier !== ASYNC_HOOKS || !this.allowBuiltIns) return undefined
     const { AsyncLocalStorage } = this.guest
     return this.synthetic(specifier, ['AsyncLocalStorage', 'default'], () => [AsyncLocalStorage, this.guest.asyncHooks])

@@ -6,13 +6,18 @@ const fs = require('node:fs')
 const path = require('node:path')
 const util = require('node:util')
 const vm = require('node:vm')
-const { cleanStack, leaves, primitives, wellFormed } = require('./realm-host.cjs')
+const { cleanStack, leaves, primitives } = require('./realm-host.cjs')
 const { Failure, Modules } = require('./realm-modules.cjs')
 
-const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 'fetch', 'console', 'async', 'bridge']
+const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 'streams', 'fetch', 'console', 'async', 'wait', 'bridge']
+// Staged beside the agent; in a source tree npm has it.
+const PONYFILL = ['ponyfill.js', 'node_modules/web-streams-polyfill/dist/ponyfill.js'].map((name) => path.join(__dirname, name))
+const GRACE_MS = 30000
+// Of the time that the run has, for its answer.
+const WALL_MARGIN_MS = 250
 const FIELDS_BYTES_MAX = 1024 * 1024
 const CLASSES = [
-  'Array', 'ArrayBuffer', 'BigInt', 'Date', 'Map', 'Object', 'RegExp', 'Set', 'Uint8Array', 'Error', 'AggregateError', 'EvalError',
+  'Array', 'ArrayBuffer', 'BigInt', 'DataView', 'Date', 'Map', 'Object', 'RegExp', 'Set', 'Uint8Array', 'Error', 'AggregateError', 'EvalError',
   'RangeError', 'ReferenceError', 'SyntaxError', 'TypeError', 'URIError'
 ]
 const TYPED = {
@@ -20,8 +25,6 @@ const TYPED = {
   i64: 'BigInt64Array', u64: 'BigUint64Array', f32: 'Float32Array', f64: 'Float64Array'
 }
 const AS_WRITTEN = { translate: (code) => code, place: (stack) => stack, named: (type, message) => message }
-// A lone surrogate is not Unicode and cannot be sent.
-const unicode = (text) => /[\uD800-\uDFFF]/.test(text) ? wellFormed(text) : text
 
 class Realm {
   constructor ({ bridge, tell, values, language = AS_WRITTEN }) {
@@ -44,10 +47,19 @@ class Realm {
     return vm.compileFunction(fs.readFileSync(file, 'utf8'), ['host'], { filename: file, parsingContext: this.context })
   }
 
+  // Web streams of a package, run in the guest's realm like the parts.
+  streams () {
+    const exports = vm.runInContext('({ __proto__: null })', this.context)
+    const file = PONYFILL.find((name) => fs.existsSync(name))
+    vm.compileFunction(fs.readFileSync(file, 'utf8'), ['exports', 'module'], { filename: path.join(__dirname, 'ponyfill.js'), parsingContext: this.context })(exports, {})
+    return exports
+  }
+
   build () {
     const global = vm.runInContext('globalThis', this.context)
     this.classes = Object.fromEntries([...CLASSES, ...Object.values(TYPED)].map((name) => [name, global[name]]))
     const kit = this.part('core')({ ...leaves, ...this.leaves() })
+    kit.streams = this.streams()
     for (const name of PARTS) {
       const made = this.part(name)(kit)
       for (const key of Object.keys(made)) kit[key] = made[key]
@@ -58,8 +70,13 @@ class Realm {
   // What the guest's side calls. No result but numbers, and nothing thrown on purpose.
   leaves () {
     return {
-      uncaught: (report) => this.stop(this.failure(report)),
+      uncaught: (report) => {
+        if (this.waiting === undefined) this.stop(this.failure(report))
+        else this.endWaiting('failed', report)
+      },
       fatal: (report) => this.stop(this.failure(report)),
+      bodiesRead: (report) => this.settleBodies(report),
+      waited: (report) => this.endWaiting(report === undefined ? 'settled' : 'failed', report),
       bridge: (id, number, args) => this.call(id, this.targets[number], args),
       ...primitives(this.textLeaves())
     }
@@ -67,7 +84,11 @@ class Realm {
 
   textLeaves () {
     return {
-      tell: (stream, text) => { this.tell('console', { stream, text: unicode(`${text}`) }) },
+      tell: (stream, text) => {
+        this.told[stream]++
+        this.tell(`${stream}`, `${text}`)
+      },
+      setGrace: (graceMs, wallMs) => this.setGrace(+graceMs, +wallMs),
       cleanStack: (stack) => this.shownStack(stack),
       target: (steps) => this.targets.push(JSON.parse(steps)) - 1,
       compile: (text, name) => this.modules.expression(`${text}`, `${name}`),
@@ -92,6 +113,7 @@ class Realm {
 
   call (id, target, args) {
     this.calls++
+    this.asked++
     new Promise((resolve) => resolve(this.bridge(target, args))).finally(() => { this.calls-- }).then(
       ({ value }) => { this.guest.resolve(id, value) },
       (thrown) => this.refuse(id, thrown)
@@ -124,6 +146,8 @@ class Realm {
       this.modules.allowBuiltIns = phase === 'evaluate'
       this.guest.setPreparing(phase === 'prepare')
       this.guest.begin()
+      this.guest.beginWaiting()
+      Object.assign(this, { told: { stdout: 0, stderr: 0 }, asked: 0, graceMs: GRACE_MS, beganMs: performance.now(), wallMs: Infinity })
       const run = this.run
       this.execute(params).then((done) => this.end(run, resolve, done), (thrown) => this.end(run, reject, this.failureOf(thrown)))
     })
@@ -155,16 +179,65 @@ class Realm {
     if (this.loads > 0) throw new Failure('ERR_PREFIX_DID_NOT_SETTLE', 'Error', 'the prefix left an import() pending')
   }
 
-  collect (module) {
+  // The bodies of what is exported are read to their ends: they arrive whole, or the run has failed.
+  async collect (module) {
     const { failed, value } = this.guest.collect(module.namespace)
     if (failed) throw this.failure(failed)
     if (value.bad) throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', value.bad)
-    return { exports: value.exports }
+    await this.readBodies(value.exports)
+    const late = this.guest.isWaiting() ? await this.awaitWork() : undefined
+    return { exports: value.exports, late }
+  }
+
+  // The guest's promise stays in its realm: its `then` may be anybody's.
+  readBodies (exports) {
+    return new Promise((resolve, reject) => {
+      this.reading = { resolve, reject }
+      if (!this.guest.readExported(exports, this.limit)) resolve()
+    })
+  }
+
+  settleBodies (report) {
+    if (report === undefined) this.reading.resolve()
+    else this.reading.reject(this.failure(report))
+  }
+
+  // -- work that goes on after the exports are there (waitUntil)
+
+  awaitWork () {
+    const { told, asked } = this
+    const began = { ms: performance.now(), cpu: process.cpuUsage(), stdout: told.stdout, stderr: told.stderr, bridgeCalls: asked }
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.endWaiting('truncated'), Math.max(0, Math.min(this.graceMs, this.wallMs - performance.now() - WALL_MARGIN_MS)))
+      timer.unref() // work that nothing can settle is not waited for
+      this.waiting = (status, report) => {
+        clearTimeout(timer)
+        const { user, system } = process.cpuUsage(began.cpu)
+        const { stdout, stderr, bridgeCalls } = began
+        resolve({ status, durationMs: performance.now() - began.ms, cpuTimeMs: (user + system) / 1000, stdout, stderr, bridgeCalls, ...report && { error: { name: report.name, message: report.message } } })
+      }
+      this.guest.awaitWork()
+    })
+  }
+
+  endWaiting (status, report) {
+    const end = this.waiting
+    this.waiting = undefined
+    end?.(status, report)
+  }
+
+  setGrace (graceMs, wallMs) {
+    if (graceMs >= 0) this.graceMs = graceMs
+    if (wallMs > 0) this.wallMs = this.beganMs + wallMs
   }
 
   // The event loop has nothing left: what still waits waits for ever.
   stalled () {
     if (this.run === undefined || this.calls > 0 || this.timers.size > 0) return false
+    if (this.waiting !== undefined) {
+      this.endWaiting('truncated')
+      return true
+    }
     const [code, what] = this.run.phase === 'prepare' ? ['ERR_PREFIX_DID_NOT_SETTLE', 'prefix'] : ['ERR_EXPORT_UNRESOLVED_PROMISE', 'code']
     this.stop(new Failure(code, 'Error', `the ${what} awaits a promise that nothing can settle`))
     return true
@@ -181,7 +254,7 @@ class Realm {
   }
 
   failure ({ code, name, message, stack, fields }) {
-    return new Failure(code, unicode(name), unicode(message), stack === undefined ? undefined : unicode(this.shownStack(stack)), this.sendable(fields))
+    return new Failure(code, name, message, stack === undefined ? undefined : this.shownStack(stack), this.sendable(fields))
   }
 
   // Fields that cannot be sent are left out: the error itself matters more.
@@ -204,7 +277,8 @@ class Realm {
     } catch (thrown) {
       const failure = this.failureOf(thrown)
       if (failure.name === 'RangeError' && failure.message.includes('larger than')) throw new Failure('ERR_EXPORT_TOO_LARGE', 'RangeError', `the exports are larger than ${limit} bytes`)
-      if (failure.name === 'TypeError' && failure.message.startsWith('$')) throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', failure.message)
+      const code = / headers of more than /.test(failure.message) ? 'ERR_TYPE_NOT_SERIALIZABLE' : 'ERR_EXPORT_NOT_SERIALIZABLE'
+      if (failure.name === 'TypeError' && failure.message.startsWith('$')) throw new Failure(code, 'TypeError', failure.message)
       throw failure
     }
   }

@@ -58,11 +58,65 @@ function bytesOf (value) {
   return new Uint8Array(bufferOf(value), offsetOf(value), lengthOf(value))
 }
 
+const isView = (value) => types.isTypedArray(value) || types.isDataView(value)
+const rangeOf = (value) => types.isDataView(value) ? [viewBuffer(value), viewOffset(value), viewLength(value)] : [bufferOf(value), offsetOf(value), lengthOf(value)]
+
+// The memory of views that others of the value see too: {bytes, start} by view, `bytes` an ArrayBuffer of its own for each stretch that
+// windows cover together; or the whole of a buffer that is in the value itself.
+class Stretches {
+  constructor () {
+    this.buffers = new Map()
+    this.views = new Map()
+    this.isShared = false
+  }
+
+  note (value) {
+    const [buffer, start, size] = isView(value) ? rangeOf(value) : [value, 0, Infinity]
+    const windows = this.buffers.get(buffer) ?? []
+    this.isShared ||= windows.some((window) => window.value === value || (start < window.end && window.start < start + size))
+    windows.push({ value, start, end: start + size })
+    this.buffers.set(buffer, windows)
+  }
+
+  // Alignment stays, so that elements of any size find theirs.
+  join () {
+    for (const [buffer, windows] of this.buffers) {
+      let stretch
+      windows.sort((a, b) => a.start - b.start || b.end - a.end)
+      for (const { value, start, end } of windows) {
+        if (stretch === undefined || start >= stretch.end) stretch = { buffer, start, end, count: 0 }
+        stretch.end = Math.max(stretch.end, end)
+        stretch.count++
+        this.views.set(value, stretch)
+      }
+    }
+  }
+
+  // Undefined: nothing else sees it.
+  of (value) {
+    const stretch = this.views.get(value)
+    return stretch?.count > 1 ? stretch : undefined
+  }
+
+  memoryOf (stretch) {
+    if (stretch.end === Infinity) return stretch.buffer
+    if (stretch.memory === undefined) {
+      stretch.base = stretch.start - stretch.start % 8
+      const bytes = new Uint8Array(stretch.end - stretch.base)
+      bytes.set(new Uint8Array(stretch.buffer, stretch.start, stretch.end - stretch.start), stretch.start - stretch.base)
+      stretch.memory = bytes.buffer
+    }
+    return stretch.memory
+  }
+}
+
 class Encoder {
   // With references (the rich mode): a container is sent once, and errors, regular expressions and classes as what they are.
-  constructor (limit, references) {
+  constructor (limit, references, stretches) {
     this.limit = limit
     this.numbers = references ? new Map() : undefined
+    this.stretches = stretches ?? new Stretches()
+    this.isJoined = stretches !== undefined
     this.carriers = new Set()
     this.size = 0
     this.at = 0
@@ -78,7 +132,10 @@ class Encoder {
 
   attach (path, form, value) {
     // A copy: memory shared with a worker may still change.
-    const bytes = bytesOf(value).slice()
+    return this.attachBytes(path, form, bytesOf(value).slice())
+  }
+
+  attachBytes (path, form, bytes) {
     if (this.attachments.length === ATTACHMENTS_MAX) refuse(path, `more than ${ATTACHMENTS_MAX} byte arrays: join them, or write them to a file`)
     this.count(bytes.length)
     form.at = this.at
@@ -89,9 +146,20 @@ class Encoder {
   }
 
   string (path, value) {
-    if (!isText(value)) refuse(path, 'string with a lone surrogate cannot be sent: replace it (toWellFormed), or return the bytes')
+    if (!isText(value)) return this.utf16(path, value)
     this.count(value.length)
     return value
+  }
+
+  // Half of a surrogate pair has no UTF-8, hence no JSON.
+  utf16 (path, value) {
+    const bytes = new Uint8Array(2 * value.length)
+    for (let i = 0; i < value.length; i++) {
+      const unit = value.charCodeAt(i)
+      bytes[2 * i] = unit & 255
+      bytes[2 * i + 1] = unit >> 8
+    }
+    return this.attachBytes(path, { $: 'utf16' }, bytes)
   }
 
   number (value) {
@@ -117,13 +185,32 @@ class Encoder {
     if (value === null) return null
     // A proxy is read through its traps, as JSON.stringify does; the rich mode copies, and what a trap answers is no copy.
     if (types.isProxy(value) && this.numbers) refuse(path, 'proxy cannot be sent: return a copy ({ ...it })')
-    if (this.numbers && types.isArrayBuffer(value)) return this.attach(path, { $: 'buffer' }, value)
+    if (this.numbers && (isView(value) || types.isArrayBuffer(value))) return this.memory(value, path, depth)
     if (types.isUint8Array(value) || types.isAnyArrayBuffer(value) || types.isDataView(value)) return this.attach(path, { $: 'bytes' }, value)
     if (types.isTypedArray(value)) return this.attach(path, { $: 'array', t: typedName(value) }, value)
     if (types.isDate(value)) return { $: 'date', v: Number.isNaN(Date.prototype.getTime.call(value)) ? null : this.date(path, value) }
     if (types.isBoxedPrimitive(value)) return this.encode(this.unbox(value), path, depth)
     if (types.isRegExp(value)) return this.regexp(path, value)
     return this.container(value, path, depth + 1)
+  }
+
+  memory (value, path, depth) {
+    if (!this.isJoined) this.stretches.note(value)
+    if (types.isDataView(value) || this.stretches.of(value) !== undefined) return this.container(value, path, depth + 1)
+    if (types.isArrayBuffer(value)) return this.attach(path, { $: 'buffer' }, value)
+    return this.attach(path, types.isUint8Array(value) ? { $: 'bytes' } : { $: 'array', t: typedName(value) }, value)
+  }
+
+  // Of memory that several parts of the value see, or of a class of its own.
+  sharedMemory (value, path, depth) {
+    const stretch = this.stretches.of(value)
+    if (!isView(value)) return { $: 'class', t: 'Buffer', v: this.attach(path, { $: 'buffer' }, value) }
+    if (stretch === undefined) return { $: 'class', t: 'DataView', v: this.attach(path, { $: 'bytes' }, value) }
+    const memory = this.stretches.memoryOf(stretch)
+    const [, start, size] = rangeOf(value)
+    const name = types.isDataView(value) ? 'DataView' : typedClass[types.isUint8Array(value) ? 'u8' : typedName(value)]
+    this.stretches.views.set(memory, stretch)
+    return this.carry({ t: 'View', v: [name, memory, start - (stretch.base ?? 0), size] }, value, path, depth)
   }
 
   date (path, value) {
@@ -166,6 +253,7 @@ class Encoder {
   }
 
   inside (value, path, depth) {
+    if (isView(value) || types.isArrayBuffer(value)) return this.sharedMemory(value, path, depth)
     if (types.isSet(value)) {
       const items = []
       Set.prototype.forEach.call(value, (item) => items.push(item))
@@ -220,22 +308,28 @@ class Encoder {
     const sent = []
     for (let i = 0; i < value.length; i++) {
       this.key = i
-      sent.push(this.encode(value[i], `${path}[${i}]`, depth))
+      sent.push(this.isHole(value, i) ? this.hole() : this.encode(value[i], `${path}[${i}]`, depth))
     }
     return sent
+  }
+
+  isHole (array, i) { return this.numbers !== undefined && array[i] === undefined && !Object.prototype.hasOwnProperty.call(array, i) }
+  hole () {
+    this.count(4)
+    return { $: 'hole' }
   }
 
   object (value, path, depth, keys = Object.keys(value)) {
     const sent = Object.create(null)
     // A key with NUL no JSON object of the engine can hold.
-    const escaped = keys.some((key) => key === '$' || key.includes('\0')) ? [] : undefined
+    const escaped = keys.some((key) => key === '$' || key.includes('\0') || !isText(key)) ? [] : undefined
     for (const key of keys) {
-      this.string(path, key)
+      const name = this.string(path, key)
       const member = value[key]
       if (!this.numbers && isNoData(member)) continue
       this.key = key
       const item = this.encode(member, path + step(key), depth)
-      if (escaped) escaped.push([key, item])
+      if (escaped) escaped.push([name, item])
       else define(sent, key, item)
     }
     return escaped ? { $: 'object', v: escaped } : sent
@@ -282,8 +376,14 @@ const isNoData = (member) => typeof member === 'function' || typeof member === '
 const isBlank = (value) => Object.keys(value).length === 0
 
 function encode (value, limit, references = false) {
-  const encoder = new Encoder(limit, references)
-  return { value: encoder.encode(value, '', 0), attachments: encoder.attachments }
+  let encoder = new Encoder(limit, references)
+  let sent = encoder.encode(value, '', 0)
+  if (encoder.stretches.isShared) {
+    encoder.stretches.join()
+    encoder = new Encoder(limit, references, encoder.stretches)
+    sent = encoder.encode(value, '', 0)
+  }
+  return { value: sent, attachments: encoder.attachments }
 }
 
 // -- in
@@ -317,6 +417,19 @@ function makeError ({ name, message, stack = `${name}: ${message}` }) {
 const hide = (object, key, value) => Object.defineProperty(object, key, { value, writable: true, enumerable: false, configurable: true })
 const errorClasses = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'EvalError', 'URIError', 'AggregateError']
 
+const wrong = (name) => { throw new host.TypeError(`expected what a ${name} is made of`) }
+const memoryClasses = {
+  Buffer: (buffer) => types.isArrayBuffer(buffer) ? buffer : wrong('Buffer'),
+  DataView: (bytes) => types.isUint8Array(bytes) ? new host.DataView(bufferOf(bytes)) : wrong('DataView'),
+  View (parts) {
+    const [name, buffer, start, size] = Array.isArray(parts) ? parts : wrong('View')
+    if (!types.isArrayBuffer(buffer) || !Number.isSafeInteger(start) || !Number.isSafeInteger(size)) return wrong('View')
+    if (name === 'DataView') return new host.DataView(buffer, start, size)
+    for (const kind in host.typed) if (typedClass[kind] === name) return new host.typed[kind](buffer, start, size / host.typed[kind].BYTES_PER_ELEMENT)
+    return wrong('View')
+  }
+}
+
 const OPEN = {} // the place of a class whose inside is being read
 
 class Decoder {
@@ -338,7 +451,10 @@ class Decoder {
     depth++
     if (Array.isArray(value)) {
       const made = this.open(new host.Array(), path, depth)
-      value.forEach((item, i) => define(made, i, this.decode(item, `${path}[${i}]`, depth)))
+      value.forEach((item, i) => {
+        if (isHole(item)) made.length = i + 1
+        else define(made, i, this.decode(item, `${path}[${i}]`, depth))
+      })
       return made
     }
     if (!has(value, '$')) return this.members(this.open(new host.Object(), path, depth), value, path, depth)
@@ -352,9 +468,10 @@ class Decoder {
 
   pairMembers (made, form, path, depth) {
     only(path, form, 'v')
-    for (const [key, item] of pairs(path, form.v)) {
+    for (const [name, item] of pairs(path, form.v)) {
+      const key = this.text(path, name)
       if (typeof key !== 'string' || has(made, key)) refuse(path, 'keys must be strings, each once')
-      define(made, this.key(path, key), this.decode(item, path + step(key), depth))
+      define(made, key, this.decode(item, path + step(key), depth))
     }
     return made
   }
@@ -370,6 +487,12 @@ class Decoder {
     return new host.Uint8Array(this.attachments.subarray(at, at + n))
   }
 
+  // A string in either form; undefined for anything else.
+  text (path, value) {
+    if (typeof value === 'string') return this.key(path, value)
+    return has(Object(value), '$') && value.$ === 'utf16' ? tags.utf16(this, value, path) : undefined
+  }
+
   // An empty range shares nothing, wherever it is.
   checkRanges () {
     let end = 0
@@ -380,8 +503,24 @@ class Decoder {
   }
 }
 
+const isHole = (value) => value !== null && typeof value === 'object' && value.$ === 'hole' && Object.keys(value).length === 1
+const UNITS_AT_ONCE = 8192
+
 const tags = {
   undefined (decoder, form, path) { only(path, form) },
+  hole (decoder, form, path) { only(path, form) },
+  utf16 (decoder, form, path) {
+    only(path, form, 'at', 'n')
+    if (form.n % 2) refuse(path, 'no whole number of units')
+    const bytes = decoder.bytes(path, form)
+    let text = ''
+    for (let at = 0; at < bytes.length;) {
+      const units = []
+      for (const end = Math.min(at + 2 * UNITS_AT_ONCE, bytes.length); at < end; at += 2) units.push(bytes[at] | bytes[at + 1] << 8)
+      text += String.fromCharCode(...units)
+    }
+    return text
+  },
   number (decoder, form, path) {
     only(path, form, 'v')
     const known = { NaN, Infinity, '-Infinity': -Infinity, '-0': -0 }
@@ -444,9 +583,11 @@ const tags = {
   error (decoder, form, path, depth) {
     only(path, form, 'v')
     const { name, message, stack, fields, ...rest } = Object(form.v)
-    const texts = [name, message, ...has(Object(form.v), 'stack') ? [stack] : []]
-    if (!texts.every((text) => typeof text === 'string' && isText(text)) || Object.keys(rest).length > 0) refuse(path, 'expected an error')
-    const made = decoder.open(makeError(form.v), path, depth)
+    const given = { name, message, ...has(Object(form.v), 'stack') && { stack } }
+    const texts = {}
+    for (const key of Object.keys(given)) texts[key] = decoder.text(path, given[key])
+    if (!Object.keys(texts).every((key) => typeof texts[key] === 'string') || Object.keys(rest).length > 0) refuse(path, 'expected an error')
+    const made = decoder.open(makeError(texts), path, depth)
     if (!has(form.v, 'fields')) return made
     if (fields === null || typeof fields !== 'object' || Array.isArray(fields) || (has(fields, '$') && fields.$ !== 'object')) refuse(path, 'expected fields')
     const own = decoder[has(fields, '$') ? 'pairMembers' : 'members'](Object.create(null), fields, path, depth)
@@ -459,7 +600,8 @@ const tags = {
     decoder.open(OPEN, path, depth)
     const number = decoder.opened.length - 1
     const carried = decoder.decode(form.v, path, depth)
-    decoder.opened[number] = has(host.classes ?? {}, form.t) ? attempt(path, () => host.classes[form.t](carried)) : carried
+    const make = has(memoryClasses, form.t) ? memoryClasses[form.t] : has(host.classes ?? {}, form.t) ? host.classes[form.t] : undefined
+    decoder.opened[number] = make === undefined ? carried : attempt(path, () => make(carried))
     return decoder.opened[number]
   }
 }

@@ -30,6 +30,8 @@ sub CORE::GLOBAL::exit :prototype(;$) ($status = 0) {
 my $attachments;
 my %FORM = (
     undefined => sub ($tag, $path) { undef },
+    hole      => sub ($tag, $path) { undef },
+    utf16     => sub ($tag, $path) { refuse(TypeError => "$path: a string with a lone surrogate cannot be held by Perl") },
     number    => sub ($tag, $path) { 1 * ($tag->{v} eq '-0' ? '-0.0' : $tag->{v}) },
     bigint    => sub ($tag, $path) { require Math::BigInt; Math::BigInt->new($tag->{v}) },
     bytes     => sub ($tag, $path) { Cloche::Bytes->new(substr $attachments, $tag->{at}, $tag->{n}) },

@@ -111,7 +111,7 @@ final class Decoder
         }
         return match ($fields['$']) {
             'number' => self::NUMBERS[$this->only($fields, 'is_string')] ?? throw new Refused('number of an unknown name'),
-            'undefined' => $this->fields($fields, []),
+            'undefined', 'hole' => $this->fields($fields, []),
             'bigint' => $this->integer($this->only($fields, 'is_string')),
             'bytes', 'buffer' => new Bytes($this->attached($fields, [])),
             'array' => $this->typed($fields),
@@ -123,6 +123,7 @@ final class Decoder
             'regexp' => $this->pattern($fields),
             'error' => $this->error($fields, $depth),
             'class' => $this->carried($fields, $depth),
+            'utf16' => throw new Refused('string with a lone surrogate cannot be held by PHP'),
             default => throw new Refused("unknown kind '" . substr($fields['$'], 0, 80) . "'"),
         };
     }

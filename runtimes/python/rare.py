@@ -353,15 +353,21 @@ def decode_pattern(decoder, node, depth):
 def decode_error(decoder, node, depth):
     told = values["only"](node, dict)
     check_depth(depth)
+    texts = {}
     for name in ("name", "message", "stack"):
-        if type(told.get(name, "" if name == "stack" else None)) is not str:
+        text = told.get(name, "" if name == "stack" else None)
+        if type(text) is dict and text.get("$") == "utf16":
+            text = decoder.utf16(text, depth)
+        elif type(text) is str:
+            check_text(text)
+        else:
             raise Refused("error has a wrong %s" % name)
-        check_text(told.get(name, ""))
+        texts[name] = text
     if told.keys() - {"name", "message", "stack", "fields"}:
         raise Refused("error has an unknown field")
-    error = make_error(told["name"], told["message"])
+    error = make_error(texts["name"], texts["message"])
     if "stack" in told:
-        error.__dict__["stack"] = told["stack"]
+        error.__dict__["stack"] = texts["stack"]
     pairs = field_pairs(told.get("fields", {}))
     if type(decoder) is Rebuilder:
         decoder.open(error)

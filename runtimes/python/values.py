@@ -27,6 +27,11 @@ class Refused(Exception):
         return "$" + path + ": " + self.what
 
 
+class NotUnicode(Refused):
+    def __init__(self):
+        super().__init__("string with a lone surrogate cannot be sent here")
+
+
 def step_text(step):
     if type(step) is int:
         return "[%d]" % step
@@ -90,12 +95,18 @@ class Encoder:
     def same(self, value, depth):
         return value
 
-    def text(self, value, depth=0):
+    def string(self, value, depth=0):
+        try:
+            return self.text(value)
+        except NotUnicode:
+            return self.attach({"$": "utf16"}, value.encode("utf-16-le", "surrogatepass"))
+
+    def text(self, value):
         if not value.isascii():
             try:
                 size = len(value.encode("utf-8"))
             except UnicodeEncodeError:
-                raise Refused("string with a lone surrogate cannot be sent: return its bytes, encode('utf-8', 'surrogatepass')") from None
+                raise NotUnicode from None
         else:
             size = len(value)
         if size > MAX_STRING:
@@ -175,7 +186,10 @@ class Encoder:
         self.open.discard(id(owner))
         if not plain:
             return {"$": "map", "v": out}
-        tree = dict(out)
+        try:
+            tree = dict(out)
+        except TypeError:  # a key that is not Unicode is a tag
+            return {"$": "object", "v": out}
         return {"$": "object", "v": out} if "$" in tree else tree
 
     def subclass(self, value, depth):
@@ -185,7 +199,7 @@ class Encoder:
         if known:
             return replaced
         if isinstance(value, str):
-            return self.text(str.__str__(value))
+            return self.string(str.__str__(value))
         if isinstance(value, int):
             return self.integer(int.__index__(value), depth)
         if isinstance(value, float):
@@ -206,7 +220,7 @@ class Encoder:
 
 
 EXACT = {
-    type(None): Encoder.same, bool: Encoder.same, str: Encoder.text, int: Encoder.integer, float: Encoder.real,
+    type(None): Encoder.same, bool: Encoder.same, str: Encoder.string, int: Encoder.integer, float: Encoder.real,
     list: Encoder.array, tuple: Encoder.array, dict: Encoder.mapping, set: Encoder.set, frozenset: Encoder.set,
     bytes: Encoder.raw, bytearray: Encoder.buffer, memoryview: Encoder.buffer,
 }
@@ -334,6 +348,12 @@ class Decoder:
     def bytes(self, node, depth):
         return bytes(self.attached(node, ()))
 
+    def utf16(self, node, depth):
+        data = self.attached(node, ())
+        if len(data) % 2:
+            raise Refused("half a unit of UTF-16")
+        return bytes(data).decode("utf-16-le", "surrogatepass")
+
     def attached(self, node, more):
         if "b64" in node:
             fields(node, ("$", "b64", *more))
@@ -395,8 +415,8 @@ class Decoder:
 
 
 TAGS = {
-    "number": Decoder.number, "undefined": Decoder.undefined, "bigint": Decoder.bigint, "bytes": Decoder.bytes,
-    "buffer": Decoder.bytes, "array": Decoder.array, "date": Decoder.date, "set": Decoder.set, "map": Decoder.map,
+    "number": Decoder.number, "undefined": Decoder.undefined, "hole": Decoder.undefined, "utf16": Decoder.utf16,
+    "bigint": Decoder.bigint, "bytes": Decoder.bytes, "buffer": Decoder.bytes, "array": Decoder.array, "date": Decoder.date, "set": Decoder.set, "map": Decoder.map,
     "object": Decoder.escaped,
 }
 

@@ -69,6 +69,7 @@ module ClocheAgent
         when "regexp" then regexp(decoder, node)
         when "error" then error(decoder, node, depth)
         when "class" then carried(decoder, node, depth)
+        when "utf16" then raise Refused, "string with a lone surrogate cannot be held by Ruby"
         else raise Refused, "unknown kind #{node["$"].inspect[0, 80]}"
         end
       end

@@ -511,7 +511,7 @@ module ClocheAgent
     def tagged(node, depth)
       case node["$"]
       when "number" then number(only(node, String))
-      when "undefined" then node.size == 1 ? nil : raise(Refused, "undefined has fields")
+      when "undefined", "hole" then node.size == 1 ? nil : raise(Refused, "undefined has fields")
       when "bigint" then bigint(only(node, String))
       when "bytes", "buffer" then attached(node)
       when "object" then object(string_pairs(node), depth, {})

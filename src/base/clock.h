@@ -1,4 +1,4 @@
-/* Monotonic time, and the date as text. */
+/* Monotonic time, and the time of day, also as text. */
 #ifndef CLOCHE_BASE_CLOCK_H
 #define CLOCHE_BASE_CLOCK_H
 
@@ -14,17 +14,25 @@ static inline uint64_t clock_now_ns(void)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-#define CLOCK_TEXT_SIZE 40
+static inline uint64_t clock_real_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+#define CLOCK_TEXT_SIZE 64
 
 /* UTC as RFC 3339 has it, to the millisecond: 2026-11-21T10:20:30.123Z. -1: a date that has no such form. */
 static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec time)
 {
         struct tm tm;
-        char text[20]; /* years of four digits */
+        char text[16];
 
-        if (!gmtime_r(&time.tv_sec, &tm) || strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        if (!gmtime_r(&time.tv_sec, &tm) || tm.tm_year < -1900 || tm.tm_year > 8099 || strftime(text, sizeof(text), "-%m-%dT%H:%M:%S", &tm) == 0)
                 return -1;
-        snprintf(ret, CLOCK_TEXT_SIZE, "%s.%03ldZ", text, time.tv_nsec / 1000000);
+        snprintf(ret, CLOCK_TEXT_SIZE, "%04d%s.%03ldZ", tm.tm_year + 1900, text, time.tv_nsec / 1000000);
         return 0;
 }
 

@@ -81,6 +81,16 @@ int fd_from_bytes(const char *name, const void *data, size_t size)
         return TAKE_FD(fd);
 }
 
+void fd_open_standard(void)
+{
+        int fd;
+
+        do
+                fd = open("/dev/null", O_RDWR);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        fd_close(&fd);
+}
+
 void fd_raise_limit(void)
 {
         struct rlimit limit;

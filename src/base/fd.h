@@ -42,6 +42,9 @@ int fd_from_bytes(const char *name, const void *data, size_t size);
  * a number that is none, or no open descriptor's. */
 int fd_arrange(char *const *arguments, int count, int first);
 
+/* A program that was started without standard streams gets /dev/null for each: what it opens next must not be taken for one. */
+void fd_open_standard(void);
+
 /* As many open descriptors as the system permits (RLIMIT_NOFILE): the usual 1024 would be the first limit met, here or on the way to others (ETOOMANYREFS, unix(7)). */
 void fd_raise_limit(void);
 

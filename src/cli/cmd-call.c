@@ -83,9 +83,7 @@ static int report(struct cli_request *request, cloche_result *result)
         else
                 bad |= print_plain(result);
         if (!request->json)
-                outcome_print_warnings(stderr, result);
-        if (!request->json && request->denials)
-                outcome_print_network(stderr, result);
+                bad |= outcome_print_notes(stderr, result, request->denials);
         if (!request->json)
                 fwrite(outcome.text, 1, outcome.size, stderr);
         if (code == 0 && (bad || outcome.has_failed))

@@ -31,21 +31,21 @@ static int is_own_status(const cloche_result *result)
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
 }
 
-/* Warnings, and what the network's rules refused. */
-static void tell_more(const struct cli_request *request, const cloche_result *result)
+/* Warnings, and connections that the rules of the network refused. 1: output was lost. */
+static int tell_more(const struct cli_request *request, const cloche_result *result)
 {
         char *text = NULL;
         size_t size = 0;
+        int is_lost = 0;
         FILE *out = open_memstream(&text, &size);
 
         if (out) {
-                outcome_print_warnings(out, result);
-                if (request->denials)
-                        outcome_print_network(out, result);
+                is_lost = outcome_print_notes(out, result, request->denials);
                 if (fclose(out) == 0)
                         (void)say_now(text, size, PATIENCE_MS);
         }
         free(text);
+        return is_lost;
 }
 
 /* As in a shell: an exit status of the script's own speaks for itself, and so do a Ctrl-C and a reader that went away. */
@@ -63,7 +63,7 @@ static int report(struct cli_request *request, cloche_result *result)
         struct outcome outcome;
         int bad = outcome_settle(request, result, &outcome);
 
-        tell_more(request, result);
+        bad |= tell_more(request, result);
         if (!is_quiet(result))
                 tell(result);
         (void)say_now(outcome.text, outcome.size, PATIENCE_MS);

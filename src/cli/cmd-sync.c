@@ -101,7 +101,7 @@ static int sync_set(cloche_engine *engine, const struct cli_request *request, co
                     struct cloche_err *e)
 {
         struct cloche_sync_options opt = {
-                .changes = set, .on_error = request->on_error, .conflict = request->conflict, .dry_run = request->dry_run,
+                .changes = set, .on_error = request->on_error, .conflict = request->conflict, .links = request->links, .dry_run = request->dry_run,
         };
         cloche_sync *sync = NULL;
         char *text = NULL;

@@ -150,6 +150,7 @@ static void offer_words_of(const struct cli_option *option, const char *typed)
                 {"--sync", {"batch", "manual"}},
                 {"--on-error", {"rollback", "continue", "abort"}},
                 {"--conflict", {"refuse", "keepBoth", "overwrite"}},
+                {"--links", {"inside", "any"}},
                 {"--on-denied", {"throw", "ignore", "virtual"}},
         };
 

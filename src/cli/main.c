@@ -217,6 +217,7 @@ int main(int argc, char **argv)
         int taken;
         const struct cli_operation *operation = find(argc - 1, argv + 1, &taken);
 
+        fd_open_standard();
         fd_raise_limit();
         if (operation)
                 return dispatch(operation, argc - 1 - taken, argv + 1 + taken);

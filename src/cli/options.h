@@ -36,6 +36,7 @@ struct cli_request {
         int denials;           /* are told as they happen */
         struct errand keeping; /* whoever keeps changes that were not written, see outcome.h */
         int dry_run, unified, all;
+        const char *links; /* of a sync: inside or any; NULL: any */
         const char *on_error, *conflict; /* of a sync of its own; NULL: as the run said */
         uint64_t runs, concurrency; /* 0: not said */
         struct sandbox_words sandbox;

@@ -253,20 +253,6 @@ int outcome_settle(struct cli_request *request, cloche_result *result, struct ou
         return code;
 }
 
-void outcome_print_warnings(FILE *out, const cloche_result *result)
-{
-        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
-        const json_t *warning;
-        size_t i;
-
-        json_array_foreach(json_object_get(json_object_get(whole, "meta"), "warnings"), i, warning) {
-                fputs("cloche: ", out);
-                say_name(out, json_string_value(warning));
-                fputc('\n', out);
-        }
-        json_decref(whole);
-}
-
 static void print_refused(FILE *out, const json_t *denied)
 {
         const json_t *host = json_object_get(denied, "host");
@@ -283,15 +269,42 @@ static void print_refused(FILE *out, const json_t *denied)
         fputc('\n', out);
 }
 
-void outcome_print_network(FILE *out, const cloche_result *result)
+static void print_network(FILE *out, const json_t *network)
 {
-        json_t *whole = json_loads(cloche_result_json(result), 0, NULL);
-        const json_t *meta = json_object_get(whole, "meta"), *denied;
+        json_int_t lost = json_integer_value(json_object_get(network, "lost"));
+        const json_t *denied;
         size_t i;
 
-        json_array_foreach(json_object_get(json_object_get(meta, "network"), "denied"), i, denied)
+        json_array_foreach(json_object_get(network, "denied"), i, denied)
                 print_refused(out, denied);
+        if (lost > 0)
+                fprintf(out, "cloche: and %lld more were denied\n", (long long)lost);
+}
+
+int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
+{
+        const char *text = cloche_result_json(result);
+        const json_t *meta, *warning;
+        json_t *whole = NULL;
+        struct cloche_err e;
+        int is_lost;
+        size_t i;
+
+        if (json_load_text(text, strlen(text), &whole, &e) < 0) {
+                fprintf(out, "cloche: the run's warnings cannot be read: %s\n", e.msg);
+                return 1;
+        }
+        meta = json_object_get(whole, "meta");
+        json_array_foreach(json_object_get(meta, "warnings"), i, warning) {
+                fputs("cloche: ", out);
+                say_name(out, json_string_value(warning));
+                fputc('\n', out);
+        }
+        if (has_denials)
+                print_network(out, json_object_get(meta, "network"));
+        is_lost = json_is_true(json_object_get(meta, "outputLost"));
         json_decref(whole);
+        return is_lost;
 }
 
 void outcome_done(struct outcome *outcome)

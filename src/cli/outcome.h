@@ -16,9 +16,8 @@ struct outcome {
 int outcome_prepare(struct cli_request *request);
 /* The run has ended: its changes are kept, where there are any. ret is done with outcome_done(), also on failure. */
 int outcome_settle(struct cli_request *request, cloche_result *result, struct outcome *ret);
-void outcome_print_warnings(FILE *out, const cloche_result *result);
-/* A line each for the connections and names that a run was refused. */
-void outcome_print_network(FILE *out, const cloche_result *result);
+/* A line for each warning, and, has_denials, for each connection and name that a run was refused. 1: output of the run was lost. */
+int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials);
 void outcome_done(struct outcome *outcome);
 
 /* Directories and what the box calls them. */

@@ -201,6 +201,27 @@ static int put_number(struct buf *out, const json_t *tagged)
         return put(out, name && strcmp(name, "-0") == 0 ? "-0" : "null");
 }
 
+/* A string that is not Unicode: as JSON has it, each unit of UTF-16 may be an escape. */
+static int put_utf16(struct buf *out, const json_t *tagged)
+{
+        const char *text = json_string_value(json_object_get(tagged, "b64"));
+        _cleanup_buf_ struct buf units = BUF_INIT(PART_BYTES_MAX);
+        char escape[8];
+        int r;
+
+        if (!text || base64_decode(&units, text, strlen(text)) < 0)
+                return 1;
+        r = put(out, "\"");
+        for (size_t i = 0; r == 0 && i + 1 < units.size; i += 2) {
+                unsigned unit = (unsigned char)units.data[i] | (unsigned)(unsigned char)units.data[i + 1] << 8;
+                int is_plain = unit >= ' ' && unit < 0x7f && unit != '"' && unit != '\\';
+
+                snprintf(escape, sizeof(escape), is_plain ? "%c" : "\\u%04x", unit);
+                r = put(out, escape);
+        }
+        return r < 0 ? r : put(out, "\"");
+}
+
 static int put_digits(struct buf *out, const json_t *tagged)
 {
         const char *digits = json_string_value(json_object_get(tagged, "v"));
@@ -273,7 +294,7 @@ static int put_tagged(struct buf *out, const json_t *tagged)
                 const char *tag;
                 int (*put)(struct buf *out, const json_t *tagged);
         } rows[] = {
-                {"number", put_number}, {"undefined", put_null}, {"bigint", put_digits}, {"bytes", put_base64}, {"buffer", put_base64}, {"array", put_typed},
+                {"number", put_number}, {"undefined", put_null}, {"hole", put_null}, {"utf16", put_utf16}, {"bigint", put_digits}, {"bytes", put_base64}, {"buffer", put_base64}, {"array", put_typed},
                 {"date", put_date},     {"set", put_set},        {"map", put_map},       {"object", put_map},   {"regexp", put_regexp}, {"error", put_error},
                 {"class", put_class},
         };

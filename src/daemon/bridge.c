@@ -151,23 +151,18 @@ static void give_value(cloche_bridge_call *call, const struct rpc_message *m, co
         json_decref(held);
 }
 
-static char *text_of(const json_t *value, const struct frame *f)
-{
-        json_t *held = NULL;
-        char *text = value_read(value, VALUE_FRAME, f->attachments, f->attachments_size, &held, NULL) < 0 ? NULL : value_dump(held, JSON_COMPACT);
-
-        json_decref(held);
-        return text;
-}
-
 static void give_error(cloche_bridge_call *call, const struct rpc_message *m, const struct frame *f)
 {
-        const json_t *data = json_object_get(m->error, "data"), *fields = json_object_get(data, "fields");
-        const char *name = json_string_value(json_object_get(data, "name")), *message = json_string_value(json_object_get(data, "message"));
-        char *text = fields ? text_of(fields, f) : NULL; /* an error without its fields is still that error */
+        json_t *failure = value_failure_read(json_object_get(m->error, "data"), VALUE_FRAME, f->attachments, f->attachments_size);
 
-        (void)cloche_bridge_fail(call, name ? name : "Error", message ? message : m->error_message, text, NULL);
-        free(text);
+        if (!json_is_string(json_object_get(failure, "message"))) {
+                refuse(call, m->error_message);
+        } else {
+                if (!json_is_string(json_object_get(failure, "name")))
+                        json_object_set_new(failure, "name", json_string("Error"));
+                (void)bridge_fail(call, failure, NULL);
+        }
+        json_decref(failure);
 }
 
 /* A host that cannot say is no host that agrees. */

@@ -253,6 +253,7 @@ static int sync_start(const struct ask *ask, struct sync_job *job, struct cloche
                                          .changes = job->kept ? job->kept->set : job->own,
                                          .on_error = json_string_value(json_object_get(ask->params, "onError")),
                                          .conflict = json_string_value(json_object_get(ask->params, "conflict")),
+                                         .links = json_string_value(json_object_get(ask->params, "links")),
                                          .dry_run = json_is_true(json_object_get(ask->params, "dryRun")),
                                          .on_event = of_sync,
                                          .event_data = job,

@@ -172,14 +172,32 @@ json_t *client_error(const struct cloche_err *e, json_t *data)
         return error;
 }
 
+/* What a set-up threw, as frames have it. */
+static void write_failure(json_t *error, struct buf *attachments)
+{
+        json_t *failure = json_object_get(error, "failure"), *held, *written = NULL;
+
+        if (!failure)
+                return;
+        held = value_failure_read(failure, VALUE_TEXT, NULL, 0);
+        (void)value_write(held, VALUE_FRAME, attachments, &written, NULL);
+        json_object_set_new(error, "failure", written ? written : json_object());
+        json_decref(held);
+}
+
 static void send_error(struct client *client, const json_t *id, int code, const struct cloche_err *e, json_t *data)
 {
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         struct cloche_err own = {0};
         json_t *all = client_error(e, data), *message = json_incref(json_object_get(all, "message"));
+        const char *text = message ? json_string_value(message) : "";
+        int r;
 
+        write_failure(all, &attachments);
         client->daemon->stats.errors_total++;
         json_object_del(all, "message");
-        sent(client, rpc_error(json_incref((json_t *)id), code, message ? json_string_value(message) : "", all, &client->out, &own), &own);
+        r = rpc_error_with(json_incref((json_t *)id), code, text, all, &attachments, &client->out, &own);
+        sent(client, r, &own);
         json_decref(message);
 }
 

@@ -44,6 +44,7 @@ void container_ask_free(struct container_ask *a)
         free(a->sandbox);
         free(a->part);
         free(a->query);
+        free(a->directory);
         free(a);
 }
 
@@ -74,6 +75,7 @@ static int is_of(const json_t *value, enum container_type type)
 {
         switch (type) {
         case TYPE_TEXT:
+        case TYPE_PATH:
                 return json_is_string(value);
         case TYPE_COUNT:
                 return json_is_integer(value) && json_integer_value(value) >= 0;
@@ -90,7 +92,7 @@ static int is_of(const json_t *value, enum container_type type)
 }
 
 static const char *const type_names[] = {
-        [TYPE_TEXT] = "a string", [TYPE_COUNT] = "a whole number, 0 or more", [TYPE_FLAG] = "true or false", [TYPE_TEXTS] = "an array of strings",
+        [TYPE_TEXT] = "a string", [TYPE_PATH] = "a string", [TYPE_COUNT] = "a whole number, 0 or more", [TYPE_FLAG] = "true or false", [TYPE_TEXTS] = "an array of strings",
         [TYPE_ENV] = "an object of strings", [TYPE_OBJECT] = "an object",
 };
 
@@ -112,7 +114,7 @@ static int check_field(struct container_ask *a, const struct container_field *fi
                                  type_names[field->type]);
                 return 0;
         }
-        if (field->type == TYPE_TEXT && value && strcmp(field->name, "content") != 0 && strlen(json_string_value(value)) != json_string_length(value)) {
+        if (json_is_string(value) && strcmp(field->name, "content") != 0 && strlen(json_string_value(value)) != json_string_length(value)) {
                 container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "'%s' has NUL in it", field->name);
                 return 0;
         }
@@ -150,6 +152,53 @@ static void no_such_path(struct container_ask *a, const char *verb, const char *
         container_refuse(a, CONTAINER_METHOD_NOT_ALLOWED, "Method not allowed", NULL, "%.20s is not for %.100s, expected %s", verb, path, allowed);
 }
 
+/* -- relative paths -------------------------------------------------------------------------------------------- */
+
+static int has_relative_path(const struct container_ask *a)
+{
+        for (const struct container_field *field = a->route->fields; field && field->name; field++) {
+                const char *path = field->type == TYPE_PATH ? container_text(a, field->name) : NULL;
+
+                if (path && *path && *path != '/')
+                        return 1;
+        }
+        return 0;
+}
+
+/* A session that is not there yet begins in /workspace, as relative paths of the core do. */
+static void on_directories(struct container_ask *a, const struct container_reply *reply)
+{
+        const json_t *sessions = json_object_get(reply->result, "sessions");
+        const char *session = container_session(a);
+
+        for (size_t i = 0; i < json_array_size(sessions); i++) {
+                const json_t *one = json_array_get(sessions, i);
+                const char *name = json_string_value(json_object_get(one, "session")), *cwd = json_string_value(json_object_get(one, "cwd"));
+
+                if (name && cwd && strcmp(name, session ? session : "default") == 0)
+                        a->directory = strdup(cwd);
+        }
+        a->route->handle(a);
+}
+
+json_t *container_path(const struct container_ask *a, const char *name)
+{
+        const char *path = container_text(a, name);
+
+        if (!a->directory || !path || !*path || *path == '/')
+                return container_copy(a, name);
+        return json_sprintf("%s/%s", strcmp(a->directory, "/") == 0 ? "" : a->directory, path);
+}
+
+/* As the commands of its session have it; without a session it is /workspace. */
+static void handle(struct container_ask *a)
+{
+        if (has_relative_path(a) && !container_is_sessionless(a))
+                container_call(a, "session.list", json_object(), NULL, on_directories);
+        else
+                a->route->handle(a);
+}
+
 void container_ask_handle(struct container_ask *a, const char *verb, const char *path, const char *text, size_t size)
 {
         char allowed[64];
@@ -160,7 +209,7 @@ void container_ask_handle(struct container_ask *a, const char *verb, const char 
         else if (strcmp(a->route->verb, "*") != 0 && !container_query_is_good(a))
                 container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "the query has a malformed %%XX in it, or is no UTF-8");
         else if (read_body(a, text, size))
-                a->route->handle(a);
+                handle(a);
 }
 
 json_t *container_field(const struct container_ask *a, const char *name)
@@ -197,11 +246,18 @@ int container_has_in_order(const struct container_ask *a, const char *first, con
         return 0;
 }
 
+int container_is_sessionless(const struct container_ask *a)
+{
+        const char *session = container_text(a, "sessionId");
+
+        return session && strcmp(session, CONTAINER_SESSIONLESS) == 0;
+}
+
 const char *container_session(const struct container_ask *a)
 {
         const char *session = container_text(a, "sessionId");
 
-        return session && *session && strcmp(session, CONTAINER_SESSIONLESS) != 0 ? session : NULL;
+        return session && *session && !container_is_sessionless(a) ? session : NULL;
 }
 
 json_t *container_env(const struct container_ask *a, const char *name)
@@ -428,6 +484,7 @@ static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_TOO_LARGE] = CONTAINER_FILE_TOO_LARGE,
         [CLOCHE_E_STATE] = CONTAINER_RESOURCE_BUSY,
         [CLOCHE_E_QUEUE_FULL] = CONTAINER_RESOURCE_BUSY,
+        [CLOCHE_E_UNAUTHORIZED] = CONTAINER_PERMISSION_DENIED,
         [CLOCHE_E_FORBIDDEN] = CONTAINER_PERMISSION_DENIED,
         [CLOCHE_E_NOT_FOUND] = CONTAINER_NOT_FOUND,
         [CLOCHE_E_TIMEOUT] = CONTAINER_PROCESS_READY_TIMEOUT,
@@ -443,7 +500,7 @@ static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_CONTEXT_ENDED] = CONTAINER_CODE_EXECUTION_ERROR,
         [CLOCHE_E_PROCESS_ENDED] = CONTAINER_PROCESS_EXITED_BEFORE_READY,
         [CLOCHE_E_PORT_CLOSED] = CONTAINER_SERVICE_NOT_RESPONDING,
-        [CLOCHE_E_GIT] = CONTAINER_GIT_CLONE_FAILED,
+        [CLOCHE_E_GIT] = CONTAINER_GIT_OPERATION_FAILED,
         [CLOCHE_E_GIT_NOT_FOUND] = CONTAINER_GIT_REPOSITORY_NOT_FOUND,
         [CLOCHE_E_GIT_AUTH] = CONTAINER_GIT_AUTH_FAILED,
         [CLOCHE_E_GIT_NETWORK] = CONTAINER_GIT_NETWORK_ERROR,
@@ -456,6 +513,11 @@ enum container_code container_code_of(const struct container_ask *a, enum cloche
                 if (x->from == code)
                         return x->to;
         return (unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR;
+}
+
+const char *container_code_name(enum cloche_code code)
+{
+        return codes[(unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR].name;
 }
 
 /* What it was about, for the clients' error classes. */
@@ -478,22 +540,37 @@ static json_t *context_of(const struct container_ask *a)
 
 void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
 {
-        char message[448];
-        json_t *body;
+        char message[1400];
+        json_t *context, *body;
         va_list args;
 
         va_start(args, format);
         vsnprintf(message, sizeof(message), format, args);
         va_end(args);
+        /* A context of its own adds to what the request says. */
+        context = context_of(a);
+        json_object_update(context, json_object_get(more, "context"));
+        json_object_del(more, "context");
         body = json_pack("{s:o, s:o, s:s, s:o, s:i}", "error", container_words(short_text ? short_text : message), "message", container_words(message), "code",
-                         codes[code].name, "context", context_of(a), "httpStatus", (int)codes[code].status);
+                         codes[code].name, "context", context, "httpStatus", (int)codes[code].status);
         if (more)
                 json_object_update(body, more);
         json_decref(more);
         container_answer_status(a, codes[code].status, body);
 }
 
+/* 0.3 has the bare id as the message. */
+static void no_such_process(struct container_ask *a)
+{
+        const char *id = a->part ? a->part : container_text(a, "processId");
+
+        container_refuse(a, CONTAINER_PROCESS_NOT_FOUND, a->route->failed, NULL, a->has_type && !a->is_new && a->part ? "%.200s" : "Process %.200s not found", id);
+}
+
 void container_fail(struct container_ask *a, const struct container_reply *reply)
 {
-        container_refuse(a, container_code_of(a, reply->e->code), a->route->failed, NULL, "%s", reply->e->msg);
+        if (container_code_of(a, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND && (a->part || container_text(a, "processId")))
+                no_such_process(a);
+        else
+                container_refuse(a, container_code_of(a, reply->e->code), a->route->failed, NULL, "%s", reply->e->msg);
 }

@@ -1,14 +1,16 @@
 /* The code interpreter's cells: POST /api/execute/code. Clients of 0.3 read lines of JSON, later ones SSE. */
 #include "container-internal.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct cell {
         struct container_utf8 out, err;
         char *language; /* of its context; NULL: a default one's */
+        json_t *result; /* of its last expression, or NULL: figures that are still open come before it */
 };
 
 /* 0.3 is the one that says here what it accepts. */
@@ -22,10 +24,7 @@ static int is_old(const struct container_ask *a)
 /* The clients' types have it as a number. */
 static json_t *with_time(json_t *event)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return container_put(event, "timestamp", json_integer((json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000));
+        return container_put(event, "timestamp", json_integer((json_int_t)clock_real_ms()));
 }
 
 /* Nothing is said before the cell begins, so that what is in its way then is a status. */
@@ -68,8 +67,11 @@ static void on_output(struct container_ask *a, const json_t *about, const struct
 static void on_display(struct container_ask *a, const json_t *about, const struct buf *attachments)
 {
         json_t *event = container_code_result(about, attachments);
+        struct cell *cell = a->state;
 
-        if (event)
+        if (event && json_is_true(json_object_get(about, "isResult")) && !cell->result)
+                cell->result = event;
+        else if (event)
                 tell(a, event);
 }
 
@@ -91,10 +93,14 @@ static void on_event(struct container_ask *a, const char *event, const json_t *a
 static void ended(struct container_ask *a, const struct container_reply *reply)
 {
         const json_t *error = json_object_get(reply->result, "error");
+        struct cell *cell = a->state;
         json_t *event;
 
         tell_text(a, "stdout", "", 0, 1);
         tell_text(a, "stderr", "", 0, 1);
+        if (cell->result)
+                tell(a, cell->result);
+        cell->result = NULL;
         if (json_is_object(error))
                 event = json_pack("{s:s, s:O?, s:O?, s:O?}", "type", "error", "ename", json_object_get(error, "name"), "evalue", json_object_get(error, "message"),
                                   "traceback", json_object_get(error, "traceback"));
@@ -163,6 +169,7 @@ static void cell_free(void *state)
 {
         struct cell *cell = state;
 
+        json_decref(cell->result);
         free(cell->language);
         free(cell);
 }

@@ -11,13 +11,6 @@ static int is_old(const struct container_ask *a)
         return container_text(a, "id") != NULL;
 }
 
-static int is_sessionless(const struct container_ask *a)
-{
-        const char *session = container_text(a, "sessionId");
-
-        return session && strcmp(session, CONTAINER_SESSIONLESS) == 0;
-}
-
 static const char *session_of(const struct container_ask *a)
 {
         return is_old(a) ? container_text(a, "id") : container_session(a);
@@ -44,7 +37,7 @@ static json_t *with_session(const struct container_ask *a, json_t *object)
 /* The session's own clock ran out: clients of 0.4 and later throw then. Without a session it is exit code 124. */
 static int is_timeout(const struct container_ask *a, const json_t *result)
 {
-        return json_is_true(json_object_get(result, "timedOut")) && !is_old(a) && !is_sessionless(a);
+        return json_is_true(json_object_get(result, "timedOut")) && !is_old(a) && !container_is_sessionless(a);
 }
 
 static json_int_t timeout_of(const struct container_ask *a, const json_t *result)
@@ -52,6 +45,42 @@ static json_int_t timeout_of(const struct container_ask *a, const json_t *result
         const json_t *said = container_field(a, "timeoutMs");
 
         return json_integer_value(said ? said : json_object_get(result, "durationMs"));
+}
+
+/* -- connections that failed ---------------------------------------------------------------------------------- */
+
+/* This API has no word for the network: what programs print when a name or host cannot be reached says nothing of a policy. */
+static int is_of_network(const char *text)
+{
+        static const char *const said[] = {
+                "ould not resolve host", "emporary failure in name resolution", "ailure resolving", "ame or service not known", "nable to resolve",
+                "EAI_AGAIN", "ENOTFOUND", "etwork is unreachable", "ENETUNREACH", "ame resolution", "rname not found",
+        };
+
+        for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+                if (strstr(text, said[i]))
+                        return 1;
+        return 0;
+}
+
+/* A line of ours behind what a failed command printed; NULL: there is nothing to say. */
+static char *network_line(const struct container_ask *a)
+{
+        char why[800], *line;
+
+        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) || asprintf(&line, "cloche: %s\n", why) < 0)
+                return NULL;
+        return line;
+}
+
+static void explain(const struct container_ask *a, json_t *outcome)
+{
+        const char *printed = json_string_value(json_object_get(outcome, "stderr"));
+        char *line = printed && json_integer_value(json_object_get(outcome, "exitCode")) != 0 && is_of_network(printed) ? network_line(a) : NULL;
+
+        if (line)
+                json_object_set_new(outcome, "stderr", json_sprintf("%s%s", printed, line));
+        free(line);
 }
 
 /* -- execute --------------------------------------------------------------------------------------------------- */
@@ -65,13 +94,37 @@ static json_t *outcome_of(const struct container_reply *reply)
                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
 }
 
+/* The output is a member of the error, and of its context, which is all that later clients keep of one. */
+static json_t *in_context(json_t *outcome)
+{
+        json_object_set_new(outcome, "context", json_copy(outcome));
+        return outcome;
+}
+
+/* The session's shell has exited with the command. Its next command begins a new one. */
+static void terminated(struct container_ask *a, json_t *outcome)
+{
+        long long code = json_integer_value(json_object_get(outcome, "exitCode"));
+
+        if (is_old(a))
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, a->route->failed, in_context(outcome), "Control process exited with code %lld", code);
+        else
+                container_refuse(a, CONTAINER_SESSION_TERMINATED, NULL, in_context(outcome), "Session '%.120s' shell exited (exit code: %lld)",
+                                 session_of(a) ? session_of(a) : "default", code);
+}
+
 static void executed(struct container_ask *a, const struct container_reply *reply)
 {
         json_t *answer = outcome_of(reply);
 
+        explain(a, answer);
         if (is_timeout(a, reply->result)) {
-                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, answer, "Command timeout after %lldms",
+                container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer), "Command timeout after %lldms",
                                  (long long)timeout_of(a, reply->result));
+                return;
+        }
+        if (json_is_true(json_object_get(reply->result, "sessionEnded"))) {
+                terminated(a, answer);
                 return;
         }
         container_put(answer, "command", container_copy(a, "command"));
@@ -83,7 +136,7 @@ static void executed(struct container_ask *a, const struct container_reply *repl
 
 static void execute(struct container_ask *a)
 {
-        container_call(a, "exec", params_of(a, is_sessionless(a)), NULL, executed);
+        container_call(a, "exec", params_of(a, container_is_sessionless(a)), NULL, executed);
 }
 
 static void execute_made(struct container_ask *a, const struct container_reply *reply)
@@ -115,6 +168,7 @@ void container_execute(struct container_ask *a)
 
 struct streams {
         struct container_utf8 out, err;
+        int is_of_network; /* it printed that something could not be reached */
 };
 
 static void tell(struct container_ask *a, json_t *event)
@@ -129,8 +183,21 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
         struct container_utf8 *utf8 = strcmp(stream, "stderr") == 0 ? &streams->err : &streams->out;
 
-        if (container_utf8_append(utf8, bytes, size, is_end, &text) == 0 && text.size > 0)
-                tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
+        if (container_utf8_append(utf8, bytes, size, is_end, &text) < 0 || text.size == 0)
+                return;
+        tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
+        if (utf8 == &streams->err && buf_append(&text, "", 1) == 0)
+                streams->is_of_network |= is_of_network(text.data);
+}
+
+static void explain_stream(struct container_ask *a, const json_t *result)
+{
+        const struct streams *streams = a->state;
+        char *line = streams->is_of_network && json_integer_value(json_object_get(result, "exitCode")) != 0 ? network_line(a) : NULL;
+
+        if (line)
+                tell(a, json_pack("{s:s, s:s}", "type", "stderr", "data", line));
+        free(line);
 }
 
 static void on_output(struct container_ask *a, const char *event, const json_t *about, const struct buf *attachments)
@@ -148,6 +215,7 @@ static void stream_ended(struct container_ask *a, const struct container_reply *
 
         tell_text(a, "stdout", "", 0, 1);
         tell_text(a, "stderr", "", 0, 1);
+        explain_stream(a, reply->result);
         if (is_timeout(a, reply->result))
                 event = json_pack("{s:s, s:o}", "type", "error", "error", json_sprintf("Command timeout after %lldms", (long long)timeout_of(a, reply->result)));
         else

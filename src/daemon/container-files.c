@@ -1,5 +1,6 @@
 #include "container-internal.h"
 
+#include "base/err.h"
 #include "wire/base64.h"
 
 #include <errno.h>
@@ -96,12 +97,25 @@ static void made(struct container_ask *a, const struct container_reply *reply)
 
 void container_mkdir(struct container_ask *a)
 {
-        call(a, "file.mkdir", json_pack("{s:O, s:b}", "path", container_field(a, "path"), "recursive", container_flag(a, "recursive")), NULL, made);
+        call(a, "file.mkdir", json_pack("{s:o, s:b}", "path", container_path(a, "path"), "recursive", container_flag(a, "recursive")), NULL, made);
+}
+
+static void not_deleted(struct container_ask *a, const struct container_reply *reply)
+{
+        struct cloche_err e;
+
+        if (reply->e->code != CLOCHE_E_FILE_KIND) {
+                failed(a, reply);
+                return;
+        }
+        err_set(&e, CLOCHE_E_FILE_KIND, "Cannot delete directory with deleteFile() at '%.300s'. Use exec('rm -rf <path>') instead.", container_text(a, "path"));
+        failed(a, &(struct container_reply){.e = &e});
 }
 
 void container_delete(struct container_ask *a)
 {
-        call(a, "file.remove", json_pack("{s:O}", "path", container_field(a, "path")), NULL, done);
+        a->fail = not_deleted;
+        container_call(a, "file.remove", json_pack("{s:o}", "path", container_path(a, "path")), NULL, done);
 }
 
 static void moved(struct container_ask *a, const struct container_reply *reply)
@@ -116,12 +130,12 @@ static void moved(struct container_ask *a, const struct container_reply *reply)
 
 void container_rename(struct container_ask *a)
 {
-        call(a, "file.move", json_pack("{s:O, s:O}", "from", container_field(a, "oldPath"), "to", container_field(a, "newPath")), NULL, moved);
+        call(a, "file.move", json_pack("{s:o, s:o}", "from", container_path(a, "oldPath"), "to", container_path(a, "newPath")), NULL, moved);
 }
 
 void container_move(struct container_ask *a)
 {
-        call(a, "file.move", json_pack("{s:O, s:O}", "from", container_field(a, "sourcePath"), "to", container_field(a, "destinationPath")), NULL, moved);
+        call(a, "file.move", json_pack("{s:o, s:o}", "from", container_path(a, "sourcePath"), "to", container_path(a, "destinationPath")), NULL, moved);
 }
 
 static void looked(struct container_ask *a, const struct container_reply *reply)
@@ -132,7 +146,7 @@ static void looked(struct container_ask *a, const struct container_reply *reply)
 
 void container_exists(struct container_ask *a)
 {
-        container_call(a, "file.exists", json_pack("{s:O}", "path", container_field(a, "path")), NULL, looked);
+        container_call(a, "file.exists", json_pack("{s:o}", "path", container_path(a, "path")), NULL, looked);
 }
 
 /* -- write ----------------------------------------------------------------------------------------------------- */
@@ -171,7 +185,7 @@ static void write_base64(struct container_ask *a)
                 return;
         }
         tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes.size);
-        call(a, "file.write", json_pack("{s:O, s:o}", "path", container_field(a, "path"), "content", tag), &bytes, done);
+        call(a, "file.write", json_pack("{s:o, s:o}", "path", container_path(a, "path"), "content", tag), &bytes, done);
 }
 
 void container_write(struct container_ask *a)
@@ -181,7 +195,7 @@ void container_write(struct container_ask *a)
         if (is_base64(a))
                 write_base64(a);
         else
-                call(a, "file.write", json_pack("{s:O, s:O}", "path", container_field(a, "path"), "content", container_field(a, "content")), NULL, done);
+                call(a, "file.write", json_pack("{s:o, s:O}", "path", container_path(a, "path"), "content", container_field(a, "content")), NULL, done);
 }
 
 /* -- read ------------------------------------------------------------------------------------------------------ */
@@ -222,7 +236,7 @@ static void was_read(struct container_ask *a, const struct container_reply *repl
 void container_read(struct container_ask *a)
 {
         if (check_encoding(a))
-                call(a, "file.read", json_pack("{s:O}", "path", container_field(a, "path")), NULL, was_read);
+                call(a, "file.read", json_pack("{s:o}", "path", container_path(a, "path")), NULL, was_read);
 }
 
 /* -- list ------------------------------------------------------------------------------------------------------ */
@@ -291,7 +305,7 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
 static void list_page(struct container_ask *a, json_t *after)
 {
         const struct list *list = a->state;
-        json_t *params = json_pack("{s:O, s:b, s:b}", "path", container_field(a, "path"), "recursive", list->is_recursive, "hidden", list->has_hidden);
+        json_t *params = json_pack("{s:o, s:b, s:b}", "path", container_path(a, "path"), "recursive", list->is_recursive, "hidden", list->has_hidden);
 
         call(a, "file.list", container_put(params, "after", after), NULL, listed);
 }

@@ -19,7 +19,7 @@ struct container_ask;
 
 /* -- routes ---------------------------------------------------------------------------------------------------- */
 
-enum container_type { TYPE_TEXT, TYPE_COUNT, TYPE_FLAG, TYPE_TEXTS, TYPE_ENV, TYPE_OBJECT };
+enum container_type { TYPE_TEXT, TYPE_PATH, TYPE_COUNT, TYPE_FLAG, TYPE_TEXTS, TYPE_ENV, TYPE_OBJECT };
 
 /* A field of a body that means something to us. Others are passed over: clients of several ages send them. */
 struct container_field {
@@ -36,7 +36,7 @@ struct container_field {
         ROW(BACKUP_NOT_FOUND, 404) ROW(NOT_FOUND, 404) ROW(METHOD_NOT_ALLOWED, 405) ROW(PROCESS_READY_TIMEOUT, 408) ROW(FILE_EXISTS, 409) ROW(RESOURCE_BUSY, 409) \
         ROW(SESSION_ALREADY_EXISTS, 409) ROW(OPERATION_INTERRUPTED, 409) ROW(SESSION_TERMINATED, 410) ROW(FILE_TOO_LARGE, 413) \
         ROW(INTERNAL_ERROR, 500) ROW(FILESYSTEM_ERROR, 500) ROW(NO_SPACE, 500) ROW(COMMAND_EXECUTION_ERROR, 500) ROW(PROCESS_ERROR, 500) \
-        ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_CLONE_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
+        ROW(PROCESS_EXITED_BEFORE_READY, 500) ROW(CODE_EXECUTION_ERROR, 500) ROW(GIT_OPERATION_FAILED, 500) ROW(BACKUP_CREATE_FAILED, 500) ROW(BACKUP_RESTORE_FAILED, 500) \
         ROW(WATCH_START_ERROR, 500) ROW(PORT_OPERATION_ERROR, 500) ROW(NOT_IMPLEMENTED, 501) ROW(PYTHON_NOT_AVAILABLE, 501) ROW(JAVASCRIPT_NOT_AVAILABLE, 501) \
         ROW(SERVICE_NOT_RESPONDING, 502) ROW(GIT_NETWORK_ERROR, 502) \
         ROW(CONTAINER_UNAVAILABLE, 503)
@@ -99,6 +99,7 @@ struct container_ask {
         char *sandbox, *part, *query;
         const struct container_route *route;
         json_t *body;    /* an object */
+        char *directory; /* where its relative paths begin: of the session it names; NULL: it has none */
         int is_new;      /* certainly of a client of 0.4 or later: a WebSocket, or it has the header X-Sandbox-Id */
         int has_type;    /* Content-Type: 0.3 sends it without a body too */
         int takes_events; /* Accept: text/event-stream */
@@ -120,8 +121,7 @@ struct container {
         TAILQ_HEAD(container_sockets, container_socket) sockets;
         TAILQ_HEAD(container_watchers, container_watcher) watchers;
         uv_timer_t *timer;
-        uint64_t next_watcher;
-        char instance[17]; /* of this run of the daemon: versions of others mean nothing */
+        uint64_t next_watcher, begun_ms; /* begun_ms: versions of earlier watchers are another daemon's */
 };
 
 /* A new one, in the list; NULL: no memory. path, query: as sent. */
@@ -146,6 +146,7 @@ char *container_query(const struct container_ask *a, const char *name);
 char *container_decode(const char *text, size_t size);
 /* Whether all of the query can be decoded. */
 int container_query_is_good(const struct container_ask *a);
+int container_is_sessionless(const struct container_ask *a); /* the client wants none */
 const char *container_session(const struct container_ask *a); /* whom the core is to be asked for; NULL: its default one */
 /* Of a field with variables, a new reference: those that are to be set. There is nothing yet to unset. NULL: absent. */
 json_t *container_env(const struct container_ask *a, const char *name);
@@ -176,6 +177,7 @@ void container_call_session(struct container_ask *a, const char *session, void (
 /* Go on in the body's "sessionId", which is made when it is not there. */
 void container_make_session(struct container_ask *a, container_then then);
 json_t *container_put(json_t *object, const char *name, json_t *value); /* nothing when value is NULL; value is stolen; the object */
+json_t *container_path(const struct container_ask *a, const char *name); /* of a field TYPE_PATH, absolute; a new reference */
 json_t *container_copy(const struct container_ask *a, const char *name); /* of a field of the body, a new reference; NULL: absent */
 
 /* -- answering ------------------------------------------------------------------------------------------------- */
@@ -190,11 +192,12 @@ void container_end(struct container_ask *a);
 /* Too much waits to be taken. */
 int container_is_full(const struct container_ask *a);
 
-/* short_text: what clients of 0.3 show; NULL: the message. more: further members, stolen, or NULL. */
+/* short_text: what clients of 0.3 show; NULL: the message. more: further members, stolen, or NULL; those of its "context" are added to the request's. */
 void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
         __attribute__((format(printf, 5, 6)));
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
+const char *container_code_name(enum cloche_code code); /* of a request that came to no route */
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 

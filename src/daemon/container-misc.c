@@ -1,11 +1,11 @@
 #include "container-internal.h"
 
+#include "base/clock.h"
 #include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* -- the server itself ----------------------------------------------------------------------------------------- */
 
@@ -144,17 +144,38 @@ static void cloned(struct container_ask *a, const struct container_reply *reply)
         container_put(answer, "repoUrl", json_incref(json_object_get(reply->result, "url")));
         container_put(answer, "branch", json_incref(json_object_get(reply->result, "branch")));
         container_put(answer, "commit", json_incref(json_object_get(reply->result, "commit")));
-        container_answer(a, container_put(answer, "targetDir", json_incref(json_object_get(reply->result, "dir"))));
+        if (!a->state) /* else as it was given */
+                container_put(answer, "targetDir", json_incref(json_object_get(reply->result, "dir")));
+        container_answer(a, answer);
+}
+
+static void git_failed(struct container_ask *a, const struct container_reply *reply, const char *printed)
+{
+        enum container_code code = container_code_of(a, reply->e->code);
+        const json_t *exit_code = json_object_get(reply->about, "exitCode");
+        json_t *url = json_object_get(reply->about, "url"); /* without credentials */
+        json_t *context = json_pack("{s:{s:O?, s:O?, s:O?, s:O?, s:o}}", "context", "repoUrl", url, "repository", url, "targetDir", (json_t *)a->state,
+                                    "exitCode", exit_code, "stderr", container_words(printed));
+
+        char why[800] = "";
+
+        if (reply->e->code == CLOCHE_E_GIT_NETWORK)
+                (void)sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why));
+        if (code == CONTAINER_GIT_REPOSITORY_NOT_FOUND && !strcasestr(printed, "repository not found"))
+                code = CONTAINER_GIT_OPERATION_FAILED;
+        container_refuse(a, code, a->route->failed, context, "Failed to clone repository '%.150s': %.260s%s", json_string_value(url), printed, why);
 }
 
 static void not_cloned(struct container_ask *a, const struct container_reply *reply)
 {
-        int is_of_git = reply->e->code == CLOCHE_E_GIT || reply->e->code == CLOCHE_E_GIT_NOT_FOUND || reply->e->code == CLOCHE_E_GIT_AUTH ||
-                        reply->e->code == CLOCHE_E_GIT_NETWORK;
-        const char *said = json_string_value(json_object_get(reply->about, "stderr"));
+        /* The error has one line of what git printed. */
+        const json_t *said = json_object_get(reply->about, "stderr");
+        const char *text = said ? json_string_value(said) : reply->e->msg;
 
-        if (is_of_git && is_old_git(a))
-                container_answer(a, container_put(git_answer(a, 0, NULL, NULL), "stderr", container_words(said ? said : reply->e->msg)));
+        if (said && is_old_git(a))
+                container_answer(a, container_put(git_answer(a, 0, NULL, NULL), "stderr", container_words(text)));
+        else if (said)
+                git_failed(a, reply, text);
         else if (reply->e->code == CLOCHE_E_INVALID_ARGUMENT)
                 container_refuse(a, CONTAINER_INVALID_GIT_URL, "Invalid repository URL format", NULL, "%s", reply->e->msg);
         else
@@ -169,12 +190,10 @@ static void release(void *dir)
 /* Where 0.3 clones to when nothing is said. */
 static json_t *made_up_dir(void)
 {
-        struct timespec now;
         char random[13];
 
-        clock_gettime(CLOCK_REALTIME, &now);
         container_random(random, 12);
-        return json_sprintf("/workspace/repo_%lld_%s", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, random);
+        return json_sprintf("/workspace/repo_%lld_%s", (long long)clock_real_ms(), random);
 }
 
 static void clone_it(struct container_ask *a, const struct container_reply *reply)

@@ -169,14 +169,6 @@ static unsigned proxied_port(const struct container_ask *a, const char **ret_pat
         return a->part[0] >= '0' && a->part[0] <= '9' && (*end == '/' || *end == '\0') && port >= 1 && port <= 65535 ? (unsigned)port : 0;
 }
 
-static int is_exposed(const json_t *ports, unsigned port)
-{
-        for (size_t i = 0; i < json_array_size(ports); i++)
-                if (json_integer_value(json_object_get(json_array_get(ports, i), "port")) == port)
-                        return 1;
-        return 0;
-}
-
 static void forward(struct container_ask *a, unsigned port, const char *path)
 {
         _cleanup_buf_ struct buf target = BUF_INIT(64u << 10);
@@ -195,27 +187,17 @@ static void forward(struct container_ask *a, unsigned port, const char *path)
                 container_ask_free(a); /* the proxy's now */
 }
 
-static void on_ports(struct container_ask *a, const struct container_reply *reply)
-{
-        const char *path;
-        unsigned port = proxied_port(a, &path);
-        char text[64];
-
-        snprintf(text, sizeof(text), "Port %u is not exposed", port);
-        if (is_exposed(json_object_get(reply->result, "exposed"), port))
-                forward(a, port, path);
-        else
-                container_refuse(a, CONTAINER_PORT_NOT_EXPOSED, text, NULL, "%s", text);
-}
-
 void container_proxy(struct container_ask *a)
 {
         const char *path;
+        unsigned port = proxied_port(a, &path);
 
         if (!a->request)
                 container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "what a port serves is asked over HTTP, not over this WebSocket");
-        else if (proxied_port(a, &path) == 0)
+        else if (port == 0)
                 container_refuse(a, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL, "expected /proxy/PORT/...");
+        else if (!sandboxes_exposes(a->daemon->sandboxes, a->principal, a->sandbox, port))
+                container_refuse(a, CONTAINER_PORT_NOT_EXPOSED, NULL, NULL, "Port %u is not exposed", port);
         else
-                container_call(a, "port.list", json_object(), NULL, on_ports);
+                forward(a, port, path);
 }

@@ -1,5 +1,7 @@
 #include "container-internal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,13 +81,22 @@ static int check_options(struct container_ask *a)
         return 1;
 }
 
+/* Never given twice, also not by a later daemon: clients keep them. */
+static json_t *made_up_id(void)
+{
+        char random[13];
+
+        container_random(random, 12);
+        return json_sprintf("proc_%llu_%s", (unsigned long long)clock_real_ms(), random);
+}
+
 static void start(struct container_ask *a)
 {
         const char *session = container_session(a);
-        json_t *params = json_pack("{s:O}", "command", container_field(a, "command"));
+        json_t *params = json_pack("{s:O}", "command", container_field(a, "command")), *id = option(a, "processId", "processId");
 
         container_put(params, "session", session ? json_string(session) : NULL);
-        container_put(params, "process", option(a, "processId", "processId"));
+        container_put(params, "process", id ? id : made_up_id());
         container_put(params, "cwd", option(a, "cwd", "cwd"));
         container_put(params, "env", option(a, "env", "env"));
         container_put(params, "timeoutMs", option(a, "timeoutMs", "timeout"));

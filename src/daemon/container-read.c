@@ -125,7 +125,7 @@ static void next(struct container_ask *a)
         const struct reading *reading = a->state;
 
         a->fail = failed;
-        container_call(a, "file.read", json_pack("{s:O, s:I, s:i}", "path", container_field(a, "path"), "offset", reading->offset, "limit", PIECE_BYTES), NULL,
+        container_call(a, "file.read", json_pack("{s:o, s:I, s:i}", "path", container_path(a, "path"), "offset", reading->offset, "limit", PIECE_BYTES), NULL,
                        was_read);
 }
 

@@ -113,13 +113,30 @@ static json_t *text_of(const json_t *value, const struct buf *attachments)
 
 /* -- charts ---------------------------------------------------------------------------------------------------- */
 
-/* The clients' words are fewer: {type, title, data, layout}. What they have no type for is all in data. */
+static json_t *chart_of(const json_t *value, const struct buf *attachments);
+
+/* A superchart has several axes, each of which is a chart. */
+static void unfold_superchart(json_t *chart, const struct buf *attachments)
+{
+        json_t *elements = json_object_get(chart, "elements"), *charts = json_array();
+        const char *type = json_string_value(json_object_get(chart, "type"));
+
+        for (size_t i = 0; type && strcmp(type, "superchart") == 0 && i < json_array_size(elements); i++)
+                json_array_append_new(charts, chart_of(json_array_get(elements, i), attachments));
+        if (json_array_size(charts) > 0)
+                json_object_set(chart, "elements", charts);
+        json_decref(charts);
+}
+
+/* The clients' words are fewer: {type, title, data, layout}. What they have no type for is all in data. Depth was checked when it came. */
 static json_t *chart_of(const json_t *value, const struct buf *attachments)
 {
-        static const char *const types[] = {"line", "bar", "scatter", "pie", "histogram", "heatmap"};
+        static const char *const types[] = {"line", "bar", "scatter", "pie", "histogram", "heatmap", "superchart"};
         json_t *chart = plain_of(value, attachments), *elements = json_object_get(chart, "elements"), *told = NULL;
         const char *type = json_string_value(json_object_get(chart, "type"));
 
+        unfold_superchart(chart, attachments);
+        elements = json_object_get(chart, "elements");
         for (size_t i = 0; type && elements && i < sizeof(types) / sizeof(types[0]); i++)
                 if (strcmp(type, types[i]) == 0)
                         told = json_pack("{s:s, s:O}", "type", type, "data", elements);
@@ -155,6 +172,16 @@ static const struct {
         {CHART, "chart", chart_of},
 };
 
+/* Text stands for what has no other form. Beside a table it stays, as the server of the genuine image has it. */
+static void drop_text(json_t *event)
+{
+        static const char *const others[] = {"png", "jpeg", "svg", "json", "latex", "markdown", "javascript"};
+
+        for (size_t i = 0; !json_object_get(event, "html") && i < sizeof(others) / sizeof(others[0]); i++)
+                if (json_object_get(event, others[i]))
+                        json_object_del(event, "text");
+}
+
 /* Whether the clients have a name for that kind. */
 static int put_form(json_t *event, const char *mime, const json_t *value, const struct buf *attachments)
 {
@@ -175,6 +202,7 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
         json_object_foreach(json_object_get(display, "data"), mime, value)
                 if (!put_form(event, mime, value, attachments))
                         container_put(others, mime, plain_of(value, attachments));
+        drop_text(event);
         if (json_object_size(others) > 0)
                 json_object_set(event, "data", others);
         json_decref(others);

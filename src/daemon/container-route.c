@@ -6,6 +6,7 @@
 
 #define TEXT(name) {name, TYPE_TEXT, 0}
 #define NEEDS_TEXT(name) {name, TYPE_TEXT, 1}
+#define NEEDS_PATH(name) {name, TYPE_PATH, 1}
 #define END {NULL, 0, 0}
 
 static const struct container_field nothing[] = {END};
@@ -16,12 +17,12 @@ static const struct container_field process[] = {
         NEEDS_TEXT("command"), TEXT("sessionId"), {"options", TYPE_OBJECT, 0}, TEXT("processId"), {"timeoutMs", TYPE_COUNT, 0}, {"env", TYPE_ENV, 0},
         TEXT("cwd"), {"autoCleanup", TYPE_FLAG, 0}, END,
 };
-static const struct container_field directory[] = {NEEDS_TEXT("path"), {"recursive", TYPE_FLAG, 0}, TEXT("sessionId"), END};
-static const struct container_field file[] = {NEEDS_TEXT("path"), TEXT("encoding"), TEXT("sessionId"), END};
-static const struct container_field content[] = {NEEDS_TEXT("path"), NEEDS_TEXT("content"), TEXT("encoding"), TEXT("sessionId"), END};
-static const struct container_field renaming[] = {NEEDS_TEXT("oldPath"), NEEDS_TEXT("newPath"), TEXT("sessionId"), END};
-static const struct container_field moving[] = {NEEDS_TEXT("sourcePath"), NEEDS_TEXT("destinationPath"), TEXT("sessionId"), END};
-static const struct container_field listing[] = {NEEDS_TEXT("path"), {"options", TYPE_OBJECT, 0}, TEXT("sessionId"), END};
+static const struct container_field directory[] = {NEEDS_PATH("path"), {"recursive", TYPE_FLAG, 0}, TEXT("sessionId"), END};
+static const struct container_field file[] = {NEEDS_PATH("path"), TEXT("encoding"), TEXT("sessionId"), END};
+static const struct container_field content[] = {NEEDS_PATH("path"), NEEDS_TEXT("content"), TEXT("encoding"), TEXT("sessionId"), END};
+static const struct container_field renaming[] = {NEEDS_PATH("oldPath"), NEEDS_PATH("newPath"), TEXT("sessionId"), END};
+static const struct container_field moving[] = {NEEDS_PATH("sourcePath"), NEEDS_PATH("destinationPath"), TEXT("sessionId"), END};
+static const struct container_field listing[] = {NEEDS_PATH("path"), {"options", TYPE_OBJECT, 0}, TEXT("sessionId"), END};
 static const struct container_field git[] = {
         NEEDS_TEXT("repoUrl"), TEXT("branch"), TEXT("targetDir"), {"depth", TYPE_COUNT, 0}, {"timeoutMs", TYPE_COUNT, 0}, TEXT("sessionId"), END,
 };
@@ -60,7 +61,12 @@ static const struct container_exception of_mkdir[] = {
         {CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0},
 };
 static const struct container_exception of_listing[] = {{CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0}};
-static const struct container_exception of_git[] = {{CLOCHE_E_INVALID_ARGUMENT, CONTAINER_INVALID_GIT_URL}, {0, 0}};
+/* A repository that is not found has a code of its own; other failures of git share one, as the server of the genuine image has it. */
+static const struct container_exception of_git[] = {
+        {CLOCHE_E_INVALID_ARGUMENT, CONTAINER_INVALID_GIT_URL},  {CLOCHE_E_FILE_EXISTS, CONTAINER_GIT_OPERATION_FAILED},
+        {CLOCHE_E_GIT_AUTH, CONTAINER_GIT_OPERATION_FAILED},     {CLOCHE_E_GIT_NETWORK, CONTAINER_GIT_OPERATION_FAILED},
+        {CLOCHE_E_TIMEOUT, CONTAINER_GIT_NETWORK_ERROR},         {0, 0},
+};
 static const struct container_exception of_ports[] = {
         {CLOCHE_E_INVALID_ARGUMENT, CONTAINER_INVALID_PORT}, {CLOCHE_E_NOT_FOUND, CONTAINER_PORT_NOT_EXPOSED}, {0, 0},
 };

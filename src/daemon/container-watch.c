@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,37 +116,55 @@ void container_watch(struct container_ask *a)
 
 /* -- watch/check: what is remembered between two checks -------------------------------------------------------- */
 
-/* Counts changes of a path for whoever comes back to ask; a version is INSTANCE-NUMBER-CHANGES. */
+/* Counts changes of a path between two checks. A version is watch-NUMBER-MS:CHANGES, as the server of the genuine image has it; MS: when it began. */
 struct container_watcher {
         TAILQ_ENTRY(container_watcher) link;
         struct container *container;
         int64_t principal;
         char *sandbox, *key; /* what is watched, and how */
-        uint64_t number, changes, used_ns;
+        uint64_t number, begun_ms, changes, used_ns;
         struct sandbox_ask *ask;
-        int is_ready;
+        int is_ready, is_flushing;
 };
 
-/* A check that waits for its watcher to be ready has it as state, and needs nothing freed. */
-static void keep(void *state)
+/* A check waits until its watcher is ready, or has told what changed before the check came. */
+struct waiting_check {
+        struct container_watcher *watcher;
+        int is_first;  /* it waits for the watch to begin */
+        int is_behind; /* a flush was under way already: the one after it is waited for */
+};
+
+static struct waiting_check *waiting_of(const struct container_ask *a)
 {
-        (void)state;
+        return a->state_done == free && a->route->handle == container_watch_check ? a->state : NULL;
 }
 
-static struct container_ask *waiting_for(const struct container_watcher *w)
+/* One that waits for this watcher, or NULL. */
+static struct container_ask *waiting_for(const struct container_watcher *w, int may_be_behind)
 {
         struct container_ask *a;
 
-        TAILQ_FOREACH(a, &w->container->asks, link)
-                if (a->state == w && a->state_done == keep)
+        TAILQ_FOREACH(a, &w->container->asks, link) {
+                const struct waiting_check *waiting = waiting_of(a);
+
+                if (waiting && waiting->watcher == w && (may_be_behind || !waiting->is_behind))
                         return a;
+        }
         return NULL;
 }
 
-static void wait_for(struct container_ask *a, struct container_watcher *w)
+static int wait_for(struct container_ask *a, struct container_watcher *w, int is_first)
 {
-        a->state = w;
-        a->state_done = keep;
+        struct waiting_check *waiting = malloc(sizeof(*waiting));
+
+        if (!waiting) {
+                container_refuse(a, CONTAINER_INTERNAL_ERROR, a->route->failed, NULL, "out of memory");
+                return 0;
+        }
+        *waiting = (struct waiting_check){.watcher = w, .is_first = is_first, .is_behind = w->is_flushing};
+        a->state = waiting;
+        a->state_done = free;
+        return 1;
 }
 
 static void watcher_free(struct container_watcher *w)
@@ -161,20 +180,95 @@ static void watcher_free(struct container_watcher *w)
 static void answer_check(struct container_ask *a, const struct container_watcher *w, const char *status, const char *reason)
 {
         json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "status", status, "version",
-                                   json_sprintf("%s-%llu-%llu", w->container->instance, (unsigned long long)w->number, (unsigned long long)w->changes));
+                                   json_sprintf("watch-%llu-%llu:%llu", (unsigned long long)w->number, (unsigned long long)w->begun_ms,
+                                                (unsigned long long)w->changes));
 
         container_answer(a, container_put(answer, "reason", reason ? json_string(reason) : NULL));
 }
 
-/* What a client remembers of a watcher that is not there any more, or was another daemon's. */
-static void answer_first(struct container_ask *a, const struct container_watcher *w)
+struct version {
+        uint64_t number, begun_ms, changes;
+};
+
+static int read_number(const char **at, char behind, uint64_t *ret)
+{
+        char *end;
+
+        if (**at < '0' || **at > '9')
+                return 0;
+        errno = 0;
+        *ret = strtoull(*at, &end, 10);
+        *at = end + 1;
+        return errno == 0 && *end == behind;
+}
+
+static int read_version(const char *text, struct version *ret)
+{
+        const char *at = text + 6;
+
+        return strncmp(text, "watch-", 6) == 0 && read_number(&at, '-', &ret->number) && read_number(&at, ':', &ret->begun_ms) &&
+               read_number(&at, '\0', &ret->changes);
+}
+
+/* Whether "since" is absent or a version; else it is refused. */
+static int check_since(struct container_ask *a)
 {
         const char *since = container_text(a, "since");
+        struct version version;
 
-        if (!since)
+        if (!since || read_version(since, &version))
+                return 1;
+        container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "since must be a version returned by checkChanges()");
+        return 0;
+}
+
+/* is_first: the watch began with this check. What another one counted is lost: it was idle too long, or its daemon ended. */
+static void answer_since(struct container_ask *a, const struct container_watcher *w, int is_first)
+{
+        const char *since = container_text(a, "since");
+        struct version version;
+
+        if (!since || !read_version(since, &version))
                 answer_check(a, w, "unchanged", NULL);
+        else if (version.number != w->number || version.begun_ms != w->begun_ms)
+                answer_check(a, w, "resync", is_first && version.begun_ms >= w->container->begun_ms ? "expired" : "restarted");
+        else if (version.changes > w->changes)
+                container_refuse(a, CONTAINER_VALIDATION_FAILED, NULL, NULL, "since refers to a newer version than the current watch state");
         else
-                answer_check(a, w, "resync", strncmp(since, w->container->instance, strlen(w->container->instance)) == 0 ? "expired" : "restarted");
+                answer_check(a, w, version.changes == w->changes ? "unchanged" : "changed", NULL);
+}
+
+static void answer_waiting(struct container_ask *a, const struct container_watcher *w)
+{
+        int is_first = waiting_of(a)->is_first;
+
+        free(a->state);
+        a->state = NULL;
+        a->state_done = NULL;
+        answer_since(a, w, is_first);
+}
+
+static void flush(struct container_watcher *w)
+{
+        w->is_flushing = 1;
+        sandbox_ask_flush(w->ask);
+}
+
+static void on_flushed(struct container_watcher *w)
+{
+        struct container_ask *a;
+
+        w->is_flushing = 0;
+        while ((a = waiting_for(w, 0)))
+                answer_waiting(a, w);
+        TAILQ_FOREACH(a, &w->container->asks, link) {
+                struct waiting_check *waiting = waiting_of(a);
+
+                if (waiting && waiting->watcher == w)
+                        waiting->is_behind = 0;
+        }
+        if (waiting_for(w, 1))
+                flush(w);
 }
 
 static void on_watcher_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
@@ -184,14 +278,16 @@ static void on_watcher_event(void *data, const char *event, const json_t *about,
 
         (void)about;
         (void)attachments;
+        if (strcmp(event, "flushed") == 0) {
+                on_flushed(w);
+                return;
+        }
         w->changes += strcmp(event, "ready") != 0;
         if (w->is_ready || strcmp(event, "ready") != 0)
                 return;
         w->is_ready = 1;
-        while ((a = waiting_for(w))) {
-                a->state = NULL;
-                answer_first(a, w);
-        }
+        while ((a = waiting_for(w, 1)))
+                answer_waiting(a, w);
 }
 
 /* It ended: those who wait are told why. */
@@ -200,8 +296,10 @@ static void watcher_over(struct container_watcher *w, const struct cloche_err *e
         struct container_ask *a;
 
         w->ask = NULL;
-        while ((a = waiting_for(w))) {
+        while ((a = waiting_for(w, 1))) {
+                free(a->state);
                 a->state = NULL;
+                a->state_done = NULL;
                 container_fail(a, &(struct container_reply){.e = e});
         }
         watcher_free(w);
@@ -242,7 +340,7 @@ static void make_room(struct container *c)
 
         TAILQ_FOREACH(w, &c->watchers, link) {
                 count++;
-                if (w->is_ready && (!oldest || w->used_ns < oldest->used_ns))
+                if (w->is_ready && !w->is_flushing && (!oldest || w->used_ns < oldest->used_ns))
                         oldest = w;
         }
         if (count >= WATCHERS_MAX && oldest)
@@ -262,6 +360,7 @@ static struct container_watcher *watcher_new(struct container_ask *a, const char
         w->sandbox = strdup(a->sandbox);
         w->key = strdup(key);
         w->number = ++c->next_watcher;
+        w->begun_ms = clock_real_ms();
         w->used_ns = clock_now_ns();
         TAILQ_INSERT_TAIL(&c->watchers, w, link);
         if (w->sandbox && w->key)
@@ -288,20 +387,7 @@ static void begin_watcher(struct container_ask *a, const char *key, json_t *para
                 container_fail(a, &(struct container_reply){.e = &e});
                 return;
         }
-        wait_for(a, w);
-}
-
-static void check(struct container_ask *a, struct container_watcher *w)
-{
-        const char *since = container_text(a, "since");
-        char mine[64];
-        size_t size = (size_t)snprintf(mine, sizeof(mine), "%s-%llu-", w->container->instance, (unsigned long long)w->number);
-
-        w->used_ns = clock_now_ns();
-        if (!since || strncmp(since, mine, size) != 0)
-                answer_first(a, w);
-        else
-                answer_check(a, w, strtoull(since + size, NULL, 10) == w->changes ? "unchanged" : "changed", NULL);
+        (void)wait_for(a, w, 1);
 }
 
 void container_watch_check(struct container_ask *a)
@@ -310,17 +396,17 @@ void container_watch_check(struct container_ask *a)
         json_t *params;
         char *key;
 
-        if (!check_globs(a))
+        if (!check_globs(a) || !check_since(a))
                 return;
         params = params_of(a);
         key = json_dumps(params, JSON_COMPACT | JSON_SORT_KEYS);
         w = key ? watcher_find(a->daemon->container, a, key) : NULL;
-        if (w && w->is_ready)
-                check(a, w);
-        else if (w)
-                wait_for(a, w);
-        else
+        if (!w) {
                 begin_watcher(a, key ? key : "", params);
+        } else if (wait_for(a, w, 0) && w->is_ready && !w->is_flushing) {
+                w->used_ns = clock_now_ns();
+                flush(w);
+        }
         json_decref(params);
         free(key);
 }
@@ -331,7 +417,7 @@ void container_watchers_sweep(struct container *c, uint64_t now_ns)
 
         for (w = TAILQ_FIRST(&c->watchers); w; w = following) {
                 following = TAILQ_NEXT(w, link);
-                if (w->is_ready && now_ns > w->used_ns + WATCHER_IDLE_NS)
+                if (w->is_ready && !w->is_flushing && now_ns > w->used_ns + WATCHER_IDLE_NS)
                         watcher_free(w);
         }
 }

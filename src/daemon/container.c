@@ -92,6 +92,25 @@ static int takes_events(const struct http_request *request)
         return accept && strstr(accept, "text/event-stream") != NULL;
 }
 
+void container_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e)
+{
+        json_t *body = json_pack("{s:o, s:o, s:s, s:{}, s:i, s:o}", "error", container_words(e->msg), "message", container_words(e->msg), "code",
+                                 container_code_name(e->code), "context", "httpStatus", (int)status, "timestamp", container_now());
+        char *text = json_dumps(body, JSON_COMPACT);
+
+        add_cors(request);
+        if (status == 401)
+                http_add_header(request, "WWW-Authenticate", "Bearer");
+        http_answer(request, status, "application/json", text ? text : "{}", text ? strlen(text) : 2);
+        free(text);
+        json_decref(body);
+}
+
+int container_takes_head(const struct http_request *request, const char *path)
+{
+        return strncmp(path, "/proxy/", 7) == 0 && strcmp(http_request_verb(request), "OPTIONS") != 0;
+}
+
 void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const char *path)
 {
         const struct buf *body = http_request_body(request);
@@ -149,7 +168,7 @@ int container_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&c->asks);
         TAILQ_INIT(&c->sockets);
         TAILQ_INIT(&c->watchers);
-        container_random(c->instance, sizeof(c->instance) - 1);
+        c->begun_ms = clock_real_ms();
         uv_timer_init(&d->loop, timer);
         timer->data = c;
         uv_timer_start(timer, on_timer, ALIVE_MS, ALIVE_MS);

@@ -12,8 +12,13 @@ int container_start(struct daemon *d, struct cloche_err *e);
 /* When the last request is over; before the sandboxes go. Accepts one that was not started. */
 void container_stop(struct daemon *d);
 
-/* A request is there, whole, of any verb; Host, Origin and token are good. It is answered now or later, or becomes a WebSocket. path: behind the
- * base, from its slash on, as it was sent, without the query. */
+/* Whether a request goes to container_request with its head: what is passed on to a port has a body of any size. Others do when they are whole. */
+int container_takes_head(const struct http_request *request, const char *path);
+/* A request of any verb; Host, Origin and token are good. It is answered now or later, or becomes a WebSocket. path: behind the base, from its slash on, as
+ * it was sent, without the query. */
 void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const char *path);
+
+/* One that was refused before it came here: an error in this API's words. */
+void container_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e);
 
 #endif

@@ -18,15 +18,20 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/peer.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define SWEEP_MS 1000
+#define CONTEXTS_FREE_KIB (1024u << 10) /* that must be free for interpreters nobody asked for */
 #define ALIVE_NS (UINT64_C(1000000) * SWEEP_MS)
 #define LAST_WORDS_MS 3000 /* for callers to take their last answers */
 #define SAVE_MS 60000      /* for sandboxes to be saved */
@@ -258,11 +263,41 @@ int loop_new(struct daemon *d, struct cloche_err *e)
 }
 
 /* For whoever may come: the users of unix sockets are rather the one who started us. */
+/* proc_meminfo(5). What the kernel does not say is not there. */
+static int has_memory(void)
+{
+        _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+        char text[1024];
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        const char *line;
+
+        if (n < 0)
+                return 0;
+        text[n] = '\0';
+        line = strstr(text, "MemAvailable:");
+        return line && strtoull(line + 13, NULL, 10) >= CONTEXTS_FREE_KIB;
+}
+
+/* Clients of the container API cannot name an option, and their server has these ready. An image without them is no error. */
+static int warm_by_default(struct daemon *d, struct cloche_err *e)
+{
+        struct cloche_err missing = {0};
+
+        if (sandboxes_warm(d->sandboxes, PRINCIPAL_TOKEN, "javascript,typescript", &missing) < 0 && missing.code != CLOCHE_E_UNKNOWN_LANGUAGE &&
+            missing.code != CLOCHE_E_MISSING_RUNTIME) {
+                *e = missing;
+                return -(int)e->code;
+        }
+        return 0;
+}
+
 static int warm_contexts(struct daemon *d, struct cloche_err *e)
 {
         const struct listener *l;
         int r = 0;
 
+        if (!d->options.contexts && d->options.container_count > 0 && has_memory())
+                return warm_by_default(d, e);
         if (!d->options.contexts)
                 return 0;
         if (d->options.connect_fd >= 0)
@@ -273,13 +308,30 @@ static int warm_contexts(struct daemon *d, struct cloche_err *e)
         return r;
 }
 
+/* RULE,!RULE,… as a policy; what a rule may be is checked with it. */
+static json_t *network_of(const char *rules)
+{
+        json_t *allow = json_array(), *deny = json_array();
+
+        for (const char *at = rules; *at;) {
+                size_t size = strcspn(at, ",");
+                int denies = *at == '!';
+
+                json_array_append_new(denies ? deny : allow, json_stringn(at + denies, size - (size_t)denies));
+                at += size + (at[size] == ',');
+        }
+        return json_pack("{s:o, s:o}", "allow", allow, "deny", deny);
+}
+
 static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 {
+        json_t *network = d->options.network ? network_of(d->options.network) : NULL;
         const struct sandboxes_options opt = {
                 .engine = d->engine,
                 .state_dir = d->state_dir,
                 .preview_host = d->options.preview_host,
                 .preview_is_tls = d->options.tls_key != NULL,
+                .network = network,
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
                 .saved_max = (unsigned)d->options.saved_max,
@@ -291,6 +343,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 
         int r = sandboxes_new(&opt, &d->sandboxes, e);
 
+        json_decref(network);
         return r < 0 ? r : warm_contexts(d, e);
 }
 

@@ -44,6 +44,7 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
+        fd_open_standard();
         fd_raise_limit(); /* as many connections as the system permits; boxes have a limit of their own */
         if (r == 0)
                 r = privilege_drop(d->uid, e);

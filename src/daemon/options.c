@@ -328,7 +328,13 @@ static int set_saved(struct daemon_options *o, const char *value)
 static int set_contexts(struct daemon_options *o, const char *value)
 {
         o->contexts = value;
-        return *value ? 0 : bad("--contexts needs the name of a language, or several with commas");
+        return 0;
+}
+
+static int set_network(struct daemon_options *o, const char *value)
+{
+        o->network = value;
+        return *value ? 0 : bad("--network needs a rule, or several with commas: HOST, HOST:PORT, or with ! before it one that denies");
 }
 
 static int add_container(struct daemon_options *o, const char *value)
@@ -374,7 +380,8 @@ static const struct option_row {
         {"--save-every", "SECONDS", "and those that changed while they run, so often; 0: only when they stop (60)", set_save_every},
         {"--max-sandboxes", "N", "that run at one time (1000)", set_sandboxes},
         {"--max-saved", "N", "sandboxes that one caller has, those that run and those that are saved (10000)", set_saved},
-        {"--contexts", "LANGUAGE,…", "what contexts of these languages are forked from is set up at the start, not at first use", set_contexts},
+        {"--contexts", "LANGUAGE,…", "what contexts of these languages are forked from is set up at the start, not at first use; '': none (with --container-listen javascript,typescript where 1 GiB of memory is free)", set_contexts},
+        {"--network", "RULE,…", "where sandboxes may connect to that are made without a policy; !RULE denies (nowhere)", set_network},
         {"--preview-host", "HOST[:PORT]", "PORT-SANDBOX-TOKEN.HOST leads to exposed ports of sandboxes", set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX", "the container API of this sandbox on loopback, without a token", add_container},
         {"--runs", "N", "at one time (twice the processors)", set_runs},

@@ -34,7 +34,8 @@ struct daemon_options {
                 size_t size;         /* of HOST:PORT */
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
-        const char *contexts; /* languages, with commas; NULL: none */
+        const char *contexts; /* languages, with commas; NULL: not said, "": none */
+        const char *network;  /* rules, with commas; NULL: none */
         unsigned long save_every_ms, sandboxes_max, saved_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms;
         unsigned long exit_when_idle_ms; /* 0: never */

@@ -276,14 +276,14 @@ static int is_upgrade(const struct http_request *request)
                forward_has_item(http_request_header(request, "Upgrade"), "websocket");
 }
 
-static int add_framing(struct proxy *p, int64_t length)
+static int add_framing(struct proxy *p)
 {
-        const char *said = http_request_header(p->request, "Content-Length");
+        const char *length = http_request_header(p->request, "Content-Length");
         char text[32];
 
-        if (length >= 0 || said) {
-                snprintf(text, sizeof(text), "%llu", length > 0 ? (unsigned long long)length : said ? strtoull(said, NULL, 10) : 0);
-                return said || length > 0 ? add_header(p, "Content-Length", text) : 0;
+        if (length) {
+                snprintf(text, sizeof(text), "%llu", strtoull(length, NULL, 10));
+                return add_header(p, "Content-Length", text);
         }
         p->is_chunked = http_request_header(p->request, "Transfer-Encoding") != NULL;
         return p->is_chunked ? add_header(p, "Transfer-Encoding", "chunked") : 0;
@@ -298,8 +298,7 @@ static int add_origin(struct proxy *p)
                add_header(p, "X-Forwarded-Proto", http_request_is_tls(p->request) ? "https" : "http");
 }
 
-/* length: of a body that is there already, -1: it comes as it comes. */
-static int write_head(struct proxy *p, const char *target, int64_t length, struct cloche_err *e)
+static int write_head(struct proxy *p, const char *target, struct cloche_err *e)
 {
         struct forwarding f = {p, http_request_header(p->request, "Connection"), 0};
         int r = add(p, http_request_verb(p->request)) || add(p, " ") || add(p, target) || add(p, " HTTP/1.1\r\n") || add_header(p, "Host", p->host);
@@ -310,7 +309,7 @@ static int write_head(struct proxy *p, const char *target, int64_t length, struc
         if (r == 0 && f.r == 0)
                 r = add_origin(p);
         if (r == 0 && f.r == 0)
-                r = add_framing(p, length);
+                r = add_framing(p);
         if (r == 0 && p->answer.wants_upgrade)
                 r = add(p, "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
         else if (r == 0)
@@ -358,6 +357,8 @@ static void on_taken(void *data)
         poll_again(data);
 }
 
+static const struct http_handler handler = {.on_body = on_body, .on_whole = on_whole, .on_taken = on_taken, .on_over = on_over};
+
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
 static void on_connected(void *data, int fd, const struct cloche_err *e)
@@ -386,13 +387,13 @@ static void on_connected(void *data, int fd, const struct cloche_err *e)
         write_out(p);
 }
 
-static struct proxy *proxy_new(struct daemon *d, struct http_request *request, const char *host, size_t body_bytes)
+static struct proxy *proxy_new(struct daemon *d, struct http_request *request, const char *host)
 {
         struct proxy *p = calloc(1, sizeof(*p));
 
         if (!p)
                 return NULL;
-        *p = (struct proxy){.daemon = d, .request = request, .fd = -EBADF, .host = strdup(host), .out = BUF_INIT(body_bytes + (1u << 20))};
+        *p = (struct proxy){.daemon = d, .request = request, .fd = -EBADF, .host = strdup(host), .out = BUF_INIT(1u << 20)};
         TAILQ_INSERT_TAIL(&d->proxies, p, link);
         answer_init(&p->answer, request, p->host, strcmp(http_request_verb(request), "HEAD") == 0, is_upgrade(request));
         if (p->host)
@@ -421,7 +422,7 @@ static int check_request(const struct http_request *request, struct cloche_err *
 
 static int begin(struct proxy *p, const struct preview_name *name, struct cloche_err *e)
 {
-        int r = write_head(p, http_request_target(p->request), -1, e);
+        int r = write_head(p, http_request_target(p->request), e);
 
         if (r == 0)
                 r = sandboxes_preview(p->daemon->sandboxes, name->sandbox, name->port, name->token, on_connected, p, &p->dial, e);
@@ -432,7 +433,6 @@ static int begin(struct proxy *p, const struct preview_name *name, struct cloche
 
 void preview_begin(struct daemon *d, struct http_request *request, const char *host)
 {
-        static const struct http_handler handler = {.on_body = on_body, .on_whole = on_whole, .on_taken = on_taken, .on_over = on_over};
         struct preview_name name;
         struct cloche_err e = {0};
         struct proxy *p;
@@ -445,7 +445,7 @@ void preview_begin(struct daemon *d, struct http_request *request, const char *h
                 r = err_set(&e, CLOCHE_E_NOT_FOUND, "there is no preview of this name");
         if (r == 0 && d->is_stopping)
                 r = err_set(&e, CLOCHE_E_STOPPING, "the daemon is about to end and takes no new work");
-        p = r == 0 ? proxy_new(d, request, host, 0) : NULL;
+        p = r == 0 ? proxy_new(d, request, host) : NULL;
         if (r == 0 && !p)
                 r = err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "pass a request on");
         if (r == 0)
@@ -461,34 +461,23 @@ void preview_begin(struct daemon *d, struct http_request *request, const char *h
         web_refuse(request, &e);
 }
 
-static int begin_dial(struct proxy *p, const struct proxy_target *target, struct cloche_err *e)
-{
-        const struct buf *body = http_request_body(p->request);
-        int r = write_head(p, target->target, (int64_t)body->size, e);
-
-        if (r == 0 && buf_append(&p->out, body->data ? body->data : "", body->size) < 0)
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "pass a body on");
-        if (r == 0)
-                r = sandboxes_dial(p->daemon->sandboxes, target->principal, target->sandbox, target->port, on_connected, p, &p->dial, e);
-        return r;
-}
-
 int proxy_begin(struct daemon *d, struct http_request *request, const struct proxy_target *target, struct cloche_err *e)
 {
-        static const struct http_handler handler = {.on_taken = on_taken, .on_over = on_over};
         const char *host = http_request_header(request, "Host");
-        struct proxy *p = proxy_new(d, request, host ? host : "localhost", http_request_body(request)->size);
-        int r;
+        int r = check_request(request, e);
+        struct proxy *p = r == 0 ? proxy_new(d, request, host ? host : "localhost") : NULL;
 
-        if (!p)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "pass a request on");
+        if (r < 0 || !p)
+                return r < 0 ? r : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "pass a request on");
         p->failed = target->failed;
-        p->is_whole = 1;
-        r = begin_dial(p, target, e);
+        r = write_head(p, target->target, e);
+        if (r == 0)
+                r = sandboxes_dial(d->sandboxes, target->principal, target->sandbox, target->port, on_connected, p, &p->dial, e);
         if (r < 0) {
                 p->dial = NULL;
                 on_over(p);
-        } else
+        } else {
                 http_request_handle(request, &handler, p);
+        }
         return r;
 }

@@ -22,7 +22,7 @@ struct proxy_target {
         void (*failed)(struct http_request *request, const struct cloche_err *e); /* answer it; NULL: our own error */
 };
 
-/* A request whose body was collected. On failure it is still to be answered. */
+/* From the request's head on: its body is passed on as it comes. On failure it is still to be answered. */
 int proxy_begin(struct daemon *d, struct http_request *request, const struct proxy_target *target, struct cloche_err *e);
 
 #endif

@@ -196,7 +196,7 @@ static int read_network(struct request *request, const json_t *network, struct c
 {
         if (!network)
                 return 0;
-        request->network = json_dumps(network, JSON_COMPACT);
+        request->network = value_dump(network, JSON_COMPACT);
         request->run.network = request->network;
         return request->network ? 0 : no_memory(e);
 }

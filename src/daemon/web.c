@@ -75,7 +75,30 @@ static int let_in(struct connection *c, struct http_request *request, struct clo
         return 0;
 }
 
-static void container_head(struct connection *c, struct http_request *request)
+/* In the words of the API that was asked. */
+static void refuse(struct http_request *request, unsigned status, const struct cloche_err *e)
+{
+        const struct connection *c = http_request_socket_data(request);
+        const char *path;
+        char *name = NULL;
+
+        if (is_container(c, http_request_path(request), &name, &path))
+                container_refuse_request(request, status, e);
+        else
+                web_refuse_with(request, status, e, NULL);
+        free(name);
+}
+
+static void on_refused(void *data, struct http_request *request, unsigned status, enum cloche_code code, const char *message)
+{
+        struct cloche_err e = {0};
+
+        (void)data;
+        err_set(&e, code, "%s", message);
+        refuse(request, status, &e);
+}
+
+static void container_head(struct connection *c, struct http_request *request, const char *sandbox, const char *path)
 {
         struct cloche_err e = {0};
         int r = 0;
@@ -84,8 +107,12 @@ static void container_head(struct connection *c, struct http_request *request)
                 r = web_check_token(c, request, operation_at(OPERATION_STATS), &e);
         if (r == 0)
                 r = let_in(c, request, &e);
-        if (r < 0)
-                web_refuse(request, &e);
+        if (r < 0) {
+                refuse(request, web_status(&e), &e);
+        } else if (container_takes_head(request, path)) {
+                c->daemon->stats.requests_total++;
+                container_request(c->daemon, request, c->principal, sandbox, path);
+        }
 }
 
 /* -- a request's head ----------------------------------------------------------------------------------------- */
@@ -185,9 +212,9 @@ static void on_head(void *data, struct http_request *request)
         if (r == 0)
                 r = web_check_origin(&d->options, request, &e);
         if (r < 0)
-                web_refuse(request, &e);
+                refuse(request, web_status(&e), &e);
         else if (is_container(c, http_request_path(request), &name, &path))
-                container_head(c, request);
+                container_head(c, request, name, path);
         else if (is_asked_by_page(request))
                 preflight(request);
         else
@@ -297,6 +324,7 @@ int web_start(struct daemon *d, struct cloche_err *e)
                 .connections_max = LANE_COUNT * ((unsigned)d->options.connections_max + d->callers.strangers_max),
                 .on_head = on_head,
                 .on_request = on_request,
+                .on_refused = on_refused,
                 .on_closed = on_closed,
                 .data = d,
         };

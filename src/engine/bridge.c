@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CALL_FORM_BYTES 112 /* of a call's message beside its arguments, about */
+
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
         struct cloche_run *run; /* NULL once it is over */
@@ -86,11 +88,13 @@ static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *
 int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct cloche_bridge_call *call;
+        uint64_t bytes;
         int r;
 
         if (strcmp(m->method, "bridge") != 0 || !run->bridge.handler)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent called \"%.60s\", which nobody offers", m->method);
-        r = check_limits(run, f->json_size + f->attachments_size, e);
+        bytes = f->attachments_size + (f->json_size > CALL_FORM_BYTES ? f->json_size - CALL_FORM_BYTES : 0);
+        r = check_limits(run, bytes, e);
         if (r < 0) {
                 run_broke_bridge(run, e);
                 return 0;
@@ -152,13 +156,29 @@ const json_t *bridge_call_kwargs(const cloche_bridge_call *call)
         return call->kwargs;
 }
 
+static int write_failure(struct cloche_bridge_call *call, const json_t *failure, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
+        const char *message = json_string_value(json_object_get(failure, "message"));
+        json_t *data = NULL;
+        int r = value_write(failure, VALUE_FRAME, &attachments, &data, e);
+
+        if (r < 0)
+                return r;
+        return rpc_error_with(json_incref(call->id), -32000, message ? message : "", data, &attachments,
+                              &call->run->channel.out, e);
+}
+
 static int write_error(struct cloche_bridge_call *call, const char *name, const char *message, json_t *fields, struct cloche_err *e)
 {
-        json_t *data = json_pack("{s:s, s:s, s:o*}", "name", name ? name : "Error", "message", message ? message : "", "fields", fields);
+        json_t *failure = json_pack("{s:s, s:s, s:o*}", "name", name ? name : "Error", "message", message ? message : "", "fields", fields);
+        json_t *held = failure ? value_failure_read(failure, VALUE_TEXT, NULL, 0) : NULL;
+        int r = held ? write_failure(call, held, e)
+                     : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the error of a host function is not UTF-8 text");
 
-        if (!data)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the error of a host function is not UTF-8 text");
-        return rpc_error(json_incref(call->id), -32000, message ? message : "", data, &call->run->channel.out, e);
+        json_decref(held);
+        json_decref(failure);
+        return r;
 }
 
 static int write_answer(struct cloche_bridge_call *call, const json_t *value, struct cloche_err *e)
@@ -213,6 +233,11 @@ int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct clo
         json_decref(parsed);
         json_decref(held);
         return r;
+}
+
+int bridge_fail(struct cloche_bridge_call *call, const json_t *failure, struct cloche_err *e)
+{
+        return finish(call, call->run ? write_failure(call, failure, e) : 0);
 }
 
 int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields, struct cloche_err *e)

@@ -22,6 +22,8 @@ int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const st
 const json_t *bridge_call_args(const cloche_bridge_call *call);
 const json_t *bridge_call_kwargs(const cloche_bridge_call *call);
 int bridge_answer(cloche_bridge_call *call, const json_t *value, struct cloche_err *e);
+/* cloche_bridge_fail() with all that is known of it: {name, message, fields, exact}, held. */
+int bridge_fail(cloche_bridge_call *call, const json_t *failure, struct cloche_err *e);
 /* The run is over: answers to what is open go nowhere. */
 void bridge_done(struct bridge *bridge);
 

@@ -144,6 +144,7 @@ struct cloche_run {
 
         /* Of a run that is forked from a template. */
         int is_forked;
+        int is_output_lost; /* the caller's descriptor took no more, and nobody had left */
         int has_texts; /* of calls of the bridge and of the result: its caller reads JSON text */
         struct template *template;
         enum run_place place;
@@ -190,7 +191,7 @@ struct cloche_run {
 
         const struct values *values; /* while it starts */
         json_t *schema;              /* the caller's, or NULL */
-        json_t *answer;            /* the agent's result or error member, values in text form */
+        json_t *answer;            /* the agent's result or error member, values held */
         int answer_is_error;
         struct cloche_err problem; /* RUN_END_PROTOCOL, _BRIDGE, _FAILED: what was wrong */
         json_t *warnings;

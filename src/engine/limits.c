@@ -126,5 +126,7 @@ const char *limits_bytes_text(uint64_t bytes, char ret[LIMITS_TEXT_BYTES])
 {
         static const struct unit units[] = {{1u << 30, "GiB"}, {1u << 20, "MiB"}, {1u << 10, "KiB"}};
 
+        if (bytes == CLOCHE_UNLIMITED)
+                return strcpy(ret, "that of all runs together");
         return quantity_text((double)bytes, units, sizeof(units) / sizeof(units[0]), "bytes", ret);
 }

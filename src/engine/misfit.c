@@ -1,6 +1,7 @@
 #include "misfit.h"
 
 #include "base/utf8.h"
+#include "wire/value.h"
 #include "wire/view.h"
 
 #include <stdarg.h>
@@ -96,7 +97,7 @@ const char *misfit_value(const json_t *value, struct misfit_text *ret)
 
 const char *misfit_json(const json_t *value, struct misfit_text *ret)
 {
-        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        char *text = value_dump(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 
         copy(ret->text, sizeof(ret->text), text ? text : "", text ? strlen(text) : 0);
         free(text);

@@ -287,7 +287,7 @@ static int configure(struct mount *mount, struct cloche_err *e)
         return r;
 }
 
-static void note(struct mount *mount, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note(struct mount *mount, const char *format, ...)
 {
         va_list ap;
 
@@ -312,6 +312,8 @@ static void on_recovered(void *data, cloche_sync *sync)
                 note(mount, "a sync that was killed could not be finished or undone: %s", e.msg);
         else if (strcmp(state, "finished") == 0 || strcmp(state, "undone") == 0)
                 note(mount, "a sync that was killed was %s first, of %zu path%s", state, count, count == 1 ? "" : "s");
+        else if (strcmp(state, "busy") == 0)
+                note(mount, "another sync is at work there: what it writes meanwhile may be seen in part");
         json_decref(result);
         free(text);
         e = (struct cloche_err){0};

@@ -1,6 +1,7 @@
 #include "prefix.h"
 
 #include "base/err.h"
+#include "wire/value.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -122,7 +123,7 @@ int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err
         if (e)
                 *e = t->error;
         if (failure && t->failure)
-                *failure = json_dumps(t->failure, JSON_COMPACT);
+                *failure = value_dump(t->failure, JSON_COMPACT);
         return -(int)t->error.code;
 }
 

@@ -189,6 +189,8 @@ static json_t *evaluate_error(const struct cloche_run *run, const struct verdict
                 json_object_set_new(error, "message", json_string(v->message));
         }
         json_object_set_new(error, "type", json_string(json_is_object(data) ? "Error" : v->type));
+        json_object_del(error, "cpuMs");
+        json_object_del(error, "heapBytes");
         if (json_is_string(json_object_get(data, "name")))
                 json_object_set(error, "type", json_object_get(data, "name"));
         return error;
@@ -212,16 +214,35 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         return json_pack("{s:s, s:s, s:n}", "type", v->type, "message", v->message, "stack");
 }
 
+/* What the agent says its evaluation cost, which cannot be more than what the box used, and the heap it left. */
+static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
+{
+        const json_t *from = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
+        const json_t *cpu_ms = json_object_get(from, "cpuMs"), *heap_bytes = json_object_get(from, "heapBytes");
+        double own_ms;
+
+        if (run->kind != CLOCHE_EVALUATE || run->end != RUN_END_NONE)
+                return;
+        own_ms = json_number_value(cpu_ms);
+        if (json_is_number(cpu_ms) && own_ms >= 0)
+                json_object_set_new(usage, "evaluationCpuMs", json_real(own_ms < box_ms ? own_ms : box_ms));
+        if (json_is_integer(heap_bytes) && json_integer_value(heap_bytes) >= 0)
+                json_object_set(usage, "heapUsedBytes", (json_t *)heap_bytes);
+}
+
 static json_t *usage_object(const struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet)
 {
         /* Without a control group the program's own clock is the best there is. */
         double cpu_ms = usage->cpu_known ? (double)usage->cpu_ns / 1e6 : (double)(run->box.exit.user_us + run->box.exit.system_us) / 1e3;
 
-        return json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms, "memoryPeakBytes",
+        json_t *made = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms, "memoryPeakBytes",
                          (json_int_t)(usage->memory_known ? usage->memory_peak_bytes : run->box.exit.max_rss_bytes), "pidsPeak",
                          (json_int_t)usage->pids_peak, "diskBytes", (json_int_t)quiet->disk_bytes_used, "diskInodes",
                          (json_int_t)quiet->disk_inodes_used, "stdoutBytes", (json_int_t)run->streams[0].kept.total, "stderrBytes",
                          (json_int_t)run->streams[1].kept.total);
+
+        add_evaluation(made, run, cpu_ms);
+        return made;
 }
 
 static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v, const struct keeper_usage *usage,
@@ -269,8 +290,10 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
                                  usage_object(run, usage, quiet), "limitsHit", limits_hit(run, v, usage, quiet), "limits", limits_to_json(&run->limits), "warnings",
                                  run->warnings);
 
+        if (meta && run->is_output_lost)
+                json_object_set_new(meta, "outputLost", json_true());
         if (meta && run->network.policy)
-                json_object_set_new(meta, "network", json_pack("{s:O}", "denied", run->network.denied));
+                json_object_set_new(meta, "network", json_pack("{s:O, s:I}", "denied", run->network.denied, "lost", (json_int_t)run->network.lost));
         return meta;
 }
 
@@ -369,6 +392,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         add_output(result->root, "stderr", "stderrBase64", &result->out[1]);
         if (run->kind == CLOCHE_EVALUATE)
                 json_object_set_new(result->root, "console", json_pack("{s:O, s:O}", "stdout", run->console[0].lines, "stderr", run->console[1].lines));
+        if (value && json_object_get(run->answer, "late"))
+                json_object_set(result->root, "late", json_object_get(run->answer, "late"));
         json_object_set_new(result->root, "exitCode", json_integer(v.exit_code));
         json_object_set_new(result->root, "files", files_object(run, changes));
         if (run->synced)

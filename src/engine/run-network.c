@@ -53,8 +53,10 @@ static void on_decision(void *data, const json_t *decision)
                         json_object_set_new(row, "count", json_integer(count));
                         return;
                 }
-        if (json_array_size(run->network.denied) >= DENIED_MAX)
+        if (json_array_size(run->network.denied) >= DENIED_MAX) {
+                run->network.lost += (uint64_t)json_integer_value(json_object_get(decision, "count"));
                 return;
+        }
         copy = json_copy((json_t *)decision);
         json_object_del(copy, "verdict");
         json_array_append_new(run->network.denied, copy);

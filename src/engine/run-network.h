@@ -11,6 +11,7 @@ struct run_network {
         struct network *gate;
         int is_ready, is_awaited; /* awaited: all but the network is there for its program to start */
         json_t *denied; /* as the gate reports them, each once with a count */
+        uint64_t lost;  /* of others, beyond the most that are kept */
 };
 
 /* Check opt->network and keep it. -CLOCHE_E_INVALID_JSON, _INVALID_ARGUMENT. */

@@ -182,6 +182,7 @@ static int keep_misfit(struct cloche_run *run, const struct misfit *m, struct cl
 
 static int keep_result(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
+        static const char *const measured[] = {"cpuMs", "heapBytes"};
         const char *name = run->kind == CLOCHE_EVALUATE ? "exports" : "value";
         json_t *value = NULL, *source;
         struct misfit misfit;
@@ -199,15 +200,21 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         }
         source = json_object_get(m->result, "signatureSource");
         run->answer = json_pack("{s:o, s:O}", "value", value, "signatureSource", json_is_string(source) ? source : json_null());
+        for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++)
+                if (json_is_number(json_object_get(m->result, measured[i])))
+                        json_object_set(run->answer, measured[i], json_object_get(m->result, measured[i]));
+        if (json_is_object(json_object_get(m->result, "late")))
+                json_object_set(run->answer, "late", json_object_get(m->result, "late"));
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
 }
 
-/* A line that would cross the limit is dropped whole, and counted. */
-static int keep_console(struct cloche_run *run, const json_t *params, struct cloche_err *e)
+/* A line that is not Unicode is a value; its text is what can be shown of it. A line that would cross the limit is dropped
+ * whole, and counted. */
+static int keep_console(struct cloche_run *run, const json_t *params, const struct frame *f, struct cloche_err *e)
 {
         const char *stream = json_string_value(json_object_get(params, "stream"));
-        json_t *text = json_object_get(params, "text");
-        int i = stream && strcmp(stream, "stderr") == 0;
+        json_t *text = json_object_get(params, "text"), *exact = json_object_get(params, "exact"), *line = NULL;
+        int i = stream && strcmp(stream, "stderr") == 0, r;
 
         if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
                 return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
@@ -219,12 +226,18 @@ static int keep_console(struct cloche_run *run, const json_t *params, struct clo
                 run->on_output(run->data, run, i + 1, json_string_value(text), json_string_length(text));
                 run->on_output(run->data, run, i + 1, "\n", 1);
         }
-        return json_array_append(run->console[i].lines, text) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line") : 0;
+        r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
+        if (r < 0)
+                return r;
+        if (json_array_append_new(run->console[i].lines, exact ? line : json_incref(text)) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line");
+        return 0;
 }
 
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
+        json_t *thrown;
 
         if (m->kind == RPC_RESULT && is_build)
                 return build_hear(run->engine, &run->build, m, f, e);
@@ -235,12 +248,17 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
         if (m->kind == RPC_RESULT)
                 return keep_result(run, m, f, e);
         if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "console") == 0)
-                return keep_console(run, m->params, e);
+                return keep_console(run, m->params, f, e);
         if (m->kind == RPC_NOTIFICATION)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
-        run->answer = json_incref(m->error);
         run->answer_is_error = 1;
-        return 0;
+        run->answer = json_copy(m->error);
+        thrown = json_object_get(m->error, "data");
+        if (json_is_object(thrown)) {
+                thrown = value_failure_read(thrown, VALUE_FRAME, f->attachments, f->attachments_size);
+                json_object_set_new(run->answer, "data", thrown);
+        }
+        return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep an error");
 }
 
 /* Ends the run with the first answer. */
@@ -365,11 +383,23 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
+/* What a fork costs before the code is asked for is not the code's. */
+static void count_from_here(struct cloche_run *run)
+{
+        struct keeper_usage now;
+
+        if (!run->is_forked || !engine_read_usage(run->engine, run->box.id, &now))
+                return;
+        if (now.cpu_known && now.cpu_ns > run->before.cpu_ns)
+                run->before.cpu_ns = now.cpu_ns;
+}
+
 int run_watch(struct cloche_run *run, struct cloche_err *e)
 {
         struct control *control = run->box.control;
         int r = streams_start(run, e);
 
+        count_from_here(run);
         if (r == 0 && run->channel.fd >= 0)
                 r = watch_channel(run, e);
         if (r < 0)

@@ -46,6 +46,7 @@ static void lose_sink(struct stream *s, int error)
                 return;
         snprintf(text, sizeof(text), "output was lost: cannot write to %s: %s", s == &s->run->streams[0] ? "stdout" : "stderr", strerror(error));
         run_warn(s->run, text);
+        s->run->is_output_lost = 1;
 }
 
 /* The caller's descriptor may be blocking and shared, so its flags are left alone: a pipe that polls writable takes

@@ -24,7 +24,7 @@ struct cloche_sync_question {
 struct cloche_sync {
         struct cloche_engine *engine;
         const struct cloche_changeset *set; /* the caller's */
-        const char *on_error, *conflict;
+        const char *on_error, *conflict, *links;
         int is_dry;
         int is_recovery; /* nothing is written but what a sync before had begun */
         cloche_file_handler on_event;
@@ -468,7 +468,8 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
                 r = channel_watch(&sync->channel, &sync->engine->loop, e);
         if (r == 0)
                 r = send_message(sync, ASK_CONFIGURE, "configure",
-                                 json_pack("{s:O*, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict), e);
+                                 json_pack("{s:O*, s:s, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict,
+                                           "links", sync->links), e);
         if (r == 0)
                 r = sync->is_recovery ? send_message(sync, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
@@ -513,17 +514,20 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
 {
         const char *on_error = opt->on_error ? mount_on_error(opt->on_error) : opt->changes->on_error;
         const char *conflict = opt->conflict ? mount_conflict(opt->conflict) : opt->changes->conflict;
+        const char *links = opt->links && strcmp(opt->links, "inside") == 0 ? "inside" : "any";
         struct cloche_sync *sync;
 
         if (!on_error)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "onError must be rollback, continue or abort, not '%.40s'", opt->on_error);
         if (!conflict)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "conflict must be refuse, keepBoth or overwrite, not '%.40s'", opt->conflict);
+        if (opt->links && strcmp(opt->links, links) != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links must be inside or any, not '%.40s'", opt->links);
         sync = calloc(1, sizeof(*sync));
         if (!sync)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a sync");
         *sync = (struct cloche_sync){
-                .engine = engine, .set = opt->changes, .on_error = on_error, .conflict = conflict, .is_dry = opt->dry_run,
+                .engine = engine, .set = opt->changes, .on_error = on_error, .conflict = conflict, .links = links, .is_dry = opt->dry_run,
                 .on_event = opt->on_event, .event_data = opt->event_data, .events = opt->events, .run = opt->run,
                 .on_end = opt->on_end, .data = opt->data, .channel.fd = -EBADF, .channel.received_fd = -EBADF,
                 .caller_fd = opt->has_caller ? fcntl(opt->caller_fd, F_DUPFD_CLOEXEC, 3) : -EBADF,

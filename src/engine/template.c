@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
+#include "wire/value.h"
 #include "handle.h"
 
 #include <stdio.h>
@@ -245,13 +246,16 @@ static int ask(struct template *t, int id, const char *method, struct cloche_err
         return r;
 }
 
-static void fail_with_answer(struct template *t, const struct rpc_message *m)
+static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
         const json_t *data = json_object_get(m->error, "data");
         const char *type = json_string_value(json_object_get(data, "type")), *code = json_string_value(json_object_get(data, "code"));
         struct cloche_err e = {0};
 
-        t->failure = json_deep_copy(json_is_object(data) ? data : m->error);
+        t->failure = value_failure_read(json_is_object(data) ? data : m->error, VALUE_FRAME, f->attachments,
+                                        f->attachments_size);
+        json_object_del(t->failure, "cpuMs");
+        json_object_del(t->failure, "heapBytes");
         err_set(&e, CLOCHE_E_PREFIX, "%s%s%.200s", type ? type : code ? code : "", type || code ? ": " : "", m->error_message);
         break_down(t, &e);
 }
@@ -318,7 +322,7 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
         if (t->state != TEMPLATE_STARTING || t->is_frozen || (id != PREPARE_ID && id != FREEZE_ID && !is_build))
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (m->kind == RPC_ERROR) {
-                fail_with_answer(t, m);
+                fail_with_answer(t, m, f);
                 return 0;
         }
         if (is_build)
@@ -419,6 +423,36 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         return 0;
 }
 
+static void end_setup(struct template *t, const struct keeper_usage *usage)
+{
+        struct cloche_err e = {0};
+
+        if (usage && usage->oom_kills > 0)
+                err_set(&e, CLOCHE_E_PREFIX, "the set-up ran out of memory; the limit is %llu bytes",
+                        (unsigned long long)t->setup->limits.memory_bytes);
+        else
+                err_set(&e, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
+        break_down(t, &e);
+}
+
+static void on_last_usage(void *data, struct keeper_reply *reply)
+{
+        end_setup(data, reply->error ? NULL : &reply->answer->usage);
+}
+
+/* The interpreter ended while the set-up's code ran in it, which would do so again. Its box knows whether memory ran out. */
+static void on_setup_end(struct template *t)
+{
+        struct keeper_usage usage;
+        uint32_t box = t->trunk->box.id;
+
+        channel_close(&t->channel);
+        if (engine_read_usage(t->engine, box, &usage))
+                end_setup(t, &usage);
+        else if (keeper_box_usage_later(t->engine->keeper, box, on_last_usage, t, NULL) < 0)
+                end_setup(t, NULL);
+}
+
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct template *t = data;
@@ -426,8 +460,10 @@ static void on_end(void *data, const struct cloche_err *e)
 
         if (!e)
                 err_set(&gone, CLOCHE_E_TEMPLATE, "the template's interpreter ended");
-        if (t->state == TEMPLATE_STARTING && t->setup)
-                break_down(t, e ? e : &gone); /* its own code did it, and would again */
+        if (t->state == TEMPLATE_STARTING && t->setup && !e && t->trunk)
+                on_setup_end(t);
+        else if (t->state == TEMPLATE_STARTING && t->setup)
+                break_down(t, e ? e : &gone);
         else
                 crash(t, e ? e : &gone);
 }

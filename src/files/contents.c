@@ -40,7 +40,11 @@ static const struct {
         {".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
         {".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"}, {".jar", "application/java-archive"},
         {".whl", "application/zip"}, {".tar", "application/x-tar"}, {".parquet", "application/vnd.apache.parquet"}, {".ico", "image/vnd.microsoft.icon"},
-        {".bmp", "image/bmp"}, {".mp3", "audio/mpeg"}, {".webm", "video/webm"}, {".woff", "font/woff"}, {".ttf", "font/ttf"},
+        {".bmp", "image/bmp"}, {".mp3", "audio/mpeg"}, {".webm", "video/webm"}, {".woff", "font/woff"}, {".woff2", "font/woff2"},
+        {".ttf", "font/ttf"}, {".png", "image/png"}, {".jpg", "image/jpeg"}, {".jpeg", "image/jpeg"}, {".gif", "image/gif"}, {".webp", "image/webp"},
+        {".wav", "audio/wav"}, {".mp4", "video/mp4"}, {".ogg", "audio/ogg"}, {".pdf", "application/pdf"}, {".gz", "application/gzip"},
+        {".tgz", "application/gzip"}, {".zst", "application/zstd"}, {".xz", "application/x-xz"}, {".bz2", "application/x-bzip2"},
+        {".wasm", "application/wasm"}, {".sqlite", "application/vnd.sqlite3"}, {".bin", "application/octet-stream"},
 };
 
 static const char *by_ending(const char *name)
@@ -61,15 +65,14 @@ static int is_type_of_text(const char *type)
 
 const char *contents_type(const char *name, const void *data, size_t size, int is_text)
 {
-        const char *type;
+        const char *type = by_ending(name);
 
+        if (type && (is_text || !is_type_of_text(type)))
+                return type;
         for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
                 if (size >= beginnings[i].at + beginnings[i].size &&
                     memcmp((const char *)data + beginnings[i].at, beginnings[i].bytes, beginnings[i].size) == 0)
                         return beginnings[i].type;
-        type = by_ending(name);
-        if (type && (is_text || !is_type_of_text(type)))
-                return type;
         if (size >= 4 && memcmp(data, "PK\3\4", 4) == 0)
                 return "application/zip";
         return is_text ? "text/plain" : "application/octet-stream";

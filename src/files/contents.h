@@ -6,6 +6,5 @@
 
 /* By the first bytes, else by the name, else text/plain for UTF-8 and application/octet-stream. is_text: the bytes are UTF-8. */
 const char *contents_type(const char *name, const void *data, size_t size, int is_text);
-/* Whether all of it is UTF-8. */
 
 #endif

@@ -26,6 +26,11 @@ void job_kill(struct job *job)
         reap(job, &status);
 }
 
+void job_flush(const struct job *job)
+{
+        kill(job->pid, SIGUSR1);
+}
+
 static void be_job(struct request *q, int (*run)(struct request *q), int channel_fd, int out_fd, pid_t parent)
 {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

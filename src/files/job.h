@@ -20,5 +20,7 @@ CLOCHE_MUST_CHECK int job_start(struct job *job, struct request *q, int (*run)(s
 /* Read what there is, and give each whole frame to hand_on. 1: it may go on; 0: it has ended and is reaped; *ret_answered says whether in order. */
 int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *frame), void *data, int *ret_answered);
 void job_kill(struct job *job);
+/* A watch tells at once what it has gathered, then the event "flushed"; of other jobs nothing comes. */
+void job_flush(const struct job *job);
 
 #endif

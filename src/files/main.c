@@ -59,6 +59,7 @@ static int unpack_files(const char *directory, const char *emptied, struct cloch
 int main(int argc, char **argv)
 {
         struct cloche_err e = {0};
+        sigset_t flushes;
 
 #ifndef CHECKED /* by sanitizers, one of which looks into its own process */
         /* Other processes of the box run with the same rights, and shall not reach into this one. */
@@ -66,6 +67,9 @@ int main(int argc, char **argv)
 #endif
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error (EFBIG), not the end */
+        sigemptyset(&flushes);
+        sigaddset(&flushes, SIGUSR1);
+        sigprocmask(SIG_BLOCK, &flushes, NULL); /* a watch takes it, once it is ready to (watch.c) */
         umask(0);
         if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
                 return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? say(&e) : 0;

@@ -1,6 +1,7 @@
 #include "member.h"
 
 #include "base/err.h"
+#include "fs/link.h"
 
 #include <string.h>
 
@@ -52,27 +53,7 @@ int member_path(const char *given, char *path, struct cloche_err *e)
 
 int member_check_link(const char *path, const char *target, struct cloche_err *e)
 {
-        const char *at = target, *part;
-        size_t depth = 0, size;
-        int is_forward = 0;
+        const char *fault = link_fault(path, target);
 
-        if (!*target)
-                return refuse(e, path, "is a link to nothing");
-        if (*target == '/')
-                return refuse(e, path, "is a link to an absolute path");
-        for (const char *slash = path; (slash = strchr(slash, '/')); slash++)
-                depth++;
-        while ((size = next_part(&at, &part)) > 0) {
-                if (is_part(part, size, "."))
-                        continue;
-                if (!is_part(part, size, "..")) {
-                        is_forward = 1;
-                        continue;
-                }
-                if (is_forward)
-                        return refuse(e, path, "is a link with \"..\" behind a name");
-                if (depth-- == 0)
-                        return refuse(e, path, "is a link that leads out");
-        }
-        return 0;
+        return fault ? refuse(e, path, fault) : 0;
 }

@@ -11,8 +11,7 @@
 /* given, without "./", "//" and slashes at its end, to path, which has room for MEMBER_PATH_MAX + 1; "" is the top. -CLOCHE_E_BAD_ARCHIVE: absolute,
  * with "..", or too long. */
 CLOCHE_MUST_CHECK int member_path(const char *given, char *path, struct cloche_err *e);
-/* Whether a symbolic link at path may point there: relative, ".." at the beginning only, and not above the top. So each link alone leads to
- * something beneath the top, and so does any way over several of them. -CLOCHE_E_BAD_ARCHIVE. */
+/* Whether a symbolic link at path may point there: fs/link.h. -CLOCHE_E_BAD_ARCHIVE. */
 CLOCHE_MUST_CHECK int member_check_link(const char *path, const char *target, struct cloche_err *e);
 
 #endif

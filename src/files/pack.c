@@ -3,6 +3,7 @@
 #include "archive.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "fs/link.h"
 #include "operations.h"
 #include "path.h"
 #include "place.h"
@@ -20,7 +21,9 @@ struct pack {
         struct archive_entry_linkresolver *links; /* of tar: a file of several names is in it once */
         struct sieve sieve;
         int is_zip;
+        int refuses_links;  /* that lead out of the tree */
         int is_saving;      /* what cannot be read is passed over */
+        dev_t saved_device; /* of the first directory that is saved; 0: none was yet */
         const char *prefix; /* of members' names: "" or ends in a slash */
         dev_t device[2]; /* the archive itself, as it is written and as it was before */
         ino_t inode[2];
@@ -135,6 +138,12 @@ static int write_described(struct pack *p, struct archive_entry *entry, int dir_
 
         if (r < 0)
                 return is_passed_over(p, -r) ? 0 : files_os(e, -r, "read the link %s", path);
+        if (p->refuses_links && S_ISLNK(status->st_mode)) {
+                const char *fault = link_fault(path, archive_entry_symlink(entry));
+
+                if (fault)
+                        return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.200s %s, which \"links\": \"inside\" refuses", path, fault);
+        }
         if (fd >= 0 && !p->is_zip)
                 describe_holes(entry, fd, status);
         return write_member(p, entry, fd, path, e);
@@ -229,6 +238,16 @@ static int pack(struct pack *p, struct request *q, const char *path, const char 
         return r;
 }
 
+static int read_links(struct pack *p, const struct request *q, struct cloche_err *e)
+{
+        const char *links = json_string_value(json_object_get(q->params, "links"));
+
+        p->refuses_links = links && strcmp(links, "inside") == 0;
+        if (links && !p->refuses_links && strcmp(links, "any") != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"links\" is \"%.40s\", expected inside or any", links);
+        return 0;
+}
+
 int archive_create(struct request *q, struct cloche_err *e)
 {
         static struct pack p; /* large, and one a process */
@@ -237,7 +256,9 @@ int archive_create(struct request *q, struct cloche_err *e)
         int r;
 
         p.prefix = "";
-        r = request_path(q, "path", &path, e);
+        r = read_links(&p, q, e);
+        if (r == 0)
+                r = request_path(q, "path", &path, e);
         if (r == 0)
                 r = request_path(q, "to", &to, e);
         if (r == 0)
@@ -265,16 +286,22 @@ int archive_create(struct request *q, struct cloche_err *e)
 
 /* -- saving --------------------------------------------------------------------------------------------------- */
 
-/* The directory itself, then what is in it. */
+/* The directory itself, then what is in it. One that is not there, or is not on the first one's device, is the image's or nobody's. */
 static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1};
         _cleanup_text_ char *prefix = NULL;
+        struct stat status;
         int r;
 
         if (fd < 0)
-                return is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+                return errno == ENOENT || is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
+        if (fstat(fd, &status) < 0)
+                return files_os(e, errno, "look at the directory %s", path);
+        p->saved_device = p->saved_device ? p->saved_device : status.st_dev;
+        if (status.st_dev != p->saved_device)
+                return 0;
         prefix = path_join(path + strspn(path, "/"), "");
         if (!prefix)
                 return request_no_memory(e);

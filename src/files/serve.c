@@ -89,16 +89,33 @@ static int answer_found(const struct server *s, const json_t *id, int found)
         return r;
 }
 
-static int cancel(struct server *s, const struct rpc_message *m)
+/* Its place, or job_count. */
+static size_t find_job(const struct server *s, const json_t *id)
 {
-        const json_t *id = json_object_get(m->params, "id");
-        struct cloche_err e;
         size_t job = 0;
-        int found, r = 0;
 
         while (job < s->job_count && !json_equal(s->jobs[job].id, id))
                 job++;
-        found = job < s->job_count;
+        return job;
+}
+
+static int flush(const struct server *s, const struct rpc_message *m)
+{
+        size_t job = find_job(s, json_object_get(m->params, "id"));
+        int found = job < s->job_count;
+
+        if (found)
+                job_flush(&s->jobs[job]);
+        return m->id ? answer_found(s, m->id, found) : 0;
+}
+
+static int cancel(struct server *s, const struct rpc_message *m)
+{
+        const json_t *id = json_object_get(m->params, "id");
+        size_t job = find_job(s, id);
+        int found = job < s->job_count, r = 0;
+        struct cloche_err e;
+
         if (found) {
                 end_job(s, job);
                 err_set(&e, CLOCHE_E_CANCELLED, "whoever asked took it back");
@@ -141,6 +158,8 @@ static int take(struct server *s, const struct frame *frame, struct cloche_err *
         }
         if (m.kind <= RPC_NOTIFICATION && strcmp(m.method, "cancel") == 0)
                 r = cancel(s, &m);
+        else if (m.kind <= RPC_NOTIFICATION && strcmp(m.method, "flush") == 0)
+                r = flush(s, &m);
         else if (m.kind == RPC_REQUEST)
                 r = work(s, &m, frame);
         rpc_message_done(&m);

@@ -1,4 +1,4 @@
-/* file.watch, in a process of its own: events of the kernel become changes, which are told 75 ms after the first of them. */
+/* file.watch, in a process of its own: events of the kernel become changes, which are told 75 ms after the first of them, or when SIGUSR1 comes. */
 #include "operations.h"
 
 #include "answer.h"
@@ -13,12 +13,16 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 
 #define DELAY_NS (UINT64_C(75) * 1000000)
 #define UNSENT_MAX (256u << 10) /* whoever does not take what was told is told no more */
 #define MOVES_MAX 64
+
+static volatile sig_atomic_t is_flush_wanted;
 
 static const char *const excluded[] = {".git", "node_modules", ".DS_Store", NULL};
 
@@ -226,12 +230,14 @@ static int take_event(struct watch *w, const struct inotify_event *event, struct
         return 0;
 }
 
-static int take_events(struct watch *w, struct cloche_err *e)
+/* As many as one read gives; *ret_size: their bytes. */
+static int take_events(struct watch *w, int *ret_size, struct cloche_err *e)
 {
         char events[64 << 10] __attribute__((aligned(__alignof__(struct inotify_event))));
         ssize_t size = read(w->tree.inotify_fd, events, sizeof(events));
         int r = 0;
 
+        *ret_size = size > 0 ? (int)size : 0;
         if (size < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : files_os(e, errno, "read what changed");
         for (const char *at = events; r == 0 && at < events + size;) {
@@ -282,6 +288,32 @@ static int tell_all(struct watch *w, struct cloche_err *e)
         return r < 0 ? r : changes_tell(&w->changes, w->q, w->root, &w->out, e);
 }
 
+/* The events that the kernel has now, and no later ones: a program that never stops writing cannot hold this up. */
+static int take_all_events(struct watch *w, struct cloche_err *e)
+{
+        int left = 0, taken, r = 0;
+
+        if (ioctl(w->tree.inotify_fd, FIONREAD, &left) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "count what changed");
+        while (r == 0 && left > 0) {
+                r = take_events(w, &taken, e);
+                left = taken > 0 ? left - taken : 0;
+        }
+        return r;
+}
+
+/* Everything that happened before this is told before "flushed" is. */
+static int flush(struct watch *w, struct cloche_err *e)
+{
+        int r;
+
+        is_flush_wanted = 0;
+        r = take_all_events(w, e);
+        if (r == 0)
+                r = tell_all(w, e);
+        return r < 0 ? r : answer_event(&w->out, w->q, "flushed", json_object(), NULL, e);
+}
+
 static int wait_for(const struct watch *w)
 {
         uint64_t now = clock_now_ns();
@@ -291,15 +323,35 @@ static int wait_for(const struct watch *w)
         return w->due_ns <= now ? 0 : (int)((w->due_ns - now) / 1000000) + 1;
 }
 
-static int step(struct watch *w, struct cloche_err *e)
+static void on_flush(int signal_number)
+{
+        (void)signal_number;
+        is_flush_wanted = 1;
+}
+
+/* SIGUSR1 was blocked before this process began; it is let in while we wait only. */
+static void take_flushes(sigset_t *ret_waiting)
+{
+        struct sigaction action = {.sa_handler = on_flush};
+
+        sigaction(SIGUSR1, &action, NULL);
+        sigprocmask(SIG_BLOCK, NULL, ret_waiting);
+        sigdelset(ret_waiting, SIGUSR1);
+}
+
+static int step(struct watch *w, const sigset_t *waiting, struct cloche_err *e)
 {
         struct pollfd polled[2] = {{.fd = w->tree.inotify_fd, .events = POLLIN}, {.fd = w->q->out_fd, .events = w->out.size ? POLLOUT : 0}};
-        int r = 0;
+        int ms = wait_for(w), taken, r = 0;
+        struct timespec timeout = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
-        if (poll(polled, 2, wait_for(w)) < 0)
-                return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait for changes");
+        if (ppoll(polled, 2, ms < 0 ? NULL : &timeout, waiting) < 0) {
+                if (errno != EINTR)
+                        return err_os(e, CLOCHE_E_RESOURCE, errno, "wait for changes");
+                return is_flush_wanted ? flush(w, e) : 0;
+        }
         if (polled[0].revents)
-                r = take_events(w, e);
+                r = take_events(w, &taken, e);
         if (r == 0 && polled[1].revents)
                 r = send_some(w, e);
         if (r == 0 && ((w->due_ns && w->due_ns <= clock_now_ns() && w->out.size <= UNSENT_MAX) || w->is_gone))
@@ -352,7 +404,9 @@ static int choose_root(struct watch *w, const char *path, struct cloche_err *e)
 static int watch(struct watch *w, const char *path, struct cloche_err *e)
 {
         int r = choose_root(w, path, e);
+        sigset_t waiting;
 
+        take_flushes(&waiting);
         if (r == 0)
                 r = watch_tree_open(&w->tree, w->root, e);
         if (r == 0)
@@ -361,7 +415,7 @@ static int watch(struct watch *w, const char *path, struct cloche_err *e)
                 r = answer_event(&w->out, w->q, "ready", json_object(), NULL, e);
         fcntl(w->q->out_fd, F_SETFL, O_NONBLOCK);
         while (r == 0 && !w->is_gone)
-                r = step(w, e);
+                r = step(w, &waiting, e);
         fcntl(w->q->out_fd, F_SETFL, 0);
         while (r == 0 && w->out.size)
                 r = send_some(w, e);

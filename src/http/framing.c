@@ -5,6 +5,8 @@
 
 #define EXTENSION_MAX 256
 #define TRAILERS_MAX (8u << 10)
+#define HEAD_MAX (24u << 10) /* of a request; libmicrohttpd has room for it, and cannot say in our words that it has not */
+#define HEADER_COST 64       /* what libmicrohttpd keeps for each besides */
 #define TOKEN "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LENGTH "Content-Length"
 #define ENCODING "Transfer-Encoding"
@@ -60,11 +62,19 @@ static void begin_message(struct framing *f)
         f->status = 0;
         f->hosts = f->lengths = f->encodings = f->has_websocket = f->in_trailers = 0;
         f->left = f->length = 0;
-        f->word_size = f->value_size = f->trailer_bytes = 0;
+        f->word_size = f->value_size = f->head_bytes = f->trailer_bytes = 0;
+}
+
+static int is_head_full(struct framing *f, size_t size)
+{
+        f->head_bytes += size;
+        return f->side == FRAMING_REQUESTS && f->head_bytes > HEAD_MAX;
 }
 
 static enum emit take_request_line(struct framing *f, char c)
 {
+        if (is_head_full(f, 1))
+                return fail(f, FRAMING_HEAD);
         if (c == ' ' && f->part < 2 && f->word_size > 0) {
                 if (f->part == 0)
                         f->is_get = f->word_size == 3 && memcmp(f->word, "GET", 3) == 0;
@@ -271,6 +281,8 @@ static enum emit end_head(struct framing *f)
 static enum emit of_header(struct framing *f)
 {
         f->trailer_bytes += (size_t)f->in_trailers;
+        if (!f->in_trailers && is_head_full(f, 1))
+                return fail(f, FRAMING_HEAD);
         if (f->trailer_bytes > TRAILERS_MAX)
                 return fail(f, FRAMING_TRAILER);
         return f->in_trailers ? NOTHING : BYTE;
@@ -307,6 +319,8 @@ static enum emit take_line(struct framing *f, char c)
         }
         if (c == ' ' || c == '\t')
                 return fail(f, FRAMING_FOLDED);
+        if (!f->in_trailers && is_head_full(f, HEADER_COST))
+                return fail(f, FRAMING_HEAD);
         f->word_size = f->value_size = 0;
         f->state = NAME;
         return take_name(f, c);

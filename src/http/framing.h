@@ -23,6 +23,7 @@
         FAULT(HOST, "Host must be the name of one host, with or without a port")                                                   \
         FAULT(HOST_TWICE, "Host must be there once")                                                                               \
         FAULT(HOST_MISSING, "the header Host is missing")                                                                          \
+        FAULT(HEAD, "the first line and the headers must have at most 24 KiB, each header counted with 64 bytes more")              \
         FAULT(CHUNK, "the size of a chunk must be a hexadecimal number, with CR LF or ';' right behind it")                        \
         FAULT(CHUNK_EXTENSION, "the extensions of a chunk must be at most 256 visible characters")                                 \
         FAULT(CHUNK_END, "a chunk must be as long as its size says, and end with CR LF")                                           \
@@ -53,7 +54,7 @@ struct framing {
         int hosts, lengths, encodings, has_websocket;
         uint64_t left;      /* of a body or a chunk */
         uint64_t length;    /* Content-Length */
-        size_t digits, extension_bytes, trailer_bytes;
+        size_t digits, extension_bytes, head_bytes, trailer_bytes;
         char word[FRAMING_NAME_MAX], value[FRAMING_VALUE_MAX];
         size_t word_size, value_size;
         char rest[FRAMING_REST_MAX]; /* what the parser is to read before anything else */

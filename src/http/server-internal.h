@@ -3,6 +3,7 @@
 #define CLOCHE_HTTP_SERVER_INTERNAL_H
 
 #include "framing.h"
+#include "linger.h"
 #include "server.h"
 
 #include <microhttpd.h>
@@ -18,6 +19,7 @@ struct http_connection {
         uint64_t deadline_ns; /* 0: none */
         struct framing framing;
         uint64_t heads; /* that libmicrohttpd had */
+        uint64_t unread_bytes; /* of a body that was answered before its end: read so many when it is closed */
 };
 
 /* What libmicrohttpd closes in this turn, until it has. */
@@ -36,6 +38,7 @@ struct http_server {
         TAILQ_HEAD(http_connections, http_connection) connections;
         TAILQ_HEAD(http_requests, http_request) requests;
         STAILQ_HEAD(, http_leaving) leaving;
+        struct http_lingers lingers;
         struct http_connection *taking; /* until libmicrohttpd has told of it */
         int is_due;
 };

@@ -82,12 +82,17 @@ static int has_large_body(const struct http_request *request)
         return (length && strtoull(length, NULL, 10) > DISCARD_BYTES) || http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
+static void refuse(struct http_request *request, unsigned status, enum cloche_code code, const char *message)
+{
+        request->server->options.on_refused(request->server->options.data, request, status, code, message);
+}
+
 static void too_large(struct http_request *request)
 {
-        static const char text[] =
-                "{\"error\":{\"name\":\"too_large\",\"fault\":\"caller\",\"message\":\"the body is larger than is taken\"}}";
+        char message[80];
 
-        http_answer(request, MHD_HTTP_CONTENT_TOO_LARGE, "application/json", text, strlen(text));
+        snprintf(message, sizeof(message), "the body is larger than is taken: %zu bytes", request->body.max);
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, CLOCHE_E_TOO_LARGE, message);
 }
 
 /* A head that did not come through intake.c has one too, should libmicrohttpd ever read otherwise. */
@@ -98,12 +103,11 @@ static int has_fault(struct http_request *request)
 
 static void refuse_framing(struct http_request *request)
 {
-        char text[512];
-        int size = snprintf(text, sizeof(text), "{\"error\":{\"name\":\"invalid_argument\",\"fault\":\"caller\",\"message\":\"%s\"}}",
-                            framing_message(request->connection->framing.fault));
+        enum framing_fault fault = request->connection->framing.fault;
 
         http_add_header(request, MHD_HTTP_HEADER_CONNECTION, "close");
-        http_answer(request, MHD_HTTP_BAD_REQUEST, "application/json", text, (size_t)size);
+        refuse(request, fault == FRAMING_HEAD ? MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE : MHD_HTTP_BAD_REQUEST, CLOCHE_E_INVALID_ARGUMENT,
+               framing_message(fault));
 }
 
 static int takes_body(const struct http_request *request)
@@ -125,10 +129,11 @@ static enum MHD_Result begin(struct http_request *request, const char *path, con
         request->server->options.on_head(request->server->options.data, request);
         if (!request->response && !takes_body(request) && is_over_length(request))
                 too_large(request);
-        /* An answer before the body's end closes the connection, and whoever is still writing may never read it (the kernel answers
-         * him with a reset): it waits, unless there is much to come. */
-        if (request->response && has_large_body(request) && !request->is_stream)
+        /* An answer before the body's end closes the connection. A small body is read first; of a large one the rest is read afterwards (linger.h). */
+        if (request->response && has_large_body(request) && !request->is_stream) {
+                request->connection->unread_bytes = DISCARD_TIMES * (uint64_t)request->body.max;
                 return send_answer(request);
+        }
         return request->is_gone ? MHD_NO : MHD_YES;
 }
 
@@ -301,6 +306,8 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **slot, e
         TAILQ_REMOVE(&server->connections, connection, link);
         intake_remove(connection);
         keep_unread(server, connection);
+        if (connection->unread_bytes && !connection->is_local)
+                linger_begin(&server->lingers, connection->fd, connection->unread_bytes, clock_now_ns());
         server->options.on_closed(server->options.data, connection->data);
         free(connection);
 }
@@ -363,6 +370,7 @@ void http_server_sweep(struct http_server *server, uint64_t now_ns)
         struct http_connection *connection;
         struct http_request *request;
 
+        lingers_sweep(&server->lingers, now_ns);
         TAILQ_FOREACH(request, &server->requests, link)
                 http_request_keep_awake(request, now_ns);
         TAILQ_FOREACH(connection, &server->connections, link)
@@ -474,6 +482,7 @@ int http_server_new(const struct http_options *opt, struct http_server **ret, st
         TAILQ_INIT(&server->connections);
         TAILQ_INIT(&server->requests);
         STAILQ_INIT(&server->leaving);
+        lingers_init(&server->lingers, opt->loop);
         r = open_daemon(server, &server->daemons[0], 0, e);
         if (r == 0 && opt->tls_key)
                 r = open_daemon(server, &server->daemons[1], 1, e);
@@ -536,5 +545,6 @@ void http_server_free(struct http_server *server)
         for (int i = 0; i < 2; i++)
                 close_daemon(&server->daemons[i]);
         close_leaving(server);
+        lingers_done(&server->lingers);
         free(server);
 }

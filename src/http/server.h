@@ -22,6 +22,8 @@ struct http_options {
         void (*on_head)(void *data, struct http_request *request);
         /* All of it is there; not of those that have a handler already. */
         void (*on_request)(void *data, struct http_request *request);
+        /* The server itself refuses it, from the head on: answer with http_answer. A head that cannot be read may have a path that is none. */
+        void (*on_refused)(void *data, struct http_request *request, unsigned status, enum cloche_code code, const char *message);
         /* A socket that was given is closed. */
         void (*on_closed)(void *data, void *socket_data);
         void *data;

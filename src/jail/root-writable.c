@@ -17,16 +17,28 @@ extern int umount2(const char *target, int flags);
 #define MS_FLAGS_QUOTA (2 | 4 | 1024) /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MNT_DETACH_FLAG 2
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define TOPS_PLACE "run/tops" /* has the directories of root_tops, each of which is shown at the top */
 
-enum { WORKSPACE, TMP, HOME, SHM };
+enum { TOPS, WORKSPACE, TMP, HOME, SHM }; /* TOPS: of sandboxes; first, as the home directory is shown in one of them */
 
-const char *const root_places[JAIL_PLACES] = {[WORKSPACE] = "workspace", [TMP] = "tmp", [HOME] = "home/cloche", [SHM] = "dev/shm"};
+const char *const root_places[JAIL_PLACES] = {[TOPS] = TOPS_PLACE, [WORKSPACE] = "workspace", [TMP] = "tmp", [HOME] = "home/cloche", [SHM] = "dev/shm"};
 
 /* In the tmpfs. */
 static const struct {
         const char *name;
         mode_t mode;
-} sources[JAIL_PLACES] = {[WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [HOME] = {"home", 0755}, [SHM] = {"shm", 01777}};
+} sources[JAIL_PLACES] = {
+        [TOPS] = {"tops", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [HOME] = {"home", 0755}, [SHM] = {"shm", 01777},
+};
+
+const char *const root_tops[ROOT_TOPS] = {"app", "data", "home", "mnt", "opt", "src", "srv", "var"};
+
+/* Made in them. */
+static const struct {
+        const char *name;
+        mode_t mode;
+} below_tops[] = {{"home/cloche", 0755}, {"var/backups", 0755}, {"var/cache", 0755}, {"var/lib", 0755}, {"var/log", 0755}, {"var/tmp", 01777}};
+#define BELOW_TOPS (sizeof(below_tops) / sizeof(below_tops[0]))
 
 int root_is_writable(const char *path)
 {
@@ -49,18 +61,81 @@ static int show(size_t place, struct cloche_err *e)
         return r < 0 ? r : mount_attach(tree_fd, root_places[place], e);
 }
 
+static int make_top(const char *name, mode_t mode, struct cloche_err *e)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), TOPS_PLACE "/%s", name);
+        if (mkdir(path, 0700) < 0 || chmod(path, mode) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        return 0;
+}
+
+/* One of the image is a mount, and stands on another device. */
+static int is_ours(const char *top)
+{
+        struct stat root, st;
+
+        return stat(".", &root) == 0 && lstat(top, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == root.st_dev;
+}
+
+/* The guest of a sandbox may put anything in the place of that directory, also while a box beside it is made. mount_clone() follows no link, and what is no
+ * directory is not shown. */
+static int show_top(const char *top, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        struct stat st;
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), TOPS_PLACE "/%s", top);
+        if (!is_ours(top) || lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+        r = mount_clone(AT_FDCWD, path, ATTRIBUTES, &tree_fd, e);
+        if (r < 0)
+                return r;
+        return fstat(tree_fd, &st) == 0 && S_ISDIR(st.st_mode) ? mount_attach(tree_fd, top, e) : 0;
+}
+
+static int make_tops(struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < ROOT_TOPS; i++)
+                r = make_top(root_tops[i], 0755, e);
+        for (size_t i = 0; r == 0 && i < BELOW_TOPS; i++)
+                r = make_top(below_tops[i].name, below_tops[i].mode, e);
+        return r;
+}
+
+static int show_tops(struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < ROOT_TOPS; i++)
+                r = show_top(root_tops[i], e);
+        return r;
+}
+
 int root_make_writable(const struct jail_plan *plan, struct cloche_err *e)
 {
+        unsigned long long inodes = 5 + (plan->is_sandbox ? 1 + ROOT_TOPS + BELOW_TOPS : 0); /* of the directories, and of the root of the tmpfs */
         char options[128];
         int r;
 
-        /* 0 is tmpfs's own word for no limit. nr_inodes counts the four directories and the root too. */
+        /* 0 is tmpfs's own word for no limit. */
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
-                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + 5);
+                 plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + inodes);
         /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
         r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
-        for (size_t i = 0; r == 0 && i < JAIL_PLACES; i++)
+        if (r == 0 && plan->is_sandbox)
+                r = show(TOPS, e);
+        if (r == 0 && plan->is_sandbox)
+                r = make_tops(e);
+        if (r == 0 && plan->is_sandbox)
+                r = show_tops(e);
+        for (size_t i = WORKSPACE; r == 0 && i < JAIL_PLACES; i++)
                 r = show(i, e);
         if (r == 0 && umount2(ROOT_SCRATCH, MNT_DETACH_FLAG) < 0)
                 r = err_os(e, CLOCHE_E_MOUNT, errno, "take the scratch mount away");
@@ -91,6 +166,8 @@ int root_attach_writable(const int *places_fds, struct cloche_err *e)
                         r = err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", root_places[i]);
                 if (r == 0 && (fs.f_flag & (ST_NOSUID | ST_NODEV)) != (ST_NOSUID | ST_NODEV))
                         r = err_set(e, CLOCHE_E_MOUNT, "/%s came from the sandbox without nosuid or nodev", root_places[i]);
+                if (r == 0 && i == TOPS)
+                        r = show_tops(e);
         }
         return r;
 }

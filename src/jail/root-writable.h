@@ -10,6 +10,10 @@
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
+/* Directories at the top that a sandbox has besides, where neither the image nor a mount has them: programs are written for such paths. In the same tmpfs. */
+#define ROOT_TOPS 8
+extern const char *const root_tops[ROOT_TOPS];
+
 int root_is_writable(const char *path);
 int root_make_writable(const struct jail_plan *plan, struct cloche_err *e);
 /* Those of a sandbox instead, from root_take_writable. */

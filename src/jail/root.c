@@ -67,7 +67,8 @@ static const struct {
         {RESOLV_CONF, ""},
 };
 /* Where nothing listens there, the kernel says so at once: a sandbox without a network asks in vain, but does not wait. */
-static const char sandbox_resolver[] = "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
+static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME --allow HOST, or cloched --network HOST.\n"
+                                       "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -335,9 +336,23 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
         return r < 0 ? r : make_directory(path, 0755, e);
 }
 
+/* Before what the image has of them. */
+static int make_tops(const struct jail_plan *plan, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < ROOT_TOPS; i++)
+                if (!has_mount_at_top(plan, plan->mount_count, root_tops[i]))
+                        r = make_directory(root_tops[i], 0755, e);
+        return r;
+}
+
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
         int r = make_places(e);
+
+        if (r == 0 && (plan->is_sandbox || plan->is_template)) /* of a template boxes that share with a sandbox may be made */
+                r = make_tops(plan, e);
 
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);

@@ -3,6 +3,7 @@
  *   /                    tmpfs, read-only once built
  *   /usr, /etc/…         the image, read-only, nosuid, nodev
  *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
+ *   /app /data /home /mnt /opt /src /srv /var    of a sandbox: in the same tmpfs, where the image has none
  *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx and pts, terminals of its own
  *   /proc                of the box's own pid namespace, masked; there is no /sys
  *   /run/cloche          the runtime's files, copied */

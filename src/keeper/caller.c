@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #define ABOVE_MAX 128
+#define OPEN_TIMEOUT_S 5
 
 /* -- who ------------------------------------------------------------------------------------------------------- */
 
@@ -166,7 +167,7 @@ static int open_in_child(const void *data, int *ret_fds, struct cloche_err *e)
 int caller_open(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
 {
         const struct opening opening = {caller, root, path, write};
-        int fd = -EBADF, r = helper_fetch(open_in_child, &opening, 1, &fd, e);
+        int fd = -EBADF, r = helper_fetch(open_in_child, &opening, 1, OPEN_TIMEOUT_S, &fd, e);
 
         return r < 0 ? r : fd;
 }

@@ -13,7 +13,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#define FETCH_TIMEOUT_S 10 /* the first network of a host loads modules of the kernel */
 /* When the host's memory runs out, or that of the daemon's group: programs go first (init-programs.c), then boxes, whose files are in memory, before the processes
  * that all boxes need. */
 #define SCORE "400"
@@ -121,27 +120,28 @@ static _Noreturn void fetch(int (*make)(const void *data, int *ret_fds, struct c
         _exit(fd_send(tell_fd, &error, sizeof(error), fds, r == 0 ? count : 0) < 0);
 }
 
-static int hear_fetched(int fd, size_t count, int *ret_fds, struct cloche_err *e)
+static int hear_fetched(int fd, size_t count, int timeout_s, int *ret_fds, struct cloche_err *e)
 {
         struct cloche_err theirs;
         size_t came = count;
         ssize_t n = fd_receive(fd, &theirs, sizeof(theirs), ret_fds, &came, 0);
 
         if (n == -EAGAIN)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper within the box gave no answer for %d seconds", FETCH_TIMEOUT_S);
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper gave no answer for %d seconds", timeout_s);
         if (n == sizeof(theirs) && err_check(&theirs) == 0 && theirs.code == CLOCHE_OK && came == count)
                 return 0;
         for (size_t i = 0; n > 0 && i < came; i++)
                 fd_close(&ret_fds[i]);
         if (n != sizeof(theirs) || err_check(&theirs) < 0 || theirs.code == CLOCHE_OK)
-                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died within the box");
+                return err_set(e, CLOCHE_E_NAMESPACE, "the helper died before it answered");
         *e = theirs;
         return -(int)theirs.code;
 }
 
-int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int *ret_fds, struct cloche_err *e)
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int timeout_s, int *ret_fds,
+                 struct cloche_err *e)
 {
-        const struct timeval patience = {.tv_sec = FETCH_TIMEOUT_S};
+        const struct timeval patience = {.tv_sec = timeout_s};
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
         int pair[2], r;
         pid_t pid;
@@ -160,7 +160,7 @@ int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *
         if (setsockopt(ours_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "set a timeout");
         else
-                r = hear_fetched(ours_fd, count, ret_fds, e);
+                r = hear_fetched(ours_fd, count, timeout_s, ret_fds, e);
         kill_and_reap(pid);
         return r;
 }

@@ -39,6 +39,7 @@ void helpers_end(struct helpers *helpers, int is_untold);
 #define HELPER_FDS_MAX 8
 /* Another kind, which clones nobody: it goes where the keeper stays out of, where no guest sees it, makes descriptors, hands them out and ends. make: in the
  * helper, which ends without closing anything; ret_fds: count rows, owned by the caller. */
-int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int *ret_fds, struct cloche_err *e);
+int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int timeout_s, int *ret_fds,
+                 struct cloche_err *e);
 
 #endif

@@ -13,6 +13,8 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 
+#define NETWORK_TIMEOUT_S 10 /* the first network of a host loads modules of the kernel */
+
 _Static_assert(NETWORK_FDS == NET_SOCKETS, "as many are handed out as are made");
 
 struct network {
@@ -43,5 +45,5 @@ static int make_inside(const void *data, int *ret_fds, struct cloche_err *e)
 
 int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e)
 {
-        return helper_fetch(make_inside, &(struct network){keeper, row->init_pid}, NETWORK_FDS, ret_fds, e);
+        return helper_fetch(make_inside, &(struct network){keeper, row->init_pid}, NETWORK_FDS, NETWORK_TIMEOUT_S, ret_fds, e);
 }

@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#define TAKE_TIMEOUT_S 5
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP)
 
 static int deliver(const struct clone_order *order, int tell_fd, struct helper_told *told, int *ret_pidfd)
@@ -88,7 +89,7 @@ static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
 
 int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e)
 {
-        return helper_fetch(take_places, sandbox, JAIL_PLACES, ret_fds, e);
+        return helper_fetch(take_places, sandbox, JAIL_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
 
 /* -- the sandbox and those that share with it ------------------------------------------------------------------- */

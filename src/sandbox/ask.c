@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
 
 #define TEXT_BYTES_MAX (64u << 10)
@@ -166,6 +165,7 @@ void ask_release_soon(struct sandbox_ask *ask)
 static void end(struct sandbox_ask *ask)
 {
         ask->cancel = NULL;
+        ask->flush = NULL;
         ask->release = NULL;
         ask->state = NULL;
         if (ask->is_to_release)
@@ -223,6 +223,12 @@ void sandbox_ask_cancel(struct sandbox_ask *ask)
         if (!ask->is_over && ask->cancel)
                 ask->cancel(ask);
         ask_free(ask);
+}
+
+void sandbox_ask_flush(struct sandbox_ask *ask)
+{
+        if (!ask->is_over && ask->flush)
+                ask->flush(ask);
 }
 
 void sandbox_ask_hold(struct sandbox_ask *ask, int hold)
@@ -444,10 +450,7 @@ int put_bytes(json_t *object, const char *name, const void *data, size_t size, s
 
 uint64_t now_real_ms(void)
 {
-        struct timeval now;
-
-        gettimeofday(&now, NULL);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_usec / 1000;
+        return clock_real_ms();
 }
 
 json_t *time_json(uint64_t real_ms)

@@ -3,6 +3,9 @@
 
 #include "base/err.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define DECISIONS_MAX 1000
 
 static void on_decision(void *data, const json_t *decision)
@@ -82,4 +85,38 @@ int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
                         json_array_append(list, decision);
         ask_result(ask, json_pack("{s:o, s:I}", "decisions", list, "next", (json_int_t)s->decision_count), NULL);
         return 0;
+}
+
+/* The last connection that was denied, or NULL. */
+static const json_t *last_denied(const struct sandbox *s)
+{
+        for (size_t i = json_array_size(s->decisions); i-- > 0;) {
+                const json_t *decision = json_array_get(s->decisions, i);
+                const char *verdict = json_string_value(json_object_get(decision, "verdict"));
+
+                if (verdict && strcmp(verdict, "denied") == 0)
+                        return decision;
+        }
+        return NULL;
+}
+
+int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)
+{
+        const struct sandbox *s = sandbox_find((struct sandboxes *)all, principal, name);
+        const json_t *denied = s ? last_denied(s) : NULL;
+        const char *host = json_string_value(json_object_get(denied, "host"));
+
+        host = host ? host : json_string_value(json_object_get(denied, "address"));
+        if (!s)
+                return 0;
+        if (json_array_size(json_object_get(s->network_policy, "allow")) == 0)
+                snprintf(ret, size, "the sandbox %s has no network", name);
+        else if (host)
+                snprintf(ret, size, "the network policy of the sandbox %s does not allow %.200s", name, host);
+        else
+                snprintf(ret, size, "the sandbox %s may connect only to where its network policy allows", name);
+        size -= strlen(ret);
+        ret += strlen(ret);
+        snprintf(ret, size, "; whoever runs it can allow more: cloche net %s --allow %.200s, or for new sandboxes cloched --network", name, host ? host : "HOST");
+        return 1;
 }

@@ -163,6 +163,18 @@ int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, co
         return err_set(e, CLOCHE_E_NOT_FOUND, "there is no such preview");
 }
 
+int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned number)
+{
+        const struct sandbox *s = sandbox_find((struct sandboxes *)all, principal, name);
+        const struct port *port;
+
+        if (s)
+                TAILQ_FOREACH(port, &s->ports, link)
+                        if (port->number == number)
+                                return 1;
+        return 0;
+}
+
 int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected heard, void *data,
                    struct sandbox_dial **ret, struct cloche_err *e)
 {

@@ -192,7 +192,7 @@ static void fail(struct checkout *c, const char *printed)
 {
         struct sandbox_ask *ask = c->ask;
         enum cloche_code code = CLOCHE_E_GIT;
-        json_t *about = json_pack("{s:i, s:s*}", "exitCode", c->process->exit_code, "stderr", printed);
+        json_t *about = json_pack("{s:i, s:s, s:s*}", "exitCode", c->process->exit_code, "url", c->url, "stderr", printed);
         struct cloche_err e;
         char why[180];
 

@@ -44,6 +44,7 @@ struct sandbox_ask {
         /* Of whoever works on it: taken back by cancel, which may be NULL. */
         void *state;
         void (*cancel)(struct sandbox_ask *ask);
+        void (*flush)(struct sandbox_ask *ask); /* likewise */
         void (*release)(struct sandbox_ask *ask); /* the asker takes events again; may be NULL */
         int is_held, is_waiting, is_over, is_to_release;
         /* How it ended, until it is told. */
@@ -106,6 +107,7 @@ struct sandboxes {
         struct cloche_engine *engine;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
+        json_t *network; /* of sandboxes that are made without a policy */
         int state_fd; /* -EBADF: none */
         int shell_fd, files_fd; /* the builtin and the file program, sealed; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;

@@ -287,6 +287,7 @@ static void on_timeout(uv_timer_t *timer)
         struct process *p = timer->data;
 
         p->timed_out = 1;
+        streams_drain(p, 1); /* the shell prints on stderr that it was killed, or not, as it happens to be fast */
         process_kill_hard(p);
 }
 

@@ -128,11 +128,14 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->state_fd = all->shell_fd = all->files_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
+        all->network = opt->network ? json_deep_copy(opt->network) : json_object();
         all->turn_timer = handle_timer(&all->engine->loop, all);
         all->tidy_timer = handle_timer(&all->engine->loop, all);
         all->refill_timer = handle_timer(&all->engine->loop, all);
         if (!all->refill_timer || !all->turn_timer || !all->tidy_timer || (opt->state_dir && !all->state_dir) || (opt->preview_host && !all->preview_host))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
+        if (r == 0 && (r = network_policy_check(all->network, e)) < 0)
+                err_wrap(e, "--network");
         if (r == 0 && asks_watch(all) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin with sandboxes");
         if (r == 0 && (all->shell_fd = hold_program(all->engine, SANDBOX_SHELL, 0555, e)) < 0)
@@ -194,6 +197,7 @@ void sandboxes_free(struct sandboxes *all)
         fd_close(&all->files_fd);
         free(all->state_dir);
         free(all->preview_host);
+        json_decref(all->network);
         free(all);
 }
 
@@ -215,15 +219,16 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 /* -- what is asked -------------------------------------------------------------------------------------------- */
 
 /* What a box is born with, and what its shells are: the rest can be changed in one that runs. */
-static int is_usual(const json_t *params)
+static int is_usual(const struct sandboxes *all, const json_t *params)
 {
         static const char *const changeable[] = {"memoryBytes", "pids", "cpuPercent"};
+        const json_t *network = json_object_get(params, "network");
         json_t *limits = json_object_get(params, "limits");
         size_t count = 0;
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 && json_object_size(json_object_get(params, "network")) == 0;
+        return count == json_object_size(limits) && json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -286,7 +291,7 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         if (r == 0 && !s)
                 r = sandbox_check_count(ask->all, ask->principal, e);
         if (r == 0 && !s) {
-                s = is_usual(ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
+                s = is_usual(ask->all, ask->params) ? spare_take(ask->all, ask->principal, name) : NULL;
                 s = s ? s : sandbox_new(ask->all, ask->principal, name, e);
                 r = s ? update_begin(s, ask, ask->params, created, e) : -(int)e->code;
                 if (s && r < 0)

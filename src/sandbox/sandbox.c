@@ -87,7 +87,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         }
         s->env = json_object();
         s->labels = json_object();
-        s->network_policy = json_object();
+        s->network_policy = json_incref(all->network);
         s->decisions = json_array();
         s->all = all;
         s->created_ms = s->used_ms = now_real_ms();

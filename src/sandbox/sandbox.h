@@ -23,6 +23,7 @@ struct sandboxes_options {
         const char *state_dir;     /* where sandboxes are saved; NULL: nowhere, they end with the process */
         const char *preview_host;  /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
+        const json_t *network;     /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */
         uint64_t save_every_ms;    /* of a running sandbox that changed; 0: only when it stops */
         unsigned sandboxes_max;    /* running at once, of all principals; 0: 1000 */
         unsigned saved_max;        /* of one principal, running or not; 0: 10000 */
@@ -58,6 +59,8 @@ CLOCHE_MUST_CHECK int sandboxes_ask(struct sandboxes *all, int64_t principal, co
                                     struct sandbox_ask **ret, struct cloche_err *e);
 /* What it does is ended where it can be; the face hears nothing more, and the ask is gone. */
 void sandbox_ask_cancel(struct sandbox_ask *ask);
+/* For file.watch: changes until now are told at once, then the event "flushed". Two calls without that event between them may be one. */
+void sandbox_ask_flush(struct sandbox_ask *ask);
 /* The asker does not keep up: tell no more output until it is let go; what waited, and perhaps the outcome, is then told from within. */
 void sandbox_ask_hold(struct sandbox_ask *ask, int hold);
 
@@ -71,9 +74,14 @@ CLOCHE_MUST_CHECK int sandboxes_preview(struct sandboxes *all, const char *name,
                                         struct sandbox_dial **ret, struct cloche_err *e);
 /* Always due once, also after an error was heard and before it is connected: nothing more is heard. */
 void sandbox_preview_over(struct sandbox_dial *dial);
+/* Whether the principal's sandbox of that name has exposed the port. */
+int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned port);
 /* The same without a token, for the principal's own use. */
 CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, const char *name, unsigned port, sandbox_connected connected, void *data,
                                      struct sandbox_dial **ret, struct cloche_err *e);
+
+/* Why programs in that sandbox may not connect to where they want, and who can allow it, as one line; 0: there is no such sandbox. */
+int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
 
 /* For metrics. */
 struct sandboxes_count { unsigned sandboxes, running, sessions, processes, asks; };

@@ -12,29 +12,71 @@ static const char *cwd_of(const struct session *session)
         return session->cwd ? session->cwd : session->start_cwd;
 }
 
+/* 0: it was answered. The session may have been made while its directory was. */
+static int create(struct sandbox_ask *ask, const char *name, struct cloche_err *e)
+{
+        struct session *session = session_look_up(ask->sandbox, name);
+        int is_new = !session;
+
+        if (!session)
+                session = session_new(ask->sandbox, name, ask_text(ask, "cwd"), json_object_get(ask->params, "env"), ask_flag(ask, "isolation", 0),
+                                      ask_count(ask, "timeoutMs", 0), e);
+        if (!session)
+                return -(int)e->code;
+        ask_result(ask, json_pack("{s:s, s:s, s:b, s:b}", "session", session->name, "cwd", cwd_of(session), "created", is_new, "isolation", session->is_isolated), NULL);
+        return 0;
+}
+
+static void creation_cancel(struct sandbox_ask *ask)
+{
+        tool_cancel(ask->state);
+}
+
+static void on_directory(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
+{
+        struct sandbox_ask *ask = data;
+        struct cloche_err error = {0};
+
+        (void)result;
+        (void)attachments;
+        if (e)
+                err_set(&error, e->code, "the session's directory: %.380s", e->msg);
+        if (e || create(ask, ask_text(ask, "session"), &error) < 0)
+                ask_fail(ask, &error, NULL);
+}
+
+/* A session does not begin elsewhere than asked: its directory is made, or it is an error. */
+static int make_directory(struct sandbox_ask *ask, const char *cwd, struct cloche_err *e)
+{
+        struct tool_job *job;
+        int r = tool_ask(ask->sandbox, "file.mkdir", json_pack("{s:s, s:b}", "path", cwd, "recursive", 1), NULL, on_directory, ask, &job, e);
+
+        if (r < 0)
+                return r;
+        ask->state = job;
+        ask->cancel = creation_cancel;
+        return 0;
+}
+
 int begin_SESSION_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
 {
         struct sandbox *s = ask->sandbox;
         const char *name = ask_text(ask, "session"), *cwd = ask_text(ask, "cwd");
-        json_t *env = json_object_get(ask->params, "env");
-        struct session *session;
+        const json_t *env = json_object_get(ask->params, "env");
         char made_up[32];
-        int is_new;
 
         if (cwd && (cwd[0] != '/' || strlen(cwd) >= SHELL_CWD_MAX))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "cwd must be an absolute path of at most %d bytes", SHELL_CWD_MAX - 1);
         if (env && env_check_of_all(env, e) < 0)
                 return -(int)e->code;
-        snprintf(made_up, sizeof(made_up), "session-%llu", (unsigned long long)++s->next_session);
-        name = name ? name : made_up;
-        session = session_look_up(s, name);
-        is_new = !session;
-        if (!session)
-                session = session_new(s, name, cwd, env, ask_flag(ask, "isolation", 0), ask_count(ask, "timeoutMs", 0), e);
-        if (!session)
-                return -(int)e->code;
-        ask_result(ask, json_pack("{s:s, s:s, s:b, s:b}", "session", session->name, "cwd", cwd_of(session), "created", is_new, "isolation", session->is_isolated), NULL);
-        return 0;
+        if (!name) {
+                snprintf(made_up, sizeof(made_up), "session-%llu", (unsigned long long)++s->next_session);
+                json_object_set_new(ask->params, "session", json_string(made_up));
+                name = ask_text(ask, "session");
+        }
+        if (name && cwd && strcmp(cwd, WORKSPACE) != 0 && !session_look_up(s, name))
+                return make_directory(ask, cwd, e);
+        return name ? create(ask, name, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a session");
 }
 
 int begin_SESSION_LIST(struct sandbox_ask *ask, struct cloche_err *e)

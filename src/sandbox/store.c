@@ -2,7 +2,7 @@
  * ever looks into it.
  *
  *   STATE/PRINCIPAL/NAME/sandbox.json   what it is
- *   STATE/PRINCIPAL/NAME/files          /workspace, /home/cloche and /tmp; replaced as a whole */
+ *   STATE/PRINCIPAL/NAME/files          its writable places (root_places, root_tops), but /dev/shm; replaced as a whole */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -606,7 +606,7 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
 
 static int begin_save(struct store_job *job, struct cloche_err *e)
 {
-        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/home/cloche", "/tmp", NULL};
+        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", "/app", "/data", "/home", "/mnt", "/opt", "/src", "/srv", "/var", NULL};
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;

@@ -20,6 +20,7 @@ struct tool_job {
         struct tool *tool; /* NULL: not asked yet or not any more */
         json_int_t id;
         struct sandbox_ask *ask; /* of whoever asks, or NULL */
+        int is_flushing;
         void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e);
         void *data;
 };
@@ -137,6 +138,10 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (r < 0 || !job)
                 return r; /* one that was cancelled */
         if (event) {
+                /* The guest can send the signal too. */
+                if (strcmp(event, "flushed") == 0 && !job->is_flushing)
+                        return 0;
+                job->is_flushing &= strcmp(event, "flushed") != 0;
                 if (job->ask)
                         ask_event(job->ask, event, json_incref(json_object_get(m->params, "about")), &attachments);
                 return 0;
@@ -301,6 +306,16 @@ void tool_cancel(struct tool_job *job)
         free(job);
 }
 
+/* A watch that ends meanwhile ends its request, so nobody waits for ever. */
+static void ask_flush(struct sandbox_ask *ask)
+{
+        struct tool_job *job = ask->state;
+
+        job->is_flushing = 1;
+        (void)rpc_notify("flush", json_pack("{s:I}", "id", job->id), NULL, 0, &job->tool->channel.out, NULL);
+        channel_flush(&job->tool->channel);
+}
+
 static void ask_cancel(struct sandbox_ask *ask)
 {
         tool_cancel(ask->state);
@@ -336,6 +351,7 @@ int tool_begin(struct sandbox_ask *ask, struct cloche_err *e)
         job->ask = ask;
         ask->state = job;
         ask->cancel = ask_cancel;
+        ask->flush = ask_flush;
         return 0;
 }
 

@@ -163,7 +163,7 @@ static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, s
         int r = transaction_recover(ROOT_FD, &recovery, e);
 
         if (r == 0)
-                r = plan_init(&plan, &sync->list, s->rules, ROOT_FD, s->policy, s->on_error, e);
+                r = plan_init(&plan, &sync->list, s->rules, ROOT_FD, s->policy, s->on_error, s->links_inside, e);
         if (r == 0)
                 r = plan_decide(&plan, decisions, e);
         if (r == 0)

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "fs/ledger.h"
+#include "fs/link.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -48,10 +49,10 @@ static const char *modified_path(const struct change *change)
 }
 
 int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd, enum on_conflict policy,
-              enum on_error on_error, struct cloche_err *e)
+              enum on_error on_error, bool links_inside, struct cloche_err *e)
 {
         *plan = (struct plan){
-                .list = list, .rules = rules, .root = {root_fd}, .policy = policy, .on_error = on_error, .directory.fd = -EBADF};
+                .list = list, .rules = rules, .root = {root_fd}, .policy = policy, .on_error = on_error, .links_inside = links_inside, .directory.fd = -EBADF};
         plan->rows = calloc(list->count + 1, sizeof(*plan->rows));
         if (!plan->rows || key_rows(list, &plan->places, placed_path) < 0 || key_rows(list, &plan->leaves, left_path) < 0 ||
             key_rows(list, &plan->modified, modified_path) < 0)
@@ -676,6 +677,8 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         uint32_t placed = c->type == CHANGE_MODIFIED ? plan_find(&plan->places, c->path) : ROW_NONE;
         int r;
 
+        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* one that the host had itself has no target here */
+                settle(plan, row, VERDICT_FAILED, "denied", link_fault(c->path, c->target));
         if (c->link)
                 find_link(plan, row);
         if (plan->rows[row].verdict != VERDICT_DO)

@@ -70,6 +70,7 @@ struct plan {
         struct lower root;
         enum on_conflict policy;
         enum on_error on_error;
+        bool links_inside; /* links that lead out of the directory are refused */
         struct plan_row *rows;
         struct key_list places, leaves, modified;
         struct edge *edges;
@@ -82,7 +83,7 @@ struct plan {
 
 /* The list is closed and stays as it is. plan_done() also after a failure. */
 int plan_init(struct plan *plan, const struct list *list, const struct rules *rules, int root_fd, enum on_conflict policy,
-              enum on_error on_error, struct cloche_err *e);
+              enum on_error on_error, bool links_inside, struct cloche_err *e);
 void plan_done(struct plan *plan);
 
 /* A decision, an array of {path, action, reason?}, before plan_evaluate(). */

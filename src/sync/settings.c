@@ -51,9 +51,19 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
         return 0;
 }
 
+static int read_links(const json_t *links, struct settings *s, struct cloche_err *e)
+{
+        const char *text = json_string_value(links);
+
+        s->links_inside = text && strcmp(text, "inside") == 0;
+        if (!links || json_is_null(links) || s->links_inside || (text && strcmp(text, "any") == 0))
+                return 0;
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links: expected inside or any");
+}
+
 int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
 {
-        static const char *const members[] = {"permissions", "onError", "conflict", "optional", NULL};
+        static const char *const members[] = {"permissions", "onError", "conflict", "links", "optional", NULL};
         static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse", "keepBoth", "overwrite"};
         int on_error = ON_ERROR_ROLLBACK, policy = CONFLICT_REFUSE, r;
 
@@ -65,6 +75,8 @@ int settings_load(const json_t *params, struct settings *ret, struct cloche_err 
                 r = read_choice(params, "onError", errors, &on_error, e);
         if (r == 0)
                 r = read_choice(params, "conflict", conflicts, &policy, e);
+        if (r == 0)
+                r = read_links(json_object_get(params, "links"), ret, e);
         if (r == 0)
                 r = read_optional(json_object_get(params, "optional"), ret, e);
         ret->on_error = (enum on_error)on_error;

@@ -8,7 +8,7 @@ struct settings {
         struct rules *rules;
         enum on_conflict policy;
         enum on_error on_error;
-        bool landlock_optional;
+        bool landlock_optional, links_inside;
 };
 
 /* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */

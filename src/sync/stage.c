@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
+
+#define LOCK_PATIENCE_MS 10000
+#define LOCK_PAUSE_MS 20
 
 static const char *const state_names[] = {"", "draft", "journal", "undo", "done", "undone"};
 #define STATE_COUNT (sizeof(state_names) / sizeof(state_names[0]))
@@ -34,8 +38,22 @@ static int check_ours(const struct stat *st, struct cloche_err *e)
         return 0;
 }
 
+/* Syncs of one directory wait for each other, in no order; recovery does not wait, for a sync that is alive recovers by itself. */
+static int lock_within(int dir_fd, unsigned patience_ms)
+{
+        while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK)
+                        return -errno;
+                if (patience_ms == 0)
+                        return -EBUSY;
+                patience_ms -= patience_ms < LOCK_PAUSE_MS ? patience_ms : LOCK_PAUSE_MS;
+                usleep(LOCK_PAUSE_MS * 1000);
+        }
+        return 0;
+}
+
 /* 1 locked; 0: it went while we waited, try again. */
-static int lock(struct stage *stage, struct cloche_err *e)
+static int lock(struct stage *stage, unsigned patience_ms, struct cloche_err *e)
 {
         struct lower root = {stage->root_fd};
         struct stat ours, named;
@@ -46,8 +64,9 @@ static int lock(struct stage *stage, struct cloche_err *e)
         r = check_ours(&ours, e);
         if (r < 0)
                 return r;
-        if (flock(stage->dir_fd, LOCK_EX | LOCK_NB) < 0)
-                return err_os(e, CLOCHE_E_STATE, errno == EWOULDBLOCK ? EBUSY : errno, "another sync may be writing to this directory");
+        r = lock_within(stage->dir_fd, patience_ms);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_STATE, -r, "another sync may be writing to this directory");
         return lower_stat(&root, STAGE_NAME, &named) == 0 && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
 }
 
@@ -67,7 +86,7 @@ int stage_open(struct stage *stage, bool make, struct cloche_err *e)
                         continue;
                 if (stage->dir_fd < 0)
                         return err_os(e, CLOCHE_E_STATE, -stage->dir_fd, "open " STAGE_NAME);
-                r = lock(stage, e);
+                r = lock(stage, make ? LOCK_PATIENCE_MS : 0, e);
                 if (r > 0)
                         return 1;
                 stage_close(stage);

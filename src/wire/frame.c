@@ -33,15 +33,16 @@ void frame_reader_done(struct frame_reader *r)
         buf_done(&r->in);
 }
 
-static void drop_given(struct frame_reader *r)
+/* What was read is moved once for all frames that came together. */
+static void drop_read(struct frame_reader *r)
 {
-        buf_consume(&r->in, r->given);
-        r->given = 0;
+        buf_consume(&r->in, r->read + r->given);
+        r->read = r->given = 0;
 }
 
 char *frame_reader_room(struct frame_reader *r, size_t *ret_size)
 {
-        drop_given(r);
+        drop_read(r);
         *ret_size = READ_SIZE;
         return buf_reserve(&r->in, READ_SIZE);
 }
@@ -54,31 +55,36 @@ void frame_reader_filled(struct frame_reader *r, size_t size)
 int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e)
 {
         uint32_t length, json_size;
+        const char *at;
+        size_t size;
 
-        drop_given(r);
-        if (r->in.size < LENGTH_SIZE)
+        r->read += r->given;
+        r->given = 0;
+        size = r->in.size - r->read;
+        if (size < LENGTH_SIZE)
                 return 0;
-        length = get_u32(r->in.data);
+        at = r->in.data + r->read;
+        length = get_u32(at);
         /* Judged before the rest arrives: a liar is not waited for, nor is room made for it. */
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
         if (length > r->max_bytes)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a frame of %u bytes, at most %zu are taken", length, r->max_bytes);
-        if (r->in.size < HEAD_SIZE)
+        if (size < HEAD_SIZE)
                 return 0;
-        json_size = get_u32(r->in.data + LENGTH_SIZE);
+        json_size = get_u32(at + LENGTH_SIZE);
         if (json_size > length - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of %u bytes says its JSON has %u, expected at most %u", length,
                                json_size, length - LENGTH_SIZE);
         if (json_size > FRAME_JSON_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a frame with %u bytes of JSON, at most %u are taken", json_size,
                                FRAME_JSON_BYTES_MAX);
-        if (r->in.size < (size_t)length + LENGTH_SIZE)
+        if (size < (size_t)length + LENGTH_SIZE)
                 return 0;
         *ret = (struct frame){
-                .json = r->in.data + HEAD_SIZE,
+                .json = at + HEAD_SIZE,
                 .json_size = json_size,
-                .attachments = (const unsigned char *)r->in.data + HEAD_SIZE + json_size,
+                .attachments = (const unsigned char *)at + HEAD_SIZE + json_size,
                 .attachments_size = length - LENGTH_SIZE - json_size,
         };
         r->given = (size_t)length + LENGTH_SIZE;

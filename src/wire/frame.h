@@ -20,7 +20,8 @@ struct frame {
 struct frame_reader {
         struct buf in;
         size_t max_bytes; /* of one frame, as its length counts: all but the length itself */
-        size_t given;     /* bytes of the frame last given, dropped at the next call */
+        size_t read;      /* bytes of earlier frames, which the next read makes room of */
+        size_t given;     /* bytes of the frame last given, which is valid until the next call */
 };
 
 void frame_reader_init(struct frame_reader *r, size_t max_bytes);

@@ -41,9 +41,15 @@ int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attac
 
 int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e)
 {
+        return rpc_error_with(id, code, message, data, &(struct buf){0}, out, e);
+}
+
+int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments, struct buf *out,
+                   struct cloche_err *e)
+{
         return send_message(json_pack("{s:s, s:o, s:{s:i, s:s, s:o*}}", "jsonrpc", "2.0", "id", id ? id : json_null(), "error", "code", code, "message",
                                       message, "data", data),
-                            NULL, 0, out, e);
+                            attachments->data, attachments->size, out, e);
 }
 
 static int is_id(const json_t *id)

@@ -27,6 +27,9 @@ int rpc_notify(const char *method, json_t *params, const void *attachments, size
 int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
                struct cloche_err *e);
 int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e);
+/* The same, with values in data whose bytes are attachments. */
+int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments, struct buf *out,
+                   struct cloche_err *e);
 
 /* -CLOCHE_E_PROTOCOL when the frame holds no such message. ret is done with rpc_message_done(). */
 int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);

@@ -296,8 +296,9 @@ static int bytes_from_frame(struct walk *w, const json_t *value, json_t *made, u
 static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
 {
         json_t *type = json_object_get(value, "t");
-        int typed = is_text(json_object_get(value, "$"), "array");
-        unsigned size = typed ? element_size(type) : 1;
+        const json_t *tag = json_object_get(value, "$");
+        int typed = is_text(tag, "array");
+        unsigned size = typed ? element_size(type) : is_text(tag, "utf16") ? 2 : 1;
         uint64_t have = 0;
         int r;
 
@@ -310,6 +311,8 @@ static int convert_bytes(struct walk *w, const json_t *value, json_t *made)
                 return r;
         if (have % size)
                 return refuse(w, "the bytes are no whole number of elements");
+        if (!typed && size == 2 && have > TEXT_BYTES_MAX)
+                return refuse(w, "a string of more than 256 MiB");
         if (typed && json_object_set(made, "t", type) < 0)
                 return no_memory(w);
         return 0;
@@ -413,6 +416,12 @@ static int convert_set(struct walk *w, const json_t *v, json_t **ret)
         return json_is_array(v) ? convert_array(w, v, ret) : refuse(w, "\"v\" of a set must be an array");
 }
 
+/* A string that is not Unicode: its UTF-16 has a surrogate without its other half. */
+static int is_utf16(const json_t *value)
+{
+        return is_text(json_object_get(value, "$"), "utf16");
+}
+
 /* The pairs are no containers of the value. String keys are there once each: no language could hold both. */
 static int convert_pair(struct walk *w, const json_t *pair, size_t index, json_t *seen, json_t **ret)
 {
@@ -473,7 +482,7 @@ static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
         for (size_t i = 0; i < json_array_size(v); i++) {
                 const json_t *pair = json_array_get(v, i);
 
-                if (json_array_size(pair) == 2 && !json_is_string(json_array_get(pair, 0)))
+                if (json_array_size(pair) == 2 && !json_is_string(json_array_get(pair, 0)) && !is_utf16(json_array_get(pair, 0)))
                         return refuse(w, "keys of an object must be strings");
         }
         return convert_map(w, v, ret);
@@ -508,9 +517,9 @@ static int convert_error(struct walk *w, const json_t *v, json_t **ret)
                 const json_t *text = json_object_get(v, names[i]);
 
                 known += text != NULL;
-                if (!json_is_string(text) && (text || i < 2))
+                if (!json_is_string(text) && !is_utf16(text) && (text || i < 2))
                         r = refuse(w, "an error has strings as \"name\", \"message\" and perhaps \"stack\"");
-                else if (text && (r = convert_leaf(w, text, &item)) == 0 && json_object_set_new(made, names[i], item) < 0)
+                else if (text && (r = convert(w, text, &item)) == 0 && json_object_set_new(made, names[i], item) < 0)
                         r = no_memory(w);
         }
         if (r == 0 && json_object_size(v) != known + (fields != NULL))
@@ -635,7 +644,7 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
                 r = refuse_tag(w, "\"$\" must name a tag");
         else if (!made || json_object_set(made, "$", tag) < 0)
                 r = no_memory(w);
-        else if (is_text(tag, "bytes") || is_text(tag, "buffer") || is_text(tag, "array"))
+        else if (is_text(tag, "bytes") || is_text(tag, "buffer") || is_text(tag, "array") || is_text(tag, "utf16"))
                 r = convert_bytes(w, value, made);
         else if (is_text(tag, "ref"))
                 r = convert_ref(w, value, made);
@@ -643,8 +652,8 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
                 r = convert_regexp(w, value, made);
         else if (is_text(tag, "class"))
                 r = convert_class(w, value, made);
-        else if (is_text(tag, "undefined"))
-                r = json_object_size(value) == 1 ? 0 : refuse_tag(w, "undefined has no other key");
+        else if (is_text(tag, "undefined") || is_text(tag, "hole"))
+                r = json_object_size(value) == 1 ? 0 : refuse_tag(w, "undefined and a hole have no other key");
         else
                 r = convert_v(w, value, tag, made);
         if (r < 0) {
@@ -786,7 +795,7 @@ int value_check(const json_t *value, size_t attachments_size, struct cloche_err 
 struct writing {
         enum value_form form;
         struct buf *attachments;
-        int error; /* -ENOMEM, -ENOBUFS */
+        int error; /* -ENOMEM, -ENOBUFS, -EINVAL */
 };
 
 static json_t *write_any(struct writing *w, const json_t *held);
@@ -845,7 +854,8 @@ static json_t *write_object(struct writing *w, const json_t *held)
                         r = write_member(w, made, is_tag, key, size, member);
         if (r == 0)
                 return made;
-        w->error = r == -ENOBUFS || w->error == -ENOBUFS ? -ENOBUFS : -ENOMEM;
+        if (!w->error)
+                w->error = r == -ENOBUFS || r == -EINVAL ? r : -ENOMEM;
         json_decref(made);
         return NULL;
 }
@@ -885,8 +895,11 @@ int value_write(const json_t *held, enum value_form form, struct buf *attachment
         }
         if (attachments)
                 attachments->size = before;
-        return w.error == -ENOBUFS ? err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many")
-                                   : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
+        if (w.error == -ENOBUFS)
+                return err_set(e, CLOCHE_E_TOO_LARGE, "the bytes of all values together are too many");
+        if (w.error == -EINVAL)
+                return err_set(e, CLOCHE_E_PROTOCOL, "bytes among the values are not base64");
+        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "convert a value");
 }
 
 static int convert_form(const json_t *value, enum value_form from, const void *attachments, size_t attachments_size, struct buf *out, json_t **ret,
@@ -918,4 +931,22 @@ char *value_dump(const json_t *held, size_t flags)
 
         json_decref(text_form);
         return text;
+}
+
+/* -- what was thrown ------------------------------------------------------------------------------------------ */
+
+json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size)
+{
+        static const char *const values[] = {"exact", "fields"};
+        json_t *made = json_copy((json_t *)failure);
+
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+                const json_t *member = json_object_get(made, values[i]);
+                json_t *held = NULL;
+                int r = member ? value_read(member, form, attachments, attachments_size, &held, NULL) : 0;
+
+                if (r < 0 || (member && json_object_set_new(made, values[i], held) < 0))
+                        json_object_del(made, values[i]);
+        }
+        return made;
 }

@@ -26,7 +26,8 @@ int value_check(const json_t *value, size_t attachments_size, struct cloche_err 
 
 /* Anything held, also several values and the objects between them, in the other form. Bytes that are base64 already (paths in
  * lists of changes) are taken as well. attachments: those of the frame, which
- * grow; else NULL. *ret is owned by the caller and may share leaves with held. -CLOCHE_E_TOO_LARGE, -CLOCHE_E_RESOURCE. */
+ * grow; else NULL. *ret is owned by the caller and may share leaves with held. -CLOCHE_E_TOO_LARGE, -CLOCHE_E_PROTOCOL
+ * of base64, -CLOCHE_E_RESOURCE. */
 int value_write(const json_t *held, enum value_form form, struct buf *attachments, json_t **ret, struct cloche_err *e);
 
 /* From one form to the other at once, for programs that only pass a value on: value_read and value_write. */
@@ -35,5 +36,9 @@ int value_frame_to_text(const json_t *value, const void *attachments, size_t att
 
 /* Anything held as JSON text, with jansson's flags; owned by the caller. NULL: without memory. */
 char *value_dump(const json_t *held, size_t flags);
+
+/* Hold what was thrown: a new object, of which the members that are values ("exact": texts that are not Unicode, and "fields") are held,
+ * each a value of its own. One that is malformed is left out, for the error itself matters more. NULL: no memory, or no object. */
+json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size);
 
 #endif

@@ -40,14 +40,14 @@ static enum view_kind kind_of_tag(const char *tag, const json_t *value)
                 const char *tag;
                 enum view_kind kind;
         } rows[] = {
-                {"undefined", VIEW_NULL}, {"bigint", VIEW_INTEGER}, {"bytes", VIEW_BYTES}, {"buffer", VIEW_BYTES},
-                {"array", VIEW_ARRAY},    {"object", VIEW_OBJECT},
+                {"undefined", VIEW_NULL}, {"hole", VIEW_NULL},    {"bigint", VIEW_INTEGER}, {"bytes", VIEW_BYTES},
+                {"buffer", VIEW_BYTES},   {"array", VIEW_ARRAY},
         };
         const json_t *v = json_object_get(value, "v");
 
         if (strcmp(tag, "number") == 0)
                 return strcmp(json_string_value(v), "-0") == 0 ? VIEW_INTEGER : VIEW_NUMBER;
-        if (strcmp(tag, "map") == 0)
+        if (strcmp(tag, "map") == 0 || strcmp(tag, "object") == 0)
                 return has_only_text_keys(v) ? VIEW_OBJECT : VIEW_OTHER;
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 if (strcmp(tag, rows[i].tag) == 0)

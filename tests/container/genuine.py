@@ -80,3 +80,15 @@ def test_0_12_sandbox_over_a_websocket():
 
 def test_the_interpreter():
     run("interpreter")
+
+
+def test_the_0_3_walk_through():
+    run("walk-through", CLIENT="0.3")
+
+
+def test_the_0_12_walk_through():
+    run("walk-through", CLIENT="0.12")
+
+
+def test_the_0_12_walk_through_over_a_websocket():
+    run("walk-through", CLIENT="0.12", TRANSPORT="websocket")

@@ -106,10 +106,18 @@ test("a table and a picture come in all their forms", async () => {
         const odd = "display({'text/plain': 't', 'application/vnd.x+json': {'$': 'bytes', 'n': [float('nan'), 2 ** 70, True]}, 'application/pdf': 'AP8='}, raw=True, metadata={'m': 1})";
         const [{ text, data: others }] = (await run(client, id, odd)).results;
         assert.deepEqual([text, others], ["t", { "application/vnd.x+json": { $: "bytes", n: [null, `${2n ** 70n}`, true] } }]);
+        assert.deepEqual(data.results[0].formats(), ["json"], "text is for what has no other form");
         const drawn = await run(client, id, "import matplotlib.pyplot as plt\nplt.plot([1, 2, 4]); plt.title('growth'); plt.xlabel('t [s]')\nplt.show()");
         const [{ png, chart }] = drawn.results;
         assert.equal(Buffer.from(png, "base64").subarray(1, 4).toString(), "PNG");
         assert.deepEqual([chart.type, chart.title, chart.data[0].points, chart.layout.xUnit], ["line", "growth", [[0, 1], [1, 2], [2, 4]], "s"]);
+        assert.deepEqual(drawn.results[0].formats(), ["png", "chart"]);
+        const two = await run(client, id, "f, a = plt.subplots(); a.plot([1, 2]); a.twinx().plot([3, 4]); 'last'");
+        const [figure, last] = two.results;
+        assert.deepEqual([figure.chart.type, figure.chart.data.map(({ type, data }) => [type, data[0].points])], ["superchart", [["line", [[0, 1], [1, 2]]], ["line", [[0, 3], [1, 4]]]]]);
+        assert.deepEqual([two.results.length, last.text, last.formats()], [2, "'last'", ["text"]], "the last expression comes behind figures");
+        const wrong = await run(client, id, "print('before')\n1 / 0");
+        assert.ok(!JSON.stringify([wrong.errors, wrong.stdout]).includes("\\u001b"), "no colours");
         await client.deleteCodeContext(id);
 });
 
@@ -201,8 +209,8 @@ test("0.3: the Sandbox class", async () => {
 test("0.12: the Sandbox class", async () => {
         const sandbox = await sandboxOf(Sandbox, getSandbox, "new-interpreter");
         const heard = [];
-        const execution = await sandbox.runCode("print('a')\nx = 1\n[x, 2]", { onStdout: ({ text }) => void heard.push(text), onResult: (result) => void heard.push(result.text) });
-        assert.deepEqual([execution.logs.stdout.join(""), execution.results[0].json, execution.error, heard.join("")], ["a\n", [1, 2], undefined, "a\n[1, 2]"]);
+        const execution = await sandbox.runCode("print('a')\nx = 1\n[x, 2]", { onStdout: ({ text }) => void heard.push(text), onResult: (result) => void heard.push(JSON.stringify(result.json)) });
+        assert.deepEqual([execution.logs.stdout.join(""), execution.results[0].json, execution.error, heard.join("")], ["a\n", [1, 2], undefined, "a\n[1,2]"]);
         const context = await sandbox.createCodeContext({ language: "python", envVars: { A: "1", B: undefined } });
         const failed = [];
         assert.equal((await sandbox.runCode("import os\nos.environ['B']", { context, onError: (error) => void failed.push(error.name) })).error.name, "KeyError");

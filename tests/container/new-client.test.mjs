@@ -40,8 +40,8 @@ test("exec", async () => {
         const sessionless = await commands.execute("X=1; sleep 30", "__DISABLE_SESSION__", { timeoutMs: 200 });
         assert.equal(sessionless.exitCode, 124);
         assert.equal((await commands.execute('echo "[$X]"', "__DISABLE_SESSION__")).stdout, "[]\n");
-        const ended = await commands.execute("exit 7", `${id}-ends`);
-        assert.equal(ended.exitCode, 7);
+        const ended = await rejects(commands.execute("exit 7", `${id}-ends`), /SessionTerminatedError: Session '.*-ends' shell exited \(exit code: 7\)/);
+        assert.deepEqual([ended.code, ended.httpStatus, ended.exitCode, ended.sessionId], ["SESSION_TERMINATED", 410, 7, `${id}-ends`]);
         assert.equal((await commands.execute("echo again", `${id}-ends`)).stdout, "again\n");
 });
 
@@ -182,11 +182,12 @@ test("changes between two looks", async () => {
         assert.deepEqual([first.success, first.status], [true, "unchanged"]);
         assert.equal((await watch.checkChanges({ path, since: first.version, sessionId: id })).status, "unchanged");
         await files.writeFile(`${path}/later`, "x", id);
-        let second = first;
-        while (second.status !== "changed") second = await watch.checkChanges({ path, since: first.version, sessionId: id });
+        const second = await watch.checkChanges({ path, since: first.version, sessionId: id });
+        assert.equal(second.status, "changed", "right after the write");
         assert.notEqual(second.version, first.version);
-        const other = await watch.checkChanges({ path, since: "0123456789abcdef-1-1", sessionId: id });
+        const other = await watch.checkChanges({ path, since: "watch-1-1:1", sessionId: id });
         assert.deepEqual([other.status, other.reason], ["resync", "restarted"]);
+        await rejects(watch.checkChanges({ path, since: "0123456789abcdef-1-1", sessionId: id }), /since must be a version/);
 });
 
 test("backup", async () => {

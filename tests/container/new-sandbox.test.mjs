@@ -138,3 +138,48 @@ test("terminal", async () => {
         assert.equal((await done).code, 3);
         socket.close();
 });
+
+// As much of a bucket of R2 as a backup needs.
+class Bucket {
+        #objects = new Map();
+        put = async (key, value) => void this.#objects.set(key, Buffer.from(await new Response(value).arrayBuffer()));
+        get = async (key) => {
+                const bytes = this.#objects.get(key);
+                return bytes && { size: bytes.length, body: new Blob([bytes]).stream(), arrayBuffer: async () => new Uint8Array(bytes).buffer, json: async () => JSON.parse(bytes.toString()) };
+        };
+        head = async (key) => this.#objects.has(key) ? { size: this.#objects.get(key).length } : null;
+        delete = async (key) => void this.#objects.delete(key);
+        list = async () => ({ objects: [] });
+}
+
+test("backups", async () => {
+        globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
+        const bucket = new Bucket();
+        const keys = { BACKUP_BUCKET: bucket, BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };
+        const spaces = namespaceOf(Sandbox, baseUrl, { ...keys, ...overSocket ? { SANDBOX_TRANSPORT: "websocket" } : {} });
+        spaces.get(`${name}-backup`);
+        await spaces.ready;
+        const box = getSandbox(spaces, `${name}-backup`);
+        const dir = `${home}/backup`;
+        await box.exec(`mkdir -p ${dir}/sub && echo one > ${dir}/one && echo two > ${dir}/sub/two && echo no > ${dir}/x.log`);
+        const backup = await box.createBackup({ dir, name: "first", excludes: ["*.log"], localBucket: true });
+        assert.match(backup.id, /^[0-9a-f-]{36}$/);
+        const archive = await bucket.get(`backups/${backup.id}/data.sqsh`);
+        assert.ok(archive.size > 0);
+        assert.equal((await box.exec("ls /var/backups")).stdout, "", "nothing is left behind");
+        await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one; echo later > ${dir}/later`);
+        // Where it is downloaded to, with curl and by presigned URLs of a network that is not here.
+        await box.writeFile(`/var/backups/${backup.id}.sqsh`, Buffer.from(await archive.arrayBuffer()).toString("base64"), { encoding: "base64" });
+        const restored = await box.restoreBackup({ id: backup.id, dir });
+        assert.deepEqual([restored.success, restored.dir], [true, dir]);
+        assert.equal((await box.exec(`cd ${dir} && cat one sub/two && ls`)).stdout, "one\ntwo\none\nsub\n");
+        spaces.get(`${name}-backup`).client.disconnect();
+});
+
+test("what this API has not is refused by name", async () => {
+        await rejects(sandbox.tunnels.get(8404), /rpc/i);
+        await rejects(sandbox.mountBucket("bucket", `${home}/mounted`, { endpoint: "https://example.org", credentials: { accessKeyId: "k", secretAccessKey: "s" } }), /s3fs|fuse/i);
+        const status = await fetch(`${baseUrl}/rpc`);
+        assert.equal(status.status, 501);
+        assert.match((await status.json()).message, /use "http" or "websocket"/);
+});

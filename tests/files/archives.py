@@ -147,3 +147,18 @@ def test_what_does_not_fit_is_taken_away():
             file.write(os.urandom(300_000))
         f.refused("disk_full", "archive.create", path="random", to="y.tar")
         assert sorted(os.listdir(f.root)) == ["random", "x.tar.gz"]
+
+
+def test_links_that_lead_out_are_refused_on_demand():
+    for target, is_inside in (("a", True), ("./a", True), ("../t/a", False), ("../../etc/passwd", False), ("/etc/passwd", False), ("d/../../..", False)):
+        with Files({"t/a": "1", "t/l": ("link", target)}) as f:
+            if is_inside:
+                assert f.call("archive.create", path="t", to="x.tar", links="inside")["files"] == 2, target
+            else:
+                assert "links" in f.refused("bad_archive", "archive.create", path="t", to="x.tar", links="inside"), target
+                assert not os.path.exists(f.path("x.tar")), target
+            assert f.call("archive.create", path="t", to="y.tar")["files"] == 2, "else they are packed as they are"
+            f.call("archive.create", path="t", to="z.tar", links="any")
+    with Files({"t/d/l": ("link", "../a"), "t/a": "1"}) as f:
+        assert f.call("archive.create", path="t", to="x.tar", links="inside")["files"] == 2
+        f.refused("invalid_argument", "archive.create", path="t", to="x.tar", links="outside")

@@ -45,7 +45,7 @@ def test_an_endless_sleep():
 
 
 def test_too_much_memory():
-    refused("x = bytearray(200 << 20)", "MemoryError|ended", "--memory", "64")
+    refused("x = bytearray(200 << 20)", "MemoryError|ran out of memory; the limit is 67108864 bytes", "--memory", "64")
 
 
 def test_a_thread_left_alive():

@@ -108,7 +108,7 @@ def test_a_port_is_never_connected_to_itself():
 def test_names_are_asked_for_on_the_loopback():
     with Keeper() as keeper:
         box, plain = keeper.sandbox(), keeper.box()
-        equal(box.said("cat /etc/resolv.conf"), "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n")
+        equal(box.said("grep -v ^# /etc/resolv.conf"), "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n")
         equal(plain.said("cat /etc/resolv.conf"), "")
         equal(box.said("getent hosts example.com; echo $?"), "2\n")
         equal(box.said("getent hosts localhost | grep -c localhost"), "1\n")

@@ -76,3 +76,20 @@ def test_virtual_and_strange_kinds_are_skipped():
                         {"type": "created", "path": "s", "kind": "socket"}, s.created("fine")])
         assert result["synced"] == ["fine"] and sorted((row["path"], row["reason"]) for row in result["skipped"]) == [
             ("d", "kind"), ("p", "kind"), ("s", "kind"), ("v", "virtual")]
+
+
+def test_links_that_lead_out_are_refused_on_demand():
+    for path, target, is_inside in (("l", "in/a", True), ("in/l", "../out/c", True), ("l", "/etc/passwd", False), ("l", "../x", False), ("in/l", "../../x", False)):
+        with Synced(TREE) as s:
+            s.begin(links="inside")
+            plan = s.call("plan", changes=[s.symlink(path, target)])
+            assert bool(plan["steps"]) == is_inside, (target, plan)
+            result = s.apply([s.symlink(path, target), s.created("in/new")])
+            if is_inside:
+                assert result["committed"] and os.readlink(os.path.join(s.root, path)) == target, (target, result)
+            else:
+                assert [row["error"]["code"] for row in result["failed"]][0] == "denied" and not result["synced"], (target, result)
+                assert "link" in result["failed"][0]["error"]["message"] and not os.path.lexists(os.path.join(s.root, path)), result
+    with Synced(TREE) as s:
+        s.begin()
+        assert s.apply([s.symlink("l", "/etc/passwd")])["committed"], "else they are made as they are"

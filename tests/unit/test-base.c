@@ -105,6 +105,7 @@ static void test_digits_and_dates(void)
         CHECK(strcmp(digits, "009fff") == 0, "%s", digits);
         CHECK(hex_digit('0') == 0 && hex_digit('f') == 15 && hex_digit('F') == 15 && hex_digit('g') < 0 && hex_digit('@') < 0 && hex_digit('\0') < 0, "digits are read");
         CHECK(clock_write_utc(text, (struct timespec){1795342830, 165999999}) == 0 && strcmp(text, "2026-11-22T10:20:30.165Z") == 0, "%s", text);
+        CHECK(clock_write_utc(text, (struct timespec){-46388592000, 0}) == 0 && strcmp(text, "0500-01-02T00:00:00.000Z") == 0, "%s", text);
         CHECK(clock_write_utc(text, (struct timespec){INT64_MAX, 0}) < 0 && clock_write_utc(text, (struct timespec){INT64_C(400000000000), 0}) < 0, "dates without such a form");
 }
 

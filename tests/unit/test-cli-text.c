@@ -72,6 +72,8 @@ static void test_plain(void)
                 {"{\"$\":\"number\",\"v\":\"NaN\"}", "null"},
                 {"{\"$\":\"number\",\"v\":\"-0\"}", "-0"},
                 {"{\"$\":\"undefined\"}", "null"},
+                {"[{\"$\":\"hole\"}]", "[null]"},
+                {"{\"$\":\"utf16\",\"b64\":\"YQAiAD3Y6QA=\"}", "\"a\\u0022\\ud83d\\u00e9\""},
                 {"{\"$\":\"regexp\",\"source\":\"a\\\\d\",\"flags\":\"gi\"}", "\"/a\\\\d/gi\""},
                 {"{\"$\":\"error\",\"v\":{\"name\":\"E\",\"message\":\"m\",\"fields\":{\"code\":7}}}", "{\"name\":\"E\",\"message\":\"m\",\"code\":7}"},
                 {"{\"$\":\"class\",\"t\":\"URL\",\"v\":\"http://a\"}", "\"http://a\""},

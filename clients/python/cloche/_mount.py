@@ -12,6 +12,8 @@ Right = Literal["read", "list", "create", "modify", "delete", "*"]
 OnError = Literal["rollback", "continue", "abort"]
 Conflict = Literal["refuse", "keepBoth", "overwrite"]
 """What becomes of a file that the host has changed in the meantime."""
+Links = Literal["any", "inside"]
+"""inside: symbolic links that lead out of their directory are refused."""
 
 
 @dataclass(frozen=True)

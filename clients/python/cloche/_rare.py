@@ -112,7 +112,7 @@ def _encode_pattern(encoder: Encoder, value: re.Pattern[Any], depth: int) -> Tre
 
 # A subclass goes as its base, read through the base's own methods: an override must not change what is sent.
 BASES: list[tuple[Any, Callable[[Encoder, Any, int], Tree]]] = [
-    (str, lambda encoder, value, depth: encoder.text(str.__str__(value))),
+    (str, lambda encoder, value, depth: encoder.string(str.__str__(value), depth)),
     (int, lambda encoder, value, depth: encoder.integer(int.__index__(value), depth)),
     (float, lambda encoder, value, depth: encoder.real(float.__float__(value), depth)),
     # Not dict.items: an OrderedDict keeps its order elsewhere.
@@ -351,15 +351,21 @@ def _decode_pattern(decoder: Decoder, node: dict[str, Tree], depth: int) -> re.P
 def _decode_error(decoder: Decoder, node: dict[str, Tree], depth: int) -> Exception:
     told = only(node, dict)
     check_depth(depth)
+    texts: dict[str, str] = {}
     for name in ("name", "message", "stack"):
-        if type(told.get(name, "" if name == "stack" else None)) is not str:
+        text = told.get(name, "" if name == "stack" else None)
+        if type(text) is dict and text.get("$") == "utf16":
+            text = decoder.utf16(text, depth)
+        elif type(text) is str:
+            check_text(text)
+        else:
             raise Refused(f"error has a wrong {name}")
-        check_text(told.get(name, ""))
+        texts[name] = text
     if told.keys() - {"name", "message", "stack", "fields"}:
         raise Refused("error has an unknown field")
-    error = _make_error(told["name"], told["message"])
+    error = _make_error(texts["name"], texts["message"])
     if "stack" in told:
-        error.__dict__["stack"] = told["stack"]
+        error.__dict__["stack"] = texts["stack"]
     if isinstance(decoder, Rebuilder):
         decoder.open(error)
     error.__dict__.update(read_fields(decoder, told.get("fields", {}), depth))

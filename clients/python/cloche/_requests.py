@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union
 
+from ._base_errors import ValueRefusedError
 from ._declare import Declarations, Declarer, HostFunction, Target, rebind
-from ._mount import Conflict, Mount, OnError, _given, mount_tree
+from ._mount import Conflict, Links, Mount, OnError, _given, mount_tree
 from ._results import (Change, Changes, Denial, Guard, Language, PrefixInfo, Result, SyncOutcome, SyncPlan, SyncReport, read_object,
                        read_rows)
 from ._rpc import Message
@@ -239,6 +240,8 @@ class _RunWriter:
     def code(self, code: Code) -> None:
         if not isinstance(code, (str, bytes)):
             raise InvalidArgumentError(f"code must be text or bytes, not a {type(code).__name__}")
+        if isinstance(code, str) and any("\ud800" <= letter <= "\udfff" for letter in code):
+            raise ValueRefusedError("code: string with a lone surrogate, which is no source text")
         self.params["code"] = self.encoder.value(code, "code")
 
     def value(self, name: str, value: Any) -> None:
@@ -493,7 +496,7 @@ def _changes_params(changes: Changes | str | Sequence[Change], mount: Mount | Ma
 
 
 def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, Any] | None = None, *, on_error: OnError = "rollback",
-         conflict: Conflict | None = None, before_sync: BeforeSync | None = None, after_sync: AfterSync | None = None,
+         conflict: Conflict | None = None, links: Links | None = None, before_sync: BeforeSync | None = None, after_sync: AfterSync | None = None,
          on_sync_error: OnSyncError | None = None, timeout: float | None = None) -> Request[SyncReport]:
     """Write changes to the host: a run's `changes`, the id of a change set, or some changes of a mount.
 
@@ -502,16 +505,16 @@ def sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, 
     encoder = Encoder()
     handlers = Handlers(before_sync=before_sync, after_sync=after_sync, on_sync_error=on_sync_error)
     params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "onError": on_error,
-                              **_given(conflict=conflict, events=handlers.events() or None)}
+                              **_given(conflict=conflict, links=links, events=handlers.events() or None)}
     return Request("sync", params, lambda message: SyncReport.read(read_object(message)), encoder.parts, handlers, False,
                    check_timeout(timeout))
 
 
 def plan_sync(changes: Changes | str | Sequence[Change], mount: Mount | Mapping[str, Any] | None = None, *,
-              conflict: Conflict | None = None, timeout: float | None = None) -> Request[SyncPlan]:
+              conflict: Conflict | None = None, links: Links | None = None, timeout: float | None = None) -> Request[SyncPlan]:
     """The dry run: what sync() would do, step by step, and nothing done."""
     encoder = Encoder()
-    params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "dryRun": True, **_given(conflict=conflict)}
+    params: dict[str, Any] = {**_changes_params(changes, mount, encoder), "dryRun": True, **_given(conflict=conflict, links=links)}
     return Request("sync", params, lambda message: SyncPlan.read(read_object(message)), encoder.parts, timeout=check_timeout(timeout))
 
 

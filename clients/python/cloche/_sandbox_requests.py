@@ -457,9 +457,9 @@ def _change_item(event: Event) -> FileChange | None:
 
 
 def pack(at: Place, path: Path, target: Path, *, format: Literal["tar", "tar.gz", "tar.zst", "zip"] | None = None,
-         exclude: Sequence[str] | None = None, timeout: float | None = None) -> Request[Archived]:
-    """Pack a tree into an archive in the sandbox; what its name says, unless `format` does."""
-    w = _Writer(at).add(path=_path(path), to=_path(target, "target"), format=format, exclude=_globs(exclude, "exclude"))
+         exclude: Sequence[str] | None = None, links: Literal["any", "inside"] | None = None, timeout: float | None = None) -> Request[Archived]:
+    """Pack a tree into an archive in the sandbox; what its name says, unless `format` does. links "inside": one that leads out of the tree is an error."""
+    w = _Writer(at).add(path=_path(path), to=_path(target, "target"), format=format, exclude=_globs(exclude, "exclude"), links=links)
     return w.asks("archive.create", _reads(Archived.read), timeout)
 
 

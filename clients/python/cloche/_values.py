@@ -34,6 +34,11 @@ class Refused(Exception):
         return ValueRefusedError(root + "".join(map(_step_text, reversed(self.steps))) + ": " + self.what)
 
 
+class NotUnicode(Refused):
+    def __init__(self) -> None:
+        super().__init__("string with a lone surrogate cannot be sent here")
+
+
 def _step_text(step: Any) -> str:
     if type(step) is int:
         return f"[{step}]"
@@ -77,14 +82,20 @@ class Encoder:
     def same(self, value: Any, depth: int) -> Tree:
         return value
 
-    def text(self, value: str, depth: int = 0) -> str:
+    def string(self, value: str, depth: int) -> Tree:
+        try:
+            return self.text(value)
+        except NotUnicode:
+            return self.attach({"$": "utf16"}, value.encode("utf-16-le", "surrogatepass"))
+
+    def text(self, value: str) -> str:
         if value.isascii():
             size = len(value)
         else:
             try:
                 size = len(value.encode("utf-8"))
             except UnicodeEncodeError:
-                raise Refused("string with a lone surrogate cannot be sent") from None
+                raise NotUnicode from None
         if size > MAX_STRING:
             raise Refused(f"string of {size} bytes is over the maximum of {MAX_STRING}")
         return value
@@ -163,7 +174,9 @@ class Encoder:
                 elif key == "$" or "\0" in key:
                     # The engine's JSON objects hold no key with NUL; its strings do.
                     plain = False
-                out.append([self.encode(key, depth + 1), self.encode(item, depth + 1)])
+                name = self.encode(key, depth + 1)
+                plain = plain and type(name) is not dict  # a key that is not Unicode
+                out.append([name, self.encode(item, depth + 1)])
             except Refused as refusal:
                 refusal.steps.append(key)
                 raise
@@ -174,7 +187,7 @@ class Encoder:
 
 
 EXACT: dict[type, Callable[[Encoder, Any, int], Tree]] = {
-    type(None): Encoder.same, bool: Encoder.same, str: Encoder.text, int: Encoder.integer, float: Encoder.real,
+    type(None): Encoder.same, bool: Encoder.same, str: Encoder.string, int: Encoder.integer, float: Encoder.real,
     list: Encoder.array, tuple: Encoder.array, dict: Encoder.mapping, set: Encoder.set, frozenset: Encoder.set,
     bytes: Encoder.raw, bytearray: Encoder.buffer, memoryview: Encoder.buffer,
 }
@@ -279,6 +292,12 @@ class Decoder:
     def data(self, node: dict[str, Tree], depth: int) -> bytes:
         return self.attached(node, ())
 
+    def utf16(self, node: dict[str, Tree], depth: int) -> str:
+        data = self.attached(node, ())
+        if len(data) % 2:
+            raise Refused("half a unit of UTF-16")
+        return data.decode("utf-16-le", "surrogatepass")
+
     def attached(self, node: dict[str, Tree], more: tuple[str, ...]) -> bytes:
         if "b64" in node:
             fields(node, ("$", "b64", *more))
@@ -343,8 +362,8 @@ class Decoder:
 Handler = Callable[[Decoder, dict[str, Tree], int], Any]
 
 TAGS: dict[str, Handler] = {
-    "number": Decoder.number, "undefined": Decoder.undefined, "bigint": Decoder.bigint, "bytes": Decoder.data,
-    "buffer": Decoder.data, "set": Decoder.set, "map": Decoder.map, "object": Decoder.escaped,
+    "number": Decoder.number, "undefined": Decoder.undefined, "hole": Decoder.undefined, "utf16": Decoder.utf16,
+    "bigint": Decoder.bigint, "bytes": Decoder.data, "buffer": Decoder.data, "set": Decoder.set, "map": Decoder.map, "object": Decoder.escaped,
 }
 
 

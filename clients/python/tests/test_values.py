@@ -220,8 +220,16 @@ class OwnTypes(unittest.TestCase):
         self.refused([json], "$[0]: module cannot be sent")
         self.refused({"a b": decimal.Decimal(1)}, "$['a b']: Decimal cannot be sent")
         self.refused(1j, "$: complex cannot be sent")
-        self.refused(["\ud800"], "$[0]: string with a lone surrogate cannot be sent")
         self.refused([int], "$[0]: type cannot be sent")
+
+    def test_strings_that_are_not_unicode(self):
+        tag = {"$": "utf16", "b64": "YQA92A=="}
+        self.assertEqual(decode(tag), "a\ud83d")
+        self.assertEqual(decode([tag, {"$": "hole"}]), ["a\ud83d", None])
+        error = decode({"$": "error", "v": {"name": "ValueError", "message": tag, "stack": tag}})
+        self.assertEqual((type(error), error.args, error.stack), (ValueError, ("a\ud83d",), "a\ud83d"))
+        self.assertEqual(encode("a\ud83d"), tag)
+        self.assertEqual(encode({"a\ud83d": 1}), {"$": "object", "v": [[tag, 1]]})
 
     def test_cycles(self):
         value = {}

@@ -2,6 +2,7 @@ import { GuardMissingError, InternalError, InvalidArgumentError, ProtocolError, 
 import type { Method } from './generated/sandbox.js'
 import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
+import { readBody, UnreadBody } from './internal/classes.js'
 import { type DaemonOptions, type Link, reach, within } from './internal/daemon.js'
 import { Attachments, encode, type Json } from './internal/encode.js'
 import { ConnectionError, RequestTimeoutError } from './internal/error.js'
@@ -49,6 +50,8 @@ export interface SyncRequest {
   mount?: MountOptions
   onError?: 'rollback' | 'continue' | 'abort'
   conflict?: string
+  /** inside: symbolic links that lead out of their directory are refused. */
+  links?: 'any' | 'inside'
   dryRun?: boolean
 }
 /** What a sync would do (`dryRun`). */
@@ -84,11 +87,14 @@ export interface RunHooks {
   call?: Listener['call']
   /** The result's value is as JSON has it. */
   isJson?: boolean
+  /** Views of one buffer in what is declared stay that. */
+  views?: boolean
 }
 
 const ASK_TIMEOUT_MS = 30_000
 const CONNECT_TIMEOUT_MS = 10_000
 const CLOSE_WAIT_MS = 10_000
+const KILL_WAIT_MS = 1000
 
 const targetOf = (value: unknown): string[] => {
   if (!Array.isArray(value) || !value.every((step) => typeof step === 'string')) {
@@ -139,9 +145,11 @@ export class Cloche implements AsyncDisposable {
     const connection = new Connection(link.socket, new Answers(listeners, hearers), link.explain)
     try {
       const server = await greet(connection, options, link.isOurs)
+      void connection.ended.then(async () => { await endLink(link, CLOSE_WAIT_MS) })
       return new Cloche({ server, connection, link, listeners, hearers })
     } catch (thrown) {
       connection.close('it did not greet')
+      await endLink(link, KILL_WAIT_MS)
       throw thrown
     }
   }
@@ -187,8 +195,10 @@ export class Cloche implements AsyncDisposable {
   async makePrefix (request: PrefixRequest, host: RunHooks, options: AskOptions = {}): Promise<Prefix> {
     const { globals, imports, handlers } = prepareHost(host.globals ?? {}, host.imports ?? {})
     const extra = { bare: request.bare, name: request.name }
-    const make = (attachments: Attachments): Json => encodeRun(request, { globals, imports, extra }, attachments)
-    const made = await this.revocable(this.connection.nextId(), 'prefix.create', make, { timeoutMs: PREFIX_TIMEOUT_MS, ...options })
+    const make = (attachments: Attachments): Json => encodeRun(request, { globals, imports, extra }, attachments, host.views)
+    const ask = async (): Promise<Received> =>
+      await this.revocable(this.connection.nextId(), 'prefix.create', make, { timeoutMs: PREFIX_TIMEOUT_MS, ...options })
+    const made = await withBodies(ask, options.signal)
     const id = (made.body as { prefix?: unknown } | null)?.prefix
     if (typeof id !== 'string' && typeof id !== 'number') throw new ProtocolError('prefix.create: the answer names no prefix')
     return new Prefix(this, String(id), id, request.language, handlers)
@@ -205,9 +215,9 @@ export class Cloche implements AsyncDisposable {
     const call = hooks.call ?? (async (target, args, kwargs) => await callHandler(known, target, args, kwargs))
     this.listeners.set(id, { handlers: known, call, options })
     const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
-    const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments)
+    const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments, hooks.views)
     try {
-      return decodeResult<T>(await this.cancellable(id, method, make, options), hooks.isJson)
+      return decodeResult<T>(await withBodies(async () => await this.cancellable(id, method, make, options), options.signal), hooks.isJson)
     } finally {
       this.listeners.delete(id)
     }
@@ -350,12 +360,43 @@ export class Cloche implements AsyncDisposable {
   /** Ends the connection, and with it every run and unnamed prefix of this client; a daemon of our own is waited for. */
   async close (): Promise<void> {
     this.connection.close('the client was closed')
-    await within(this.link.gone, CLOSE_WAIT_MS)
+    await endLink(this.link, CLOSE_WAIT_MS)
   }
 
   async [Symbol.asyncDispose] (): Promise<void> {
     await this.close()
   }
+}
+
+/** Bodies of requests and responses in what is sent are read first, for as long as the caller waits. */
+async function withBodies<T> (ask: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (thrown) {
+      if (!(thrown instanceof UnreadBody)) throw thrown
+      await orAborted(readBody(thrown.carrier), signal)
+    }
+  }
+}
+
+async function orAborted (reading: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return await reading
+  let giveUp = (): void => {}
+  const aborted = new Promise<never>((_resolve, reject) => { giveUp = () => { reject(signal.reason) } })
+  signal.addEventListener('abort', giveUp, { once: true })
+  try {
+    await Promise.race([reading, aborted])
+  } finally {
+    signal.removeEventListener('abort', giveUp)
+  }
+}
+
+/** A daemon of ours ends with its connection; one that hangs, or is no cloched at all, is ended. */
+async function endLink (link: Link, waitMs: number): Promise<void> {
+  await within(link.gone, waitMs)
+  link.kill()
+  await within(link.gone, KILL_WAIT_MS)
 }
 
 const PREFIX_TIMEOUT_MS = 120_000

@@ -4,7 +4,7 @@ import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
 import type { Received } from './internal/connection.js'
-import { MalformedValueError } from './internal/decode.js'
+import { decodeFailure, type Incoming, MalformedValueError } from './internal/decode.js'
 import { type Attachments, encode, type Json } from './internal/encode.js'
 import { isPlainObject } from './internal/host.js'
 
@@ -92,6 +92,8 @@ export interface SyncOutcome {
   /** Where the host's file is not what the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
+  /** Why nothing was synced at all. */
+  error?: unknown
 }
 
 export interface ResultOptions { includeChanges?: boolean, includeContents?: boolean, includeDenied?: boolean }
@@ -149,6 +151,10 @@ export interface Usage {
   diskInodes: number
   stdoutBytes: number
   stderrBytes: number
+  /** Of evaluated modules: what the code itself took, without what its box cost. */
+  evaluationCpuMs?: number
+  /** Of evaluated modules: the JavaScript heap when they had ended. */
+  heapUsedBytes?: number
 }
 
 export interface Result<T = unknown> {
@@ -165,6 +171,16 @@ export interface Result<T = unknown> {
   files: { created: Change[], modified: Change[], deleted: Change[], denied?: Denial[] }
   /** Of evaluated modules: one entry a call of console. */
   console?: { stdout: string[], stderr: string[] }
+  /** Of evaluated modules that called `waitUntil`: what became of that work, and how many lines and calls there were before it. */
+  late?: {
+    status: 'settled' | 'truncated' | 'failed'
+    durationMs: number
+    cpuTimeMs: number
+    stdout: number
+    stderr: number
+    bridgeCalls: number
+    error?: { name: string, message: string }
+  }
   /** With batch sync: what was written. */
   sync?: SyncOutcome
   /** With a mount: holds the contents until it is dropped, or the client closed. */
@@ -177,7 +193,7 @@ export interface Result<T = unknown> {
     limits: Record<string, number | null>
     warnings: string[]
     /** With `network`: what was refused, each once. */
-    network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }> }
+    network?: { denied: Array<Omit<NetworkDecision, 'number' | 'time' | 'verdict'> & { count: number }>, lost: number }
   }
 }
 
@@ -201,13 +217,13 @@ interface WireParts {
 }
 
 /** The params of a run: each member a value of its own. */
-export function encodeRun (request: object, parts: WireParts, attachments: Attachments): { [key: string]: Json } {
+export function encodeRun (request: object, parts: WireParts, attachments: Attachments, views = false): { [key: string]: Json } {
   const { args, kwargs, schema, ...rest } = request as CallRequest & ScriptRequest
   const sent: { [key: string]: Json } = {}
   const put = (name: string, value: unknown, references: boolean): void => {
     if (value === undefined) return
     try {
-      sent[name] = encode(value, attachments, { references })
+      sent[name] = encode(value, attachments, { references, views: references && views })
     } catch (thrown) {
       if (thrown instanceof TypeError || thrown instanceof RangeError) {
         throw new InvalidArgumentError(`${name}: ${thrown.message}`, { cause: thrown })
@@ -241,8 +257,6 @@ function decodeFiles (files: unknown, decode: (value: unknown) => unknown): Resu
   return found as unknown as Result['files']
 }
 
-const withoutNulls = (value: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null))
 const fromBase64 = (text: unknown): Uint8Array => new Uint8Array(Buffer.from(String(text), 'base64'))
 
 /** isJson: the result's value is as JSON.parse gives it, instead of a rich one. */
@@ -257,16 +271,25 @@ export function decodeResult<T> (received: Received, isJson = false): Result<T> 
   }
 }
 
+/** The value is the guest's: one that cannot be made here, such as a forged Request, is its failure, and no exception of ours. */
+function decodeValue (value: unknown, incoming: Incoming, isJson: boolean): object {
+  try {
+    return { result: isJson ? incoming.decodeJson(value) : incoming.decode(value) }
+  } catch (thrown) {
+    if (!(thrown instanceof MalformedValueError)) throw thrown
+    const { message } = thrown
+    return { status: 'error', success: false, error: { type: 'TypeError', code: 'ERR_EXPORT_NOT_SERIALIZABLE', name: 'TypeError', message } }
+  }
+}
+
 function resultOf<T> ({ body, incoming }: Received, isJson: boolean): Result<T> {
   if (!isObject(body) || typeof body.status !== 'string') throw new ProtocolError('the answer is no result of a run')
   const { result, error, files, stdoutBase64, stderrBase64, meta, ...rest } = body
   const decode = (value: unknown): unknown => incoming.decode(value)
   const made: Record<string, unknown> = rest
-  if (rest.success === true) made.result = result === undefined ? undefined : isJson ? incoming.decodeJson(result) : decode(result)
-  if (isObject(error)) {
-    const { fields, ...texts } = error
-    made.error = isObject(fields) ? { ...withoutNulls(texts), fields: decode(fields) } : withoutNulls(texts)
-  }
+  if (isObject(error)) made.error = decodeFailure(error, incoming)
+  if (rest.success === true && result !== undefined) Object.assign(made, decodeValue(result, incoming, isJson))
+  if (isObject(rest.console)) made.console = decode(rest.console)
   made.files = decodeFiles(files, decode)
   if (stdoutBase64 !== undefined) made.stdoutBytes = fromBase64(stdoutBase64)
   if (stderrBase64 !== undefined) made.stderrBytes = fromBase64(stderrBase64)

@@ -92,7 +92,7 @@ describe('isolate', real, () => {
     test('arguments of host functions are as rich', async () => {
       let got
       await value('await take(new Map([["k", new Date(5)]]), [1n, , 3], new Uint8Array([7]))', { globals: { take: (...args) => { got = args } } })
-      assert.deepEqual(got, [new Map([['k', new Date(5)]]), [1n, undefined, 3], Uint8Array.of(7)])
+      assert.deepEqual(got, [new Map([['k', new Date(5)]]), [1n, , 3], Uint8Array.of(7)])
     })
     test('Request, Response and Headers are real instances', async () => {
       const globals = { get: async (request) => new Response(`${request.method} ${new URL(request.url).pathname} ${await request.text()}`, { status: 201, headers: { a: 'b' } }) }
@@ -447,9 +447,16 @@ describe('isolate', real, () => {
     })
     test('stats', async () => {
       const prefix = await sandbox.precompile({ code: '' })
-      const { activeRuns, queueDepth, prefixes } = await sandbox.stats()
-      assert.deepEqual([activeRuns, queueDepth, prefixes >= 1], [0, 0, true])
+      const { activeRuns, queueDepth, prefixes, budgetBytes, underPressure } = await sandbox.stats()
+      assert.deepEqual([activeRuns, queueDepth, prefixes[prefix.id], budgetBytes, underPressure], [0, 0, { idle: 0, busy: 0 }, 0, false])
+      let seen
+      await prefix.run({ code: 'export default 1' })
+      const asking = await sandbox.precompile({ code: '', globals: { ask: async () => { seen = (await sandbox.stats()).prefixes[asking.id] } } })
+      await asking.run({ code: 'await ask()' })
+      assert.deepEqual(seen, { idle: 0, busy: 1 })
       await prefix.dispose()
+      await asking.dispose()
+      assert.equal((await sandbox.stats()).prefixes[prefix.id], undefined)
     })
     test('the daemon killed mid-run: every run rejects by name, alive is false, the next sandbox has a new one', async () => {
       // Without a client a sandbox has the process's shared daemon: what is started now is that.

@@ -11,7 +11,7 @@ test('forms by their names, bytes as base64, text as text', () => {
     'text/plain': 'p', 'text/html': bytes, 'image/png': bytes, 'image/jpeg': 'AAAA', 'image/svg+xml': '<svg/>', 'text/latex': 'l', 'text/markdown': 'm',
     'application/javascript': 'j', 'application/json': [1n, null, bytes], 'application/pdf': bytes
   })
-  assert.deepEqual(all.formats(), ['text', 'html', 'png', 'jpeg', 'svg', 'latex', 'markdown', 'javascript', 'json', 'pdf'])
+  assert.deepEqual(all.formats(), ['png', 'jpeg', 'svg', 'html', 'json', 'latex', 'markdown', 'javascript', 'text', 'pdf'])
   const base64 = bytes.toString('base64')
   assert.deepEqual([all.html, all.png, all.jpeg, all.pdf, all.json], ['grüße', base64, 'AAAA', base64, ['1', null, base64]])
   assert.equal('data' in all, false)
@@ -26,6 +26,11 @@ test('kinds without a name are in data; names of other objects are none', () => 
 test('charts', () => {
   const kind = 'application/vnd.cloche.chart+json'
   assert.deepEqual(display({ [kind]: { type: 'line', title: 't', elements: [1], xLabel: 'x' } }).chart, { type: 'line', title: 't', data: [1], layout: { xLabel: 'x' } })
+  const axes = { type: 'superchart', title: 't', elements: [{ type: 'line', title: '', elements: [1], xLabel: 'x' }, { type: 'pie', title: 'p', elements: [2] }] }
+  assert.deepEqual(display({ [kind]: axes }).chart, {
+    type: 'superchart', title: 't', layout: {},
+    data: [{ type: 'line', title: '', data: [1], layout: { xLabel: 'x' } }, { type: 'pie', title: 'p', data: [2], layout: {} }]
+  })
   const boxes = { type: 'box_and_whisker', title: 't', elements: [1] }
   assert.deepEqual(display({ [kind]: boxes }).chart, { type: 'unknown', title: 't', data: boxes })
   for (const odd of ['text', null, [], { type: 'line' }]) assert.equal(display({ [kind]: odd }).chart.type, 'unknown')

@@ -157,7 +157,7 @@ describe('contexts', real, () => {
       assert.ok(execution instanceof Execution && execution.results[0] instanceof Result)
       assert.deepEqual(heard, ['grüße\n', 'number', 'no\n', { a: [1] }])
       assert.deepEqual([execution.logs, execution.executionCount, execution.error, execution.context.id], [{ stdout: ['grüße\n'], stderr: ['no\n'] }, 1, undefined, 'default-python'])
-      assert.deepEqual(execution.results[0].formats(), ['text', 'json'])
+      assert.deepEqual(execution.results[0].formats(), ['json', 'text'])
       const { code, results } = JSON.parse(JSON.stringify(execution))
       assert.deepEqual([code, results[0].json, 'error' in execution.toJSON()], [execution.code, { a: [1] }, false])
     })
@@ -176,10 +176,12 @@ describe('contexts', real, () => {
 
     test('tables, pictures, charts', async () => {
       const table = await sandbox.runCode('import pandas as pd\npd.DataFrame({"n": [1]})')
-      assert.deepEqual(table.results[0].formats(), ['text', 'html'])
+      assert.deepEqual(table.results[0].formats(), ['html', 'text'])
       const { results: [{ png, chart }] } = await sandbox.runCode('import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [1, 2]); plt.title("t")\nplt.show()')
       assert.equal(Buffer.from(png, 'base64').subarray(1, 4).toString(), 'PNG')
       assert.deepEqual([chart.type, chart.title, chart.data.map(({ value }) => value)], ['bar', 't', [1, 2]])
+      const two = await sandbox.runCode('f, (a, b) = plt.subplots(1, 2); a.plot([1, 2]); b.pie([1, 2]); 5')
+      assert.deepEqual(two.results.map((result) => [result.chart?.type, result.chart?.data.map(({ type }) => type), result.text === '5']), [['superchart', ['line', 'pie'], false], [undefined, undefined, true]])
     })
 
     test('a timeout and a signal interrupt', async () => {

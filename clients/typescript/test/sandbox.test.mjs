@@ -337,6 +337,28 @@ describe('sandbox façade', real, () => {
       await fails(sandbox.watch('/workspace/none'), 'FILE_NOT_FOUND', 404)
       await fails(sandbox.watch('/workspace/w', { include: ['a'], exclude: ['b'] }), 'VALIDATION_FAILED', 400)
     })
+    test('relative paths begin where the shell is', async () => {
+      const session = await sandbox.createSession({ cwd: '/workspace/relative/deep' })
+      await session.writeFile('a', 'x')
+      assert.equal((await sandbox.readFile('/workspace/relative/deep/a')).content, 'x')
+      await session.exec('cd ..')
+      assert.equal((await session.readFile('deep/a')).content, 'x')
+      await session.writeFile('large', new Uint8Array(9 * 2 ** 20))
+      assert.equal((await session.stat('large')).size, 9 * 2 ** 20)
+      await session.moveFile('large', 'deep/large')
+      assert.deepEqual((await session.listFiles('deep')).files.map(({ name }) => name), ['a', 'large'])
+      assert.equal((await session.exists('large')).exists, false)
+      assert.equal((await session.readFileStream('deep/a')) instanceof ReadableStream, true)
+      await session.deleteFile('deep/large')
+      await assert.rejects(sandbox.createSession({ cwd: '/proc/nothing' }), /the session's directory/)
+    })
+
+    test('what is not there is refused by name', async () => {
+      await assert.rejects(sandbox.mountBucket('b', '/workspace/m'), { code: 'NOT_IMPLEMENTED', message: /mountBucket.*uploadTree/ })
+      await assert.rejects(sandbox.wsConnect(new Request('http://localhost/'), 8080), { code: 'NOT_IMPLEMENTED', message: /wsConnect.*exposePort/ })
+      assert.throws(() => sandbox.tunnels, { code: 'NOT_IMPLEMENTED', message: /tunnels.*exposePort/ })
+    })
+
     test('checkChanges', async () => {
       const first = await sandbox.checkChanges('/workspace/w')
       assert.equal(first.status, 'unchanged')

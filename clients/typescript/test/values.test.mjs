@@ -7,7 +7,7 @@ import { Incoming } from '../dist/internal/decode.js'
 import { Attachments, encode } from '../dist/internal/encode.js'
 
 const vectors = (name) => JSON.parse(readFileSync(new URL(`../../../tests/vectors/${name}`, import.meta.url)))
-const TEXTED = ['bytes', 'buffer', 'array']
+const TEXTED = ['bytes', 'buffer', 'array', 'utf16']
 
 function toFrame (value, bytes) {
   if (Array.isArray(value)) return value.map((item) => toFrame(item, bytes))
@@ -121,7 +121,6 @@ const refusals = {
   'a symbol': [{ a: Symbol('x') }, /^\$\.a: symbol cannot be sent/],
   'a promise': [[Promise.resolve(1)], /^\$\[0\]: promise cannot be sent/],
   'a weak map': [{ 'a b': new WeakMap() }, /^\$\["a b"\]: weak map cannot be sent/],
-  'a lone surrogate': ['\ud800', /lone surrogate/],
   'a proxy': [new Proxy({}, {}), /proxy cannot be sent/],
   'a stream': [{ s: new ReadableStream() }, /^\$\.s: ReadableStream cannot be sent/],
   'a date far away': [new Date(8.64e15), /outside the years/]
@@ -129,6 +128,49 @@ const refusals = {
 for (const [name, [value, message]] of Object.entries(refusals)) {
   test(`${name} is refused by its path`, () => assert.throws(() => sent(value, { references: true }), { name: 'TypeError', message }))
 }
+
+test('strings that are not Unicode go as UTF-16, wherever a string may be', () => {
+  const half = 'a\ud83d'
+  assert.deepEqual(sent(half), { $: 'utf16', b64: Buffer.from(half, 'utf16le').toString('base64') })
+  assert.deepEqual(sent({ [half]: 1 }), { $: 'object', v: [[{ $: 'utf16', b64: 'YQA92A==' }, 1]] })
+  for (const value of [half, [half, '\udc00'], { [half]: half, $: 1 }, new Map([[half, half]]), new Set([half]), 'pair \u{1f600} and \ud83d'.repeat(1000)]) assert.deepEqual(again(value), value)
+  const error = again(Object.assign(new TypeError(half), { field: half }))
+  assert.deepEqual([error.message, error.field, error instanceof TypeError], [half, half, true])
+  assert.throws(() => decode({ $: 'utf16', b64: 'YQA9' }), /whole number/)
+  assert.throws(() => decode({ $: 'object', v: [[{ $: 'utf16', b64: 'YQA92A==' }, 1], [{ $: 'utf16', b64: 'YQA92A==' }, 2]] }), /each once/)
+  assert.throws(() => decode({ $: 'object', v: [[{ $: 'bytes', b64: 'YQA92A==' }, 1]] }), /must be strings/)
+})
+
+test('holes stay holes, a DataView one', () => {
+  const holes = [1, , undefined, 3]
+  holes.length = 6
+  assert.deepEqual(again(holes), holes)
+  assert.deepEqual([1 in again(holes), 2 in again(holes), again(holes).length], [false, true, 6])
+  const view = again(new DataView(Uint8Array.of(1, 2, 3).buffer, 1))
+  assert.deepEqual([view instanceof DataView, view.byteLength, view.getUint8(0)], [true, 2, 2])
+})
+
+test('views of one buffer stay that where it is asked for, and nothing between their windows goes along', () => {
+  const options = { references: true, views: true }
+  const buffer = new ArrayBuffer(32)
+  new Uint8Array(buffer).set([...'0123456789abcdefghijklmnopqrstuv'].map((letter) => letter.charCodeAt(0)))
+  const [bytes, words, far] = again([new Uint8Array(buffer, 3, 9), new Uint16Array(buffer, 4, 3), new Uint8Array(buffer, 20, 4)], options)
+  assert.equal(bytes.buffer, words.buffer)
+  assert.notEqual(bytes.buffer, far.buffer)
+  assert.equal(Buffer.from(bytes).toString() + Buffer.from(far).toString(), '3456789abklmn')
+  bytes[1] = 255
+  assert.equal(words[0] & 255, 255)
+  assert.ok(!Buffer.from(bytes.buffer).toString('latin1').match(/[0-2c-j]/))
+  const [whole, view, again1] = again([buffer, new DataView(buffer, 8), buffer], options)
+  assert.deepEqual([whole === again1, view.buffer === whole, whole.byteLength], [true, true, 32])
+  const twice = new Float64Array([1])
+  const [one, other] = again([twice, twice], options)
+  assert.equal(one, other)
+  assert.notEqual(again([twice, twice])[0], again([twice, twice])[1])
+  for (const bad of [['Uint8Array', 1, 0, 1], ['Nothing', { $: 'buffer', b64: '' }, 0, 0], ['Uint32Array', { $: 'buffer', b64: 'AAAA' }, 0, 8], 'x']) {
+    assert.throws(() => decode({ $: 'class', t: 'View', v: bad }), /^TypeError: \$/)
+  }
+})
 
 test('depth and size are bounded', () => {
   let deep = []

@@ -41,7 +41,7 @@ export function makeRealm (host = () => undefined) {
       throw { name: name ?? thrown.name ?? 'Error', message: message ?? String(thrown), fields: across(fields, plain, realm.values) } // eslint-disable-line no-throw-literal
     }
   }
-  const tell = (method, params) => lines.push([method, params.stream, params.text])
+  const tell = (stream, text) => lines.push(['console', stream, text])
   const realm = createRealm({ bridge, tell, values: loadValues })
   realms.push(realm)
   const params = (code, globals, imports) => ({

@@ -30,7 +30,7 @@ test('console', async () => {
     ['stderr', '[object Function] /x/g "json" "http://a/" {"big":"1"}'],
     ['stderr', '[object Object] [unprintable] {}'],
     ['stdout', '[object Object] [unprintable]'],
-    ['stdout', 'bare \ufffd']
+    ['stdout', 'bare \ud800']
   ])
   const other = makeRealm()
   await other.evaluate('const e = new TypeError("t"); console.log(e); e.stack = "odd"; console.log(e); console.log(Object.assign(new Error("s"), { stack: 5 }))')
@@ -142,5 +142,10 @@ test('Response and Request', async () => {
   }
   await alike('const r = new Request("http://a/b#c", { method: "post", body: "hi", headers: { q: "1" } }); const c = r.clone(); const n = new Request(r, { headers: { z: "2" } }); return [r.method, r.url, [...c.headers], await c.text(), n.method, [...n.headers].filter(([k]) => k === "z"), await n.text(), r.signal.aborted, r.redirect]')
   await alike('const c = new AbortController(); const r = new Request("http://a/", { signal: c.signal, method: "patch" }); c.abort(1); return [r.signal.aborted, r.signal.reason, r.method, r.signal === c.signal]')
-  assert.deepEqual(await run('export default [await new Response("ab").bytes(), "body" in Response.prototype]'), [new Uint8Array([97, 98]), false])
+  assert.deepEqual(await run('export default [await new Response("ab").bytes(), new Response("ab").body instanceof ReadableStream, new Response().body]'), [new Uint8Array([97, 98]), true, null])
+  await alike('const r = new Request("http://a/", { method: "POST", body: "abc" }); const n = new Request(r); return [r.bodyUsed, n.bodyUsed, await n.text()]')
+  await alike('const r = new Response("abc"); const reader = r.body.getReader(); const { value, done } = await reader.read(); return [value, done, r.bodyUsed, (await reader.read()).done]')
+  await alike('const r = new Response(new ReadableStream({ start (c) { c.enqueue(new Uint8Array([97])); c.close() } })); const c = r.clone(); return [await r.text(), await c.text(), r.bodyUsed]')
+  await alike('const r = new Response("x"); r.body.getReader(); try { await r.text(); return "fine" } catch (e) { return e.name }')
+  assert.deepEqual(await run('export default await new Response((async function * () { yield "a"; yield new Uint8Array([98]) })()).text()'), 'ab')
 })

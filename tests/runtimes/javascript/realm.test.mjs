@@ -5,7 +5,7 @@ import { fails, fn, makeRealm, run } from './realm-harness.mjs'
 
 const WEB = [
   'AbortController', 'AbortSignal', 'DOMException', 'Event', 'EventTarget', 'Headers', 'Request', 'Response', 'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams',
-  'atob', 'btoa', 'clearInterval', 'clearTimeout', 'console', 'crypto', 'performance', 'queueMicrotask', 'setInterval', 'setTimeout', 'structuredClone'
+  'ByteLengthQueuingStrategy', 'CountQueuingStrategy', 'ReadableStream', 'TransformStream', 'WritableStream', 'atob', 'btoa', 'clearInterval', 'clearTimeout', 'console', 'crypto', 'performance', 'queueMicrotask', 'setInterval', 'setTimeout', 'structuredClone', 'waitUntil'
 ]
 const LANGUAGE = [
   'AggregateError', 'Array', 'ArrayBuffer', 'Atomics', 'BigInt', 'BigInt64Array', 'BigUint64Array', 'Boolean', 'DataView', 'Date', 'Error', 'EvalError',

@@ -9,7 +9,7 @@ const here = new URL('.', import.meta.url)
 const vectors = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}`, here)))
 
 const host = {
-  Array, ArrayBuffer, BigInt, Date, Error, Map, Object, RegExp, Set, Uint8Array,
+  Array, ArrayBuffer, BigInt, DataView, Date, Error, Map, Object, RegExp, Set, Uint8Array,
   TypeError, RangeError, ReferenceError, SyntaxError, EvalError, URIError, AggregateError,
   typed: {
     i8: Int8Array, u8: Uint8Array, u8c: Uint8ClampedArray, i16: Int16Array, u16: Uint16Array, i32: Int32Array,
@@ -24,7 +24,7 @@ function load (more = {}) {
 }
 const values = load()
 
-const TEXTED = ['bytes', 'buffer', 'array']
+const TEXTED = ['bytes', 'buffer', 'array', 'utf16']
 function toFrame (value, bytes) {
   if (Array.isArray(value)) return value.map((item) => toFrame(item, bytes))
   if (value === null || typeof value !== 'object') return value
@@ -149,7 +149,7 @@ test('bytes of every kind', () => {
   const buffer = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8).buffer
   assert.ok(again(buffer) instanceof ArrayBuffer)
   assert.deepEqual([...new Uint8Array(again(buffer))], [1, 2, 3, 4, 5, 6, 7, 8])
-  assert.deepEqual(again(new DataView(buffer, 2, 3)), Uint8Array.of(3, 4, 5))
+  assert.deepEqual(again(new DataView(buffer, 2, 3)), new DataView(Uint8Array.of(3, 4, 5).buffer))
   for (const name of ['Float32Array', 'Float64Array', 'BigInt64Array', 'BigUint64Array', 'Uint8ClampedArray', 'Uint8Array', 'Int16Array']) {
     const one = new globalThis[name](buffer)
     assert.deepEqual(again(one), one)
@@ -159,7 +159,7 @@ test('bytes of every kind', () => {
 test('what is easily lost', () => {
   assert.ok(Object.is(again([-0])[0], -0))
   const sparse = [, 1] // eslint-disable-line no-sparse-arrays
-  assert.deepEqual([again(sparse).length, 0 in again(sparse), again(sparse)[0]], [2, true, undefined])
+  assert.deepEqual([again(sparse).length, 0 in again(sparse), again(sparse)[0]], [2, false, undefined])
   assert.deepEqual(again([Object(1), Object('a'), Object(true), Object(5n)]), [1, 'a', true, 5n])
   assert.ok(Number.isNaN(again(new Date(NaN)).getTime()))
   const back = again(JSON.parse('{"__proto__":{"a":1}}'))
@@ -167,6 +167,28 @@ test('what is easily lost', () => {
   assert.deepEqual(again({ 'a\0': 1, $: { '\0': 2 } }), { 'a\0': 1, $: { '\0': 2 } })
   class Point { x = 1; get y () { return 2 } }
   assert.deepEqual(again(new Point()), { x: 1 })
+})
+
+test('views of one buffer stay that', () => {
+  const buffer = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8).buffer
+  const [bytes, words, view, far] = again([new Uint8Array(buffer, 1, 4), new Uint16Array(buffer, 2, 1), new DataView(buffer, 3, 2), new Uint8Array(buffer, 7)])
+  assert.deepEqual([bytes.buffer === words.buffer, words.buffer === view.buffer, far.buffer === bytes.buffer], [true, true, false])
+  assert.deepEqual([[...bytes], words.length, view.byteLength, [...far]], [[2, 3, 4, 5], 1, 2, [8]])
+  const [whole, again2, one] = again([buffer, buffer, new BigInt64Array(buffer)])
+  assert.deepEqual([whole === again2, one.buffer === whole], [true, true])
+  const twice = new Float32Array([1])
+  const back = again([twice, twice])
+  assert.equal(back[0], back[1])
+  for (const bad of [['Uint8Array', 1, 0, 1], ['Nothing', { $: 'buffer', b64: '' }, 0, 0], ['Uint32Array', { $: 'buffer', b64: 'AAAA' }, 0, 8], ['Uint8Array', { $: 'buffer', b64: 'AAAA' }, -1, 1], 'x']) {
+    assert.throws(() => decode({ $: 'class', t: 'View', v: bad }), /^TypeError: \$/)
+  }
+})
+
+test('strings that are not Unicode', () => {
+  const half = 'a\ud83d'
+  for (const value of [half, { [half]: half }, new Map([[half, 1]]), 'x\udc00'.repeat(1000)]) assert.deepEqual(again(value), value)
+  assert.deepEqual(encode(half), { $: 'utf16', b64: 'YQA92A==' })
+  assert.equal(again(new Error(half)).message, half)
 })
 
 const refusals = {

@@ -115,8 +115,11 @@ class OwnTypes(AgentCase):
         self.assertEqual(message, "$.f: builtin_function_or_method cannot be sent: return its data, or give its class a method to_dict(); "
                          "returned by g (main.py, line 3)")
         self.assertIn("; returned by main.py", self.error("[print]")["message"])
-        self.refused("['\\ud800']", "$[0]: string with a lone surrogate cannot be sent")
-        self.refused("{'\\ud800': 1}", "$['\\ud800']: string with a lone surrogate cannot be sent")
+
+    def test_strings_that_are_not_unicode(self):
+        self.sent("'a\\ud800'", {"$": "utf16", "at": 0, "n": 4}, b"a\0\0\xd8")
+        self.sent("['\\ud83d', {1: '\\udc00'}]", [{"$": "utf16", "at": 0, "n": 2}, {"$": "map", "v": [[1, {"$": "utf16", "at": 2, "n": 2}]]}], b"\x3d\xd8\0\xdc")
+        self.sent("{'\\ud800': 1}", {"$": "object", "v": [[{"$": "utf16", "at": 0, "n": 2}, 1]]}, b"\0\xd8")
 
     def test_cycles(self):
         self.refused("a = {}\na['x'] = [a]\na", "$.x[0]: cycle cannot be sent")

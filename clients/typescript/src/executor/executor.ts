@@ -3,7 +3,7 @@ import { ConnectionError } from '../internal/error.js'
 import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
-import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure, RunOptions, SyncEvents, Usage } from '../run.js'
+import type { BeforeSyncAnswer, CallRequest, Change, Denial, Result, RunFailure, RunOptions, SyncEvents, SyncOutcome, Usage } from '../run.js'
 import { argumentsOf } from './arguments.js'
 import { givenContents, withOldContents } from './before.js'
 import { Events, type EventContext } from './events.js'
@@ -36,6 +36,10 @@ const errorOf = ({ message, type, stack }: RunFailure): ExecutionError => ({ mes
 /** No directories: everything is virtual. */
 const isEmpty = ({ dirs }: MountConfig): boolean => dirs !== null && typeof dirs === 'object' && Object.keys(dirs).length === 0
 
+/** A sync that did not come about, of another that holds its directory for one, fails for each path. */
+const allFailed = ({ created, modified, deleted }: Result['files'], error: unknown): SyncOutcome['failed'] =>
+  [...created, ...modified, ...deleted].flatMap(({ realPath }) => realPath === undefined ? [] : [{ path: realPath, error }])
+
 type SignatureSource = ExecutionMeta['signatureSource']
 
 function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => SignatureSource): ExecutionResult<T> {
@@ -50,7 +54,7 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => Sign
     stderr,
     exitCode,
     ...hasFiles ? { files: summaryOf(files) } : {},
-    ...sync === undefined ? {} : { sync: syncResultOf(sync) },
+    ...sync === undefined ? {} : { sync: syncResultOf(sync.error === undefined ? sync : { ...sync, failed: allFailed(files, sync.error) }) },
     meta: { duration, signatureSource, usage, limitsHit, warnings }
   }
 }

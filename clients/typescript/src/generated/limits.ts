@@ -41,7 +41,7 @@ export const limitTable: Record<LimitName, { unit: string, default: number, min:
   diskInodes: { unit: 'files', default: 65536, min: 64, max: 100000000 },
   fileBytes: { unit: 'bytes', default: 268435456, min: 4096, max: 1099511627776 },
   openFiles: { unit: 'descriptors', default: 1024, min: 16, max: 1048576 },
-  resultBytes: { unit: 'bytes', default: 67108864, min: 1024, max: 1073741824 },
+  resultBytes: { unit: 'bytes', default: 67108864, min: 1, max: 1073741824 },
   bridgeCalls: { unit: 'calls', default: 1000, min: 1, max: 1000000000 },
-  bridgeBytes: { unit: 'bytes', default: 16777216, min: 1024, max: 1073741824 }
+  bridgeBytes: { unit: 'bytes', default: 16777216, min: 1, max: 1073741824 }
 }

@@ -361,6 +361,8 @@ export interface ArchiveCreateParams {
   format?: string | undefined
   /** Globs. */
   exclude?: readonly string[] | undefined
+  /** inside: a symbolic link that leads out of the tree is an error; absent, any: links are packed as they are. */
+  links?: string | undefined
 }
 
 /** Of archive.extract. */

@@ -8,14 +8,22 @@ export class UnreadBody extends Error {
 }
 
 const bodies = new WeakMap<object, Uint8Array | null>()
-const pairs = (headers: Headers): string[][] => [...headers].map(([name, value]) => [name, value])
+
+/** Node and the box agree on what a message may hold. */
+const HEADERS_MAX = 1024
+function pairs (headers: Headers): string[][] {
+  const all = [...headers].map(([name, value]) => [name, value])
+  if (all.length > HEADERS_MAX) throw new TypeError(`headers of more than ${HEADERS_MAX} entries cannot be sent`)
+  return all
+}
 
 export async function readBody (carrier: Request | Response): Promise<void> {
-  if (carrier.bodyUsed) throw new TypeError('a Request or Response whose body was read cannot be sent')
   bodies.set(carrier, carrier.body === null ? null : new Uint8Array(await carrier.clone().arrayBuffer()))
 }
 
+/** A body that was read is gone: what comes of it is a message without one. */
 function bodyOf (carrier: Request | Response): Uint8Array | null {
+  if (carrier.bodyUsed) return null
   const body = bodies.get(carrier)
   if (body === undefined) throw new UnreadBody(carrier)
   return body
@@ -31,8 +39,8 @@ export function classForm (value: object, path: string): ClassForm | undefined {
     return { name: 'Request', value: { method, url, headers: pairs(value.headers), body: bodyOf(value), redirect } }
   }
   if (value instanceof Response) {
-    const { status, statusText } = value
-    return { name: 'Response', value: { status, statusText, headers: pairs(value.headers), body: bodyOf(value) } }
+    const { status, statusText, type } = value
+    return { name: 'Response', value: { status, statusText, type: type === 'error' ? type : 'default', headers: pairs(value.headers), body: bodyOf(value) } }
   }
   if (value instanceof Blob || value instanceof ReadableStream || value instanceof FormData) {
     throw new TypeError(`$${path}: ${value.constructor.name} cannot be sent`)
@@ -40,9 +48,26 @@ export function classForm (value: object, path: string): ClassForm | undefined {
   return undefined
 }
 
+const VIEWS = {
+  DataView, Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array,
+  BigInt64Array, BigUint64Array
+}
+type ViewClass = { new (buffer: ArrayBuffer, start: number, count: number): ArrayBufferView, BYTES_PER_ELEMENT?: number }
+const wrong = (name: string): never => { throw new TypeError(`expected what a ${name} is made of`) }
+
+function viewOf (parts: unknown): ArrayBufferView {
+  const [name, buffer, start, size] = Array.isArray(parts) ? parts as unknown[] : wrong('View')
+  if (!(buffer instanceof ArrayBuffer) || !Number.isSafeInteger(start) || !Number.isSafeInteger(size)) return wrong('View')
+  const View = Object.hasOwn(VIEWS, String(name)) ? VIEWS[name as keyof typeof VIEWS] as ViewClass : wrong('View')
+  return new View(buffer, start as number, size as number / (View.BYTES_PER_ELEMENT ?? 1))
+}
+
 interface Parts { url: string, body?: Uint8Array<ArrayBuffer> | null, [key: string]: unknown }
 
 export const classes: Record<string, (value: unknown) => unknown> = {
+  Buffer: (buffer) => buffer instanceof ArrayBuffer ? buffer : wrong('Buffer'),
+  DataView: (bytes) => bytes instanceof Uint8Array ? new DataView(bytes.buffer) : wrong('DataView'),
+  View: viewOf,
   URL: (text) => new URL(text as string),
   Headers: (list) => new Headers(list as Array<[string, string]>),
   Request: (parts) => {
@@ -50,7 +75,8 @@ export const classes: Record<string, (value: unknown) => unknown> = {
     return new Request(url, { ...init, body })
   },
   Response: (parts) => {
-    const { body = null, url: _, ...init } = parts as Parts
+    const { body = null, url: _, type, ...init } = parts as Parts
+    if (type === 'error') return Response.error()
     return new Response(body, init as ResponseInit)
   }
 }

@@ -1,7 +1,7 @@
 // JSON-RPC 2.0 over frames, both sides ask. One connection: what is asked, what the daemon asks, and its end.
 import type { Duplex } from 'node:stream'
 import { errorClasses, InternalError, ProtocolError, type ErrorCode } from '../generated/errors.js'
-import { Incoming } from './decode.js'
+import { decodeFailure, Incoming } from './decode.js'
 import { Attachments, type Json } from './encode.js'
 import { type ClocheError, ConnectionError, RequestTimeoutError } from './error.js'
 import { FrameReader, frameParts, type Frame } from './frames.js'
@@ -52,10 +52,11 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 
 function remoteError ({ error, incoming }: { error: unknown, incoming: Incoming }, method: string): ClocheError {
   const { message, data } = Object(error) as { message?: unknown, data?: unknown }
-  const { name, ...rest } = Object(data) as Record<string, unknown>
+  const { name, failure, ...rest } = Object(data) as Record<string, unknown>
   const text = `${method}: ${typeof message === 'string' ? message : 'the daemon gave no reason'}`
   const Known = typeof name === 'string' && Object.hasOwn(errorClasses, name) ? errorClasses[name as ErrorCode] : undefined
   const decoded = incoming.decode(rest) as Record<string, unknown>
+  if (failure !== undefined) decoded.failure = decodeFailure(Object(failure) as Record<string, unknown>, incoming)
   if (Known === undefined) return new InternalError(`${text} (unknown error ${JSON.stringify(name)})`, { data: decoded })
   return new Known(text, { data: decoded })
 }

@@ -41,6 +41,8 @@ export interface Link {
   explain (what: string): Promise<string>
   /** Resolves when nothing of it is left. */
   gone: Promise<void>
+  /** A process of ours that does not end by itself is ended. */
+  kill (): void
 }
 
 const isProgram = (file: string): boolean => {
@@ -79,7 +81,8 @@ export function findDaemon (named?: string, environment: NodeJS.ProcessEnv = pro
   const found = [...onPath.map(inFolder), ...inTree(), ...beside.map(inFolder), ...INSTALLED.map(inFolder)].find(isProgram)
   if (found !== undefined) return found
   throw new ConnectionError(`there is no cloched on PATH, in sbin beside it, in a source tree, or in ${INSTALLED.join(', ')}: ` +
-    'give the option daemon, socket or port, or set $CLOCHE_DAEMON')
+    'give the option daemon, socket or port, or set $CLOCHE_DAEMON. cloched is part of Cloche: install its package, or build it from ' +
+    'the source tree with make (see "A daemon" in the README of this package)')
 }
 
 export async function reach (options: DaemonOptions, signal?: AbortSignal): Promise<Link> {
@@ -149,7 +152,7 @@ async function dial (open: () => net.Socket, name: string, event: string, signal
     })
   })
   const gone = new Promise<void>((resolve) => { socket.once('close', () => { resolve() }) })
-  return { socket, name, pid: undefined, isOurs: false, explain: async (what) => `${name}: ${what}`, gone }
+  return { socket, name, pid: undefined, isOurs: false, explain: async (what) => `${name}: ${what}`, gone, kill: () => {} }
 }
 
 const STDERR_CHARS = 4096
@@ -175,7 +178,7 @@ function start (options: DaemonOptions): Link {
     const last = said.trim() === '' ? '' : `; it said last: ${said.trim().split('\n').slice(-3).join(' | ')}`
     return `${name} (pid ${child.pid}) ${end ?? `is still there, but ${what}`}${last}`
   }
-  return { socket, name, pid: child.pid, isOurs: true, explain, gone: exited }
+  return { socket, name, pid: child.pid, isOurs: true, explain, gone: exited, kill: () => { child.kill('SIGKILL') } }
 }
 
 export async function within (promise: Promise<unknown>, ms: number): Promise<void> {

@@ -94,8 +94,17 @@ class Decoder {
   }
 
   items (made: unknown[], value: unknown[], path: string, depth: number): unknown[] {
-    for (let i = 0; i < value.length; i++) made.push(this.decode(value[i], `${path}[${i}]`, depth))
+    for (let i = 0; i < value.length; i++) {
+      if (isHole(value[i])) made.length = i + 1
+      else made.push(this.decode(value[i], `${path}[${i}]`, depth))
+    }
     return made
+  }
+
+  /** A string in either form; undefined for anything else. */
+  text (path: string, value: unknown): string | undefined {
+    if (typeof value === 'string') return this.key(path, value)
+    return has(Object(value), '$') && (value as Form).$ === 'utf16' ? utf16(this.frame, value as Form, path) : undefined
   }
 
   key (path: string, key: string): string {
@@ -109,16 +118,28 @@ class Decoder {
 
   pairMembers<T extends object> (made: T, form: Form, path: string, depth: number): T {
     only(path, form, 'v')
-    for (const [key, item] of pairsOf(path, form.v)) {
-      if (typeof key !== 'string' || has(made, key)) return refuse(path, 'keys must be strings, each once')
-      define(made, this.key(path, key), this.decode(item, path + step(key), depth))
+    for (const [name, item] of pairsOf(path, form.v)) {
+      const key = this.text(path, name)
+      if (key === undefined || has(made, key)) return refuse(path, 'keys must be strings, each once')
+      define(made, key, this.decode(item, path + step(key), depth))
     }
     return made
   }
 }
 
+const isHole = (value: unknown): boolean =>
+  value !== null && typeof value === 'object' && (value as Form).$ === 'hole' && Object.keys(value).length === 1
+
+function utf16 (frame: Incoming, form: Form, path: string): string {
+  only(path, form, 'at', 'n')
+  const bytes = frame.bytes(path, form)
+  return bytes.length % 2 ? refuse(path, 'no whole number of units') : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf16le')
+}
+
 const richTags: Tags = {
   undefined (_, form, path) { only(path, form) },
+  hole (_, form, path) { only(path, form) },
+  utf16: ({ frame }, form, path) => utf16(frame, form, path),
   number (_, form, path) {
     only(path, form, 'v')
     const known: Record<string, number> = { NaN, Infinity, '-Infinity': -Infinity, '-0': -0 }
@@ -181,9 +202,9 @@ const richTags: Tags = {
   error (decoder, form, path, depth) {
     only(path, form, 'v')
     const { name, message, stack, fields, ...rest } = Object(form.v) as Form
-    const texts = [name, message, ...has(Object(form.v), 'stack') ? [stack] : []]
-    if (!texts.every((text) => typeof text === 'string' && isText(text)) || Object.keys(rest).length > 0) refuse(path, 'expected an error')
-    const made = decoder.open(makeError(name as string, message as string, stack as string | undefined), path, depth)
+    const texts = [name, message, ...has(Object(form.v), 'stack') ? [stack] : []].map((text) => decoder.text(path, text))
+    if (texts.includes(undefined) || Object.keys(rest).length > 0) refuse(path, 'expected an error')
+    const made = decoder.open(makeError(...texts as [string, string, string?]), path, depth)
     if (!has(form.v, 'fields')) return made
     if (fields === null || typeof fields !== 'object' || Array.isArray(fields) || (has(fields, '$') && (fields as Form).$ !== 'object')) {
       return refuse(path, 'expected fields')
@@ -257,7 +278,8 @@ class JsonDecoder extends Decoder {
   }
 
   override items (made: unknown[], value: unknown[], path: string, depth: number): unknown[] {
-    super.items(made, value, path, depth).forEach((item, i) => { if (item === undefined) made[i] = null })
+    super.items(made, value, path, depth)
+    for (let i = 0; i < made.length; i++) if (made[i] === undefined) made[i] = null // holes, too
     return made
   }
 
@@ -306,5 +328,26 @@ export class Incoming {
       if (at < end) refuse('', 'two values share bytes of the attachments')
       end = at + n
     }
+  }
+}
+
+const isForm = (value: unknown): value is Form => value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** An error of evaluated code may have texts that are not Unicode, and fields; those that cannot be made here are left out. */
+export function decodeFailure (error: Record<string, unknown>, incoming: Incoming): object {
+  const made: Record<string, unknown> = {}
+  const { fields, exact, ...texts } = error
+  for (const [name, value] of Object.entries(texts)) if (value !== null) made[name] = value
+  if (isForm(fields)) made.fields = valueOr({}, fields, incoming)
+  if (isForm(exact)) Object.assign(made, valueOr({}, exact, incoming))
+  return made
+}
+
+function valueOr (otherwise: unknown, value: unknown, incoming: Incoming): unknown {
+  try {
+    return incoming.decode(value)
+  } catch (thrown) {
+    if (!(thrown instanceof MalformedValueError)) throw thrown
+    return otherwise
   }
 }

@@ -54,10 +54,67 @@ export class Attachments {
   }
 }
 
+/** The memory of a view: its buffer, where it begins there, and its size. */
+const rangeOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): [ArrayBufferLike, number, number] => [buffer, byteOffset, byteLength]
+
+interface Stretch { buffer: ArrayBufferLike, start: number, end: number, count: number, base: number, memory?: ArrayBufferLike }
+
+/**
+ * Memory that several parts of a value see. Only what their windows cover goes along: what lies between them in the same buffer may be
+ * anything of this process, as in the pool of Node's Buffer.
+ */
+class Stretches {
+  isShared = false
+  private readonly buffers = new Map<ArrayBufferLike, Array<{ value: object, start: number, end: number }>>()
+  private readonly views = new Map<object, Stretch>()
+
+  note (value: ArrayBufferView | ArrayBufferLike): void {
+    const [buffer, start, size] = ArrayBuffer.isView(value) ? rangeOf(value) : [value, 0, Infinity] as const
+    const windows = this.buffers.get(buffer) ?? []
+    this.isShared ||= windows.some((window) => window.value === value || (start < window.end && window.start < start + size))
+    windows.push({ value, start, end: start + size })
+    this.buffers.set(buffer, windows)
+  }
+
+  join (): void {
+    for (const [buffer, windows] of this.buffers) {
+      let stretch: Stretch | undefined
+      windows.sort((a, b) => a.start - b.start || b.end - a.end)
+      for (const { value, start, end } of windows) {
+        if (stretch === undefined || start >= stretch.end) stretch = { buffer, start, end, count: 0, base: 0 }
+        stretch.end = Math.max(stretch.end, end)
+        stretch.count++
+        this.views.set(value, stretch)
+      }
+    }
+  }
+
+  of (value: object): Stretch | undefined {
+    const stretch = this.views.get(value)
+    return stretch !== undefined && stretch.count > 1 ? stretch : undefined
+  }
+
+  /** Alignment stays, so that elements of any size find theirs. */
+  memoryOf (stretch: Stretch): ArrayBufferLike {
+    if (stretch.end === Infinity) return stretch.buffer
+    if (stretch.memory === undefined) {
+      const { buffer, start, end } = stretch
+      stretch.base = start - start % 8
+      const bytes = new Uint8Array(end - stretch.base)
+      bytes.set(new Uint8Array(buffer, start, end - start), start - stretch.base)
+      stretch.memory = bytes.buffer
+      this.views.set(stretch.memory, stretch)
+    }
+    return stretch.memory
+  }
+}
+
 export interface EncodeOptions {
   references?: boolean
   /** The most bytes, roughly those on the wire. */
   limit?: number
+  /** Views of one buffer stay that; else each has memory of its own, as languages other than JavaScript take it. */
+  views?: boolean
   /** Errors with their stacks; by default these stay here: where the host's code lies is no affair of a guest's. */
   stacks?: boolean
 }
@@ -70,8 +127,14 @@ class Encoder {
 
   readonly limit: number
   readonly errorTexts: ReadonlyArray<'name' | 'message' | 'stack'>
+  readonly stretches: Stretches | undefined
 
-  constructor (readonly attachments: Attachments, { references = false, limit = Infinity, stacks = false }: EncodeOptions) {
+  /** joined: what an earlier pass found that is shared. */
+  constructor (
+    readonly attachments: Attachments, { references = false, limit = Infinity, stacks = false, views = false }: EncodeOptions,
+    readonly joined?: Stretches
+  ) {
+    this.stretches = joined ?? (references && views ? new Stretches() : undefined)
     this.numbers = references ? new Map() : undefined
     this.limit = limit
     this.errorTexts = stacks ? ['name', 'message', 'stack'] : ['name', 'message']
@@ -88,8 +151,9 @@ class Encoder {
     return Object.assign(form, this.attachments.add(Uint8Array.prototype.slice.call(bytes)))
   }
 
-  text (path: string, value: string): string {
-    if (!isText(value)) refuse(path, 'string with a lone surrogate cannot be sent')
+  /** Half of a surrogate pair has no UTF-8, hence no JSON. */
+  text (value: string): Json {
+    if (!isText(value)) return this.attach({ $: 'utf16' }, Buffer.from(value, 'utf16le'))
     this.count(value.length)
     return value
   }
@@ -108,7 +172,7 @@ class Encoder {
     switch (typeof value) {
       case 'undefined': return { $: 'undefined' }
       case 'boolean': return value
-      case 'string': return this.text(path, value)
+      case 'string': return this.text(value)
       case 'number': return this.number(value)
       case 'bigint': return { $: 'bigint', v: String(value) }
       case 'symbol': case 'function': return refuse(path, `${typeof value} cannot be sent`)
@@ -119,6 +183,7 @@ class Encoder {
 
   object (value: object, path: string, depth: number): Json {
     if (types.isProxy(value)) refuse(path, 'proxy cannot be sent')
+    if (this.numbers && this.isMemory(value)) return this.container(value, path, depth + 1)
     if (types.isUint8Array(value)) return this.attach({ $: 'bytes' }, value)
     if (types.isAnyArrayBuffer(value)) {
       return this.attach({ $: this.numbers && types.isArrayBuffer(value) ? 'buffer' : 'bytes' }, new Uint8Array(value))
@@ -126,8 +191,24 @@ class Encoder {
     if (ArrayBuffer.isView(value)) return this.view(value)
     if (types.isDate(value)) return { $: 'date', v: this.date(path, value) }
     if (types.isBoxedPrimitive(value)) return this.encode((value as { valueOf(): unknown }).valueOf(), path, depth)
-    if (this.numbers && types.isRegExp(value)) return { $: 'regexp', source: this.text(path, value.source), flags: value.flags }
+    if (this.numbers && types.isRegExp(value)) return { $: 'regexp', source: this.text(value.source), flags: value.flags }
     return this.container(value, path, depth + 1)
+  }
+
+  private isMemory (value: object): boolean {
+    if (!ArrayBuffer.isView(value) && !types.isAnyArrayBuffer(value)) return false
+    if (this.joined === undefined) this.stretches?.note(value)
+    return types.isDataView(value) || this.joined?.of(value) !== undefined
+  }
+
+  /** Of memory that several parts of the value see, or of a class of its own. */
+  private memory (value: ArrayBufferView | ArrayBufferLike, path: string, depth: number): Json {
+    if (!ArrayBuffer.isView(value)) return { $: 'class', t: 'Buffer', v: this.attach({ $: 'buffer' }, new Uint8Array(value)) }
+    const stretch = this.joined?.of(value)
+    if (stretch === undefined) return { $: 'class', t: 'DataView', v: this.view(value) }
+    const memory = (this.joined as Stretches).memoryOf(stretch)
+    const name = types.isDataView(value) ? 'DataView' : types.isUint8Array(value) ? 'Uint8Array' : value.constructor.name
+    return { $: 'class', t: 'View', v: this.encode([name, memory, value.byteOffset - stretch.base, value.byteLength], path, depth) }
   }
 
   view (value: ArrayBufferView): Json {
@@ -162,6 +243,7 @@ class Encoder {
   }
 
   inside (value: object, path: string, depth: number): Json {
+    if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return this.memory(value, path, depth)
     if (Array.isArray(value)) return this.array(value, path, depth)
     if (types.isSet(value)) return { $: 'set', v: this.array([...value], path, depth) }
     if (types.isMap(value)) {
@@ -185,7 +267,7 @@ class Encoder {
     const sent: { [key: string]: Json } = { name: 'Error', message: '' }
     for (const name of this.errorTexts) {
       const text = value[name]
-      if (typeof text === 'string') sent[name] = this.text(path + step(name), text)
+      if (typeof text === 'string') sent[name] = this.text(text)
     }
     const keys = Object.keys(value).filter((key) => !notFields.includes(key))
     if (keys.length > 0) sent.fields = this.members(value, path, depth, keys)
@@ -194,19 +276,28 @@ class Encoder {
 
   array (value: unknown[], path: string, depth: number): Json[] {
     const sent: Json[] = []
-    for (let i = 0; i < value.length; i++) sent.push(this.encode(value[i], `${path}[${i}]`, depth))
+    for (let i = 0; i < value.length; i++) sent.push(this.isHole(value, i) ? this.hole() : this.encode(value[i], `${path}[${i}]`, depth))
     return sent
+  }
+
+  private isHole (array: unknown[], i: number): boolean {
+    return this.numbers !== undefined && array[i] === undefined && !Object.hasOwn(array, i)
+  }
+
+  private hole (): Json {
+    this.count(4)
+    return { $: 'hole' }
   }
 
   members (value: object, path: string, depth: number, keys = Object.keys(value)): Json {
     const sent: { [key: string]: Json } = {}
     // A key with NUL no JSON object of the engine can hold.
-    const isEscaped = keys.some((key) => key === '$' || key.includes('\0'))
+    const isEscaped = keys.some((key) => key === '$' || key.includes('\0') || !isText(key))
     const pairs: Json[] = []
     for (const key of keys) {
-      this.text(path, key)
+      const name = this.text(key)
       const item = this.encode((value as Record<string, unknown>)[key], path + step(key), depth)
-      if (isEscaped) pairs.push([key, item])
+      if (isEscaped) pairs.push([name, item])
       else define(sent, key, item)
     }
     return isEscaped ? { $: 'object', v: pairs } : sent
@@ -214,5 +305,13 @@ class Encoder {
 }
 
 export function encode (value: unknown, attachments: Attachments, options: EncodeOptions = {}): Json {
-  return new Encoder(attachments, options).encode(value, '', 0)
+  const { parts, size } = attachments
+  const before = parts.length
+  const first = new Encoder(attachments, options)
+  const sent = first.encode(value, '', 0)
+  if (first.stretches?.isShared !== true) return sent
+  parts.length = before
+  attachments.size = size
+  first.stretches.join()
+  return new Encoder(attachments, options, first.stretches).encode(value, '', 0)
 }

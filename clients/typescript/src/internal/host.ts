@@ -1,6 +1,6 @@
 // What the host offers to the code: declarations for the daemon (spec/agent.md), and the functions behind them.
 import { types } from 'node:util'
-import { Attachments, encode, type Json, notFields } from './encode.js'
+import { Attachments, encode, isText, type Json, notFields } from './encode.js'
 import { readBody, UnreadBody } from './classes.js'
 import { type Outgoing, Thrown } from './connection.js'
 
@@ -99,11 +99,11 @@ export function prepareHost (
 // -- answers
 
 /** Encoded once the bodies of all requests and responses in it are read. */
-export async function encodeAnswer (value: unknown, limit = Infinity): Promise<Outgoing & { size: number }> {
+export async function encodeAnswer (value: unknown, limit = Infinity, views = false): Promise<Outgoing & { size: number }> {
   for (;;) {
     const attachments = new Attachments()
     try {
-      const body = { value: encode(value, attachments, { references: true, limit }) }
+      const body = { value: encode(value, attachments, { references: true, limit, views }) }
       return { body, attachments, size: attachments.size + JSON.stringify(body).length }
     } catch (thrown) {
       if (!(thrown instanceof UnreadBody)) throw thrown
@@ -116,12 +116,15 @@ export async function encodeAnswer (value: unknown, limit = Infinity): Promise<O
 export function thrownOf (reason: unknown): Thrown {
   const attachments = new Attachments()
   if (typeof reason !== 'object' || reason === null) {
-    return new Thrown(textOf(reason), { name: 'Error', message: textOf(reason) }, attachments)
+    const payload = { name: 'Error', message: textOf(reason), ...isText(String(reason)) ? {} : { exact: encode({ message: String(reason) }, attachments) } }
+    return new Thrown(payload.message, payload, attachments)
   }
   const { name, message } = reason as { name?: unknown, message?: unknown }
   const payload: { [key: string]: Json } = { name: textOf(name ?? 'Error'), message: textOf(message ?? '') }
   const fields = Object.entries(reason).filter(([key, value]) => !notFields.includes(key) && isSendable(value))
   if (fields.length > 0) payload.fields = encode(Object.fromEntries(fields), attachments, { references: true })
+  const exact = { name: String(name ?? 'Error'), message: String(message ?? '') }
+  if (!isText(exact.name) || !isText(exact.message)) payload.exact = encode(exact, attachments)
   return new Thrown(payload.message as string, payload, attachments)
 }
 

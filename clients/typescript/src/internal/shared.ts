@@ -6,7 +6,10 @@ const LINGER_MS = 5000
 
 export interface Lease {
   client: Cloche
+  /** The daemon may serve the next one: it ends a while later. */
   release (): void
+  /** Nothing is left of a daemon of our own that nobody else uses. */
+  end (): Promise<void>
 }
 
 interface Shared {
@@ -34,7 +37,19 @@ async function start (key: string, options: ConnectOptions): Promise<Lease> {
     forget(key, shared)
     return await start(key, options)
   }
-  return { client, release: once(() => { leave(key, shared, client) }) }
+  let isLeft = false
+  const isFirst = (): boolean => !isLeft && (isLeft = true)
+  return {
+    client,
+    release: () => { if (isFirst()) leave(key, shared, client) },
+    end: async () => { if (isFirst()) await end(key, shared, client) }
+  }
+}
+
+async function end (key: string, shared: Shared, client: Cloche): Promise<void> {
+  if (--shared.users > 0) return
+  forget(key, shared)
+  await client.close()
 }
 
 function forget (key: string, shared: Shared): void {
@@ -50,14 +65,6 @@ function leave (key: string, shared: Shared, client: Cloche): void {
   shared.timer.unref()
 }
 
-function once (action: () => void): () => void {
-  let isDone = false
-  return () => {
-    if (!isDone) action()
-    isDone = true
-  }
-}
-
 export interface ClientOptions extends ConnectOptions {
   /** A client to use; it is left open. */
   client?: Cloche
@@ -65,7 +72,7 @@ export interface ClientOptions extends ConnectOptions {
 
 /** The client of a façade: the one it was given, or one shared by all that ask for the same daemon. */
 export async function lease ({ client, signal: _, ...options }: ClientOptions): Promise<Lease> {
-  if (client !== undefined) return { client, release: () => {} }
+  if (client !== undefined) return { client, release: () => {}, end: async () => {} }
   return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '']), options)
 }
 

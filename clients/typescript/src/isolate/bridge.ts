@@ -40,7 +40,7 @@ export class Bridge {
 
   private async encoded (value: unknown, name: string): Promise<Outgoing & { size: number }> {
     try {
-      return await encodeAnswer(value, this.answerBytes === 0 ? Infinity : this.answerBytes)
+      return await encodeAnswer(value, this.answerBytes === 0 ? Infinity : this.answerBytes, true)
     } catch (thrown) {
       if (thrown instanceof OversizeError) {
         throw new RangeError(`${name}: the answer is larger than ${this.answerBytes} bytes (limits.maxBridgePayloadBytes)`)

@@ -1,4 +1,4 @@
-import type { Limits } from '../generated/limits.js'
+import { type LimitName, limitTable, type Limits } from '../generated/limits.js'
 import { InvalidArgumentError } from '../generated/errors.js'
 import type { ResourceLimits } from './types.js'
 
@@ -14,8 +14,12 @@ export const defaults: Required<ResourceLimits> = {
   maxBridgePayloadBytes: 16 * MIB,
   maxExportBytes: 16 * MIB,
   maxStdoutBytes: MIB,
-  maxStderrBytes: MIB
+  maxStderrBytes: MIB,
+  graceMs: 30_000
 }
+
+/** A box holds a whole Node. */
+const MEMORY_MB_MIN = 8
 
 export type Armed = Required<ResourceLimits>
 
@@ -28,6 +32,10 @@ export function given (limits: ResourceLimits): ResourceLimits {
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) {
       throw new InvalidArgumentError(`limits.${name} is ${String(value)}; a whole number from 0 (none) is expected`)
     }
+  }
+  const { memoryMb = 0 } = limits
+  if (memoryMb > 0 && memoryMb < MEMORY_MB_MIN) {
+    throw new InvalidArgumentError(`limits.memoryMb is ${memoryMb}; at least ${MEMORY_MB_MIN} are needed for the interpreter itself, 0 is none`)
   }
   return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as ResourceLimits
 }
@@ -43,9 +51,13 @@ export function arm (limits: ResourceLimits = {}, memoryMb = defaults.memoryMb):
 // 0 is none, which is more than any number.
 const larger = (a: number, b: number): number => a === 0 || b === 0 ? 0 : Math.max(a, b)
 
+/** More than the daemon can count is the most it can. */
+const capped = (limits: Limits): Limits =>
+  Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, Math.min(value, limitTable[name as LimitName].max)]))
+
 /** As the daemon takes them. It keeps both streams to one bound; the smaller one is held to on arrival. */
 export function forDaemon (armed: Armed): Limits {
-  return {
+  return capped({
     memoryBytes: armed.memoryMb * MIB,
     cpuMs: armed.cpuTimeMs,
     wallMs: armed.wallTimeMs,
@@ -53,7 +65,7 @@ export function forDaemon (armed: Armed): Limits {
     bridgeBytes: armed.maxBridgeCallBytes,
     resultBytes: armed.maxExportBytes,
     outputBytes: larger(armed.maxStdoutBytes, armed.maxStderrBytes)
-  }
+  })
 }
 
 /** A line that would cross the bound is dropped whole; shorter ones after it may still fit. */

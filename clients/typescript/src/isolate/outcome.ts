@@ -1,6 +1,6 @@
 // From a run's result to the façade's.
 import type { Result } from '../run.js'
-import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports } from './types.js'
+import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports, WaitUntilResult } from './types.js'
 import { type Armed, keepLines } from './limits.js'
 import { ownStack } from './program.js'
 
@@ -11,19 +11,35 @@ interface Common {
   cpuTimeMs: number
   bridgeCalls: BridgeCallEntry[]
   memoryPeakBytes?: number
+  heapUsedBytes?: number
 }
 
 const nothing = (): Common => ({ stdout: [], stderr: [], durationMs: 0, cpuTimeMs: 0, bridgeCalls: [] })
 
 function common (result: Result, armed: Armed, bridgeCalls: BridgeCallEntry[]): Common {
-  const { console: lines = { stdout: [], stderr: [] }, meta } = result
+  const { console: lines = { stdout: [], stderr: [] }, meta: { duration, usage } } = result
   return {
     stdout: keepLines(lines.stdout, armed.maxStdoutBytes),
     stderr: keepLines(lines.stderr, armed.maxStderrBytes),
-    durationMs: meta.duration,
-    cpuTimeMs: meta.usage.cpuMs,
+    durationMs: duration,
+    cpuTimeMs: usage.evaluationCpuMs ?? usage.cpuMs,
     bridgeCalls,
-    memoryPeakBytes: meta.usage.memoryPeakBytes
+    memoryPeakBytes: usage.memoryPeakBytes,
+    ...usage.heapUsedBytes === undefined ? {} : { heapUsedBytes: usage.heapUsedBytes }
+  }
+}
+
+/** What the work of `waitUntil` did is told apart from what the run did before it. */
+function apart ({ late }: Result, so: Common): Common & { waitUntil?: Promise<WaitUntilResult> } {
+  if (late === undefined) return so
+  const { status, durationMs, cpuTimeMs, error, ...before } = late
+  const of = (name: 'stdout' | 'stderr'): string[] => so[name].splice(before[name])
+  const work = { status, durationMs, cpuTimeMs, stdout: of('stdout'), stderr: of('stderr'), bridgeCalls: so.bridgeCalls.splice(before.bridgeCalls) }
+  return {
+    ...so,
+    durationMs: Math.max(0, so.durationMs - durationMs),
+    cpuTimeMs: Math.max(0, so.cpuTimeMs - cpuTimeMs),
+    waitUntil: Promise.resolve(error === undefined ? work : { ...work, error })
   }
 }
 
@@ -52,7 +68,11 @@ function errorOf (result: Result, armed: Armed): RunError {
   const made: RunError = { code: code as RunErrorCode, name, message: limitTexts[code as RunErrorCode]?.(armed) ?? message }
   // The stack of an error of the host's lies in the host, which is not shown.
   if (stack !== undefined && code !== 'ERR_HOST_BRIDGE') made.stack = ownStack(stack)
-  if (fields !== undefined) made.fields = fields
+  if (fields !== undefined) {
+    made.fields = fields
+    // Its name in early versions of the other package.
+    Object.defineProperty(made, 'data', { value: fields, writable: true, configurable: true, enumerable: false })
+  }
   return made
 }
 
@@ -72,7 +92,7 @@ export function runResult (ended: Ended): RunResult {
   const { result, armed, bridgeCalls } = ended
   if (!result.success) return unhappy(ended)
   const exports: SandboxExports = Object.assign({ default: undefined }, result.result)
-  return { status: 'completed', ok: true, exports, skippedExports: [], ...common(result, armed, bridgeCalls) }
+  return { status: 'completed', ok: true, exports, skippedExports: [], ...apart(result, common(result, armed, bridgeCalls)) }
 }
 
 export function callResult (ended: Ended, path: string): CallResult {
@@ -83,5 +103,5 @@ export function callResult (ended: Ended, path: string): CallResult {
   if (missing === true) {
     return failed('ERR_CALL_TARGET_NOT_FOUND', 'TypeError', `the module exports no function ${JSON.stringify(path)}`, so)
   }
-  return { status: 'completed', ok: true, value, ...so }
+  return { status: 'completed', ok: true, value, ...apart(result, so) }
 }

@@ -36,6 +36,15 @@ for (const name of Object.keys(all)) {
 export { exports, skipped }
 `
 
+// How long work given to `waitUntil` may go on: told from inside, for it holds for one run of many.
+const RUNTIME = 'cloche:runtime'
+export function withGrace (code: string, { graceMs, wallTimeMs }: { graceMs: number, wallTimeMs: number }): string {
+  if (!code.includes('waitUntil') && !code.includes(CALL_MODULE)) return code
+  let name = '$grace'
+  while (code.includes(name)) name += '_'
+  return `${code}\n;import { graceMs as ${name} } from '${RUNTIME}'; ${name}(${graceMs === 0 ? 1e12 : graceMs}, ${wallTimeMs})`
+}
+
 export { OWN_FILE }
 const isOurs = (line: string): boolean => line.includes(OWN_FILE)
 export const ownStack = (stack: string): string => stack.split('\n').filter((line) => !isOurs(line)).join('\n')

@@ -1,5 +1,5 @@
 import type { Cloche, Prefix as CorePrefix, RunHooks } from '../client.js'
-import { InvalidArgumentError, isPrefixError, type PrefixError, StateError } from '../generated/errors.js'
+import { InvalidArgumentError, isPrefixError, isTemplateError, type PrefixError, StateError, type TemplateError } from '../generated/errors.js'
 import type { Outgoing } from '../internal/connection.js'
 import { addFields, makeError } from '../internal/decode.js'
 import { encodeAnswer, type Handlers, prepareHost, type ModuleDeclaration } from '../internal/host.js'
@@ -8,18 +8,19 @@ import type { Result } from '../run.js'
 import { Bridge } from './bridge.js'
 import { type Armed, arm, defaults, forDaemon, given } from './limits.js'
 import { aborted, callResult, type Ended, failed, runResult } from './outcome.js'
-import { CALL_MODULE, calling, importing, OWN_FILE, reading } from './program.js'
+import { CALL_MODULE, calling, importing, OWN_FILE, reading, withGrace } from './program.js'
 import { Queue } from './queue.js'
 import { globalsOf, importsOf, rebind, Undeclared } from './surface.js'
 import type {
   CallResult, CallTarget, HostGlobals, Imports, PrecompileOptions, Prefix, PrefixCallOptions, PrefixRunOptions, ReadExportsOptions,
-  ReadExportsResult, ResourceLimits, RunCallOptions, RunFailure, RunOptions, RunResult, Sandbox, SandboxOptions, SandboxStats
+  ReadExportsResult, ResourceLimits, RunCallOptions, RunFailure, RunOptions, RunResult, Sandbox, SandboxOptions, SandboxStats, StaticImports
 } from './types.js'
 
 const RUN_FILE = '<cloche>'
 const PREFIX_FILE = '<prefix>'
 const MAX_QUEUED = 10_000
-const SETUP_MS = 10_000
+/** A set-up that takes longer is a program, not a set-up. */
+const SETUP_MS = 1000
 
 interface ModuleRequest { code: string, filename: string, limits: object }
 
@@ -30,8 +31,20 @@ interface Job {
   limits: ResourceLimits | undefined
   handlers: Handlers
   target?: CallTarget
+  /** Its id, of a run of one. */
+  prefix?: string
   signals: Array<AbortSignal | undefined>
   start (request: ModuleRequest, signal: AbortSignal | undefined, hooks: RunHooks): Promise<Result<Record<string, unknown>>>
+}
+
+// A literal with half of a surrogate pair says the same with an escape, which UTF-8 can hold.
+const unicode = (code: string): string => code.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g,
+  (unit) => `\\u${unit.charCodeAt(0).toString(16)}`)
+
+function codeAt (code: unknown, where: string): string {
+  if (typeof code === 'string') return code
+  const given = code === null ? 'null' : Array.isArray(code) ? 'an array' : typeof code
+  throw new InvalidArgumentError(`${where}: code must be a string, the text of an ECMAScript module, not ${given}`)
 }
 
 const isTake = (target: string[]): boolean => target[0] === 'import' && target[1] === CALL_MODULE
@@ -43,7 +56,7 @@ const noCall = (): never => { throw new TypeError('nothing is being called') }
 const callModule: Record<string, ModuleDeclaration> = { [CALL_MODULE]: { members: { take: { kind: 'function', handler: noCall } } } }
 
 /** The user's module under its file name, beside what it imports. */
-function withModule (filename: string, code: string, imports: Imports | undefined): Record<string, ModuleDeclaration> {
+function withModule (filename: string, code: string, imports: Imports | StaticImports | undefined): Record<string, ModuleDeclaration> {
   const declared = importsOf(imports)
   for (const name of [filename, CALL_MODULE]) {
     if (Object.hasOwn(declared, name)) throw new TypeError(`imports[${JSON.stringify(name)}] has the name of the code itself`)
@@ -54,9 +67,11 @@ function withModule (filename: string, code: string, imports: Imports | undefine
 class Runner {
   readonly queue: Queue
   readonly prefixes = new Set<CorePrefix>()
+  /** How many runs a prefix has, by its id. */
+  readonly busy = new Map<string, number>()
   private disposed = false
 
-  constructor (readonly held: Lease, readonly memoryMb: number, most: number, mostQueued: number) {
+  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, most: number, mostQueued: number) {
     this.queue = new Queue(most, mostQueued)
   }
 
@@ -77,7 +92,19 @@ class Runner {
     this.disposed = true
     this.queue.close('the sandbox is disposed')
     await Promise.all([...this.prefixes].map(async (prefix) => { await prefix.dispose() }))
-    this.held.release()
+    await this.held.end()
+  }
+
+  private async counted<T> ({ prefix }: Job, work: () => Promise<T>): Promise<T> {
+    if (prefix === undefined) return await work()
+    const add = (count: number): void => { this.busy.set(prefix, (this.busy.get(prefix) ?? 0) + count) }
+    add(1)
+    try {
+      return await work()
+    } finally {
+      add(-1)
+      if (this.busy.get(prefix) === 0) this.busy.delete(prefix)
+    }
   }
 
   /** undefined: given up before it began. */
@@ -90,7 +117,7 @@ class Runner {
     const bridge = new Bridge(job.handlers, armed.maxBridgePayloadBytes)
     const hooks: RunHooks = { call: job.target === undefined ? bridge.call : withArguments(bridge, job.target) }
     try {
-      const result = await this.queue.run(async () => await job.start(requestOf(job, armed), signal, hooks), signal)
+      const result = await this.queue.run(async () => await this.counted(job, async () => await job.start(requestOf(job, armed), signal, hooks)), signal)
       return { result, armed, bridgeCalls: bridge.entries, reason: signal?.reason }
     } catch (thrown) {
       if (signal?.aborted && thrown === signal.reason) return { reason: thrown }
@@ -103,12 +130,12 @@ function requestOf ({ code, filename, target }: Job, armed: Armed): ModuleReques
   const limits = forDaemon(armed)
   // The arguments of a call are fetched by one call of ours, which is not the code's.
   if (target !== undefined && limits.bridgeCalls) limits.bridgeCalls++
-  return { code, filename: filename ?? RUN_FILE, limits }
+  return { code: withGrace(unicode(code), armed), filename: filename ?? RUN_FILE, limits }
 }
 
 function withArguments (bridge: Bridge, target: CallTarget): (target: string[], args: unknown[]) => Promise<Outgoing> {
   const given = { path: pathOf(target), args: target.args ?? [] }
-  return async (called, args) => isTake(called) ? await encodeAnswer(given) : await bridge.call(called, args)
+  return async (called, args) => isTake(called) ? await encodeAnswer(given, Infinity, true) : await bridge.call(called, args)
 }
 
 const isEnded = (value: Ended | { reason: unknown }): value is Ended => 'result' in value
@@ -126,7 +153,8 @@ class OpenSandbox implements Sandbox {
   run (options: RunCallOptions): Promise<CallResult>
   run (options: RunOptions): Promise<RunResult>
   async run (options: RunOptions & { call?: CallTarget }): Promise<RunResult | CallResult> {
-    const { code, filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = options
+    const { filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = options
+    const code = codeAt(options.code, 'run')
     const surface = { globals: globalsOf(globals), imports: call === undefined ? importsOf(imports) : withModule(filename, code, imports) }
     const job = {
       limits,
@@ -141,11 +169,12 @@ class OpenSandbox implements Sandbox {
   private starter (surface: RunHooks): Job['start'] {
     return async (request, signal, hooks) => {
       const module = { language: 'javascript', warm: true, ...request }
-      return await this.runner.client.run('evaluate', module, signal === undefined ? {} : { signal }, { ...surface, ...hooks })
+      return await this.runner.client.run('evaluate', module, signal === undefined ? {} : { signal }, { ...surface, ...hooks, views: true })
     }
   }
 
   async readExports ({ code, limits, filename = RUN_FILE }: ReadExportsOptions): Promise<ReadExportsResult> {
+    codeAt(code, 'readExports')
     const surface = { globals: {}, imports: withModule(filename, code, {}) }
     const job = { code: reading(filename), filename: OWN_FILE, limits, handlers: new Map(), signals: [], start: this.starter(surface) }
     const done = await this.runner.evaluate(job)
@@ -157,22 +186,23 @@ class OpenSandbox implements Sandbox {
 
   async precompile<G extends HostGlobals, M extends Imports> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>> {
     this.runner.check()
-    const { code, globals, imports, filename = PREFIX_FILE, signal, limits } = options
-    const { wallTimeMs = SETUP_MS, cpuTimeMs = SETUP_MS } = limits === undefined ? {} : given(limits)
+    const { globals, imports, filename = PREFIX_FILE, signal, limits } = options
+    const code = codeAt(options.code, 'prepare')
+    const { wallTimeMs = SETUP_MS, cpuTimeMs = SETUP_MS, memoryMb = this.runner.memoryMb } = limits === undefined ? {} : given(limits)
     const surface = { globals: globalsOf(globals), imports: withModule(filename, code, imports) }
     const request = {
       language: 'javascript',
       code: importing(filename),
       filename: OWN_FILE,
       bare: true,
-      limits: { wallMs: wallTimeMs, cpuMs: cpuTimeMs }
+      limits: forDaemon(arm({ wallTimeMs, cpuTimeMs, memoryMb }))
     }
     try {
-      const core = await this.runner.client.makePrefix(request, surface, signal === undefined ? {} : { signal })
+      const core = await this.runner.client.makePrefix(request, { ...surface, views: true }, signal === undefined ? {} : { signal })
       this.runner.prefixes.add(core)
       return new OpenPrefix<G, M>(this.runner, core, filename)
     } catch (thrown) {
-      throw isPrefixError(thrown) ? prefixFailure(thrown) : thrown
+      throw isPrefixError(thrown) || isTemplateError(thrown) ? prefixFailure(thrown) : thrown
     }
   }
 
@@ -183,7 +213,20 @@ class OpenSandbox implements Sandbox {
   async stats (): Promise<SandboxStats> {
     this.runner.check()
     const daemon = await this.runner.client.stats()
-    return { activeRuns: this.runner.queue.active, queueDepth: this.runner.queue.depth, prefixes: daemon.prefixes, daemon }
+    const { queue, busy, budgetMb } = this.runner
+    const prefixes = Object.fromEntries([...this.runner.prefixes].map(({ id }) => [id, { idle: 0, busy: busy.get(id) ?? 0 }]))
+    return {
+      activeRuns: queue.active,
+      queueDepth: queue.depth,
+      prefixes,
+      warmInstances: queue.active,
+      idleInstances: 0,
+      idleHeapBytes: 0,
+      budgetBytes: budgetMb * 2 ** 20,
+      rssBytes: process.memoryUsage.rss(),
+      underPressure: false,
+      daemon
+    }
   }
 
   async dispose (): Promise<void> {
@@ -207,6 +250,7 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
   }
 
   async run ({ code, filename, ...options }: PrefixRunOptions<G, M>): Promise<RunResult> {
+    codeAt(code, 'run')
     const job = this.job(options)
     return 'status' in job ? job : asRun(await this.runner.evaluate({ ...job, code, filename }))
   }
@@ -235,6 +279,7 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
     return {
       limits,
       handlers,
+      prefix: this.core.id,
       signals: [signal, hardAbortSignal],
       start: async (request, held, hooks) => await this.core.run('evaluate', request, held === undefined ? {} : { signal: held }, hooks)
     }
@@ -256,7 +301,7 @@ function errorFrom ({ error: { code, name, message, stack, fields } }: Pick<RunF
   return addFields(Object.assign(makeError(name, message, stack), { code }), fields ?? {})
 }
 
-function prefixFailure (error: PrefixError): Error {
+function prefixFailure (error: PrefixError | TemplateError): Error {
   const { failure } = error.data as { failure?: Record<string, unknown> }
   const { code, name = 'Error', message = error.message, stack, fields } = failure ?? {}
   const made = errorFrom({
@@ -272,7 +317,10 @@ function prefixFailure (error: PrefixError): Error {
 }
 
 // Without a failure of the code's own: it took too long, too much, or ended.
-const limitOf = (message: string): string => /took more than|limit|memory/i.test(message) ? 'ERR_WARMUP_LIMIT' : 'ERR_INTERNAL'
+function limitOf (message: string): string {
+  if (/ran out of memory/.test(message)) return 'ERR_MEMORY_LIMIT'
+  return /took more than/.test(message) ? 'ERR_WARMUP_LIMIT' : 'ERR_INTERNAL'
+}
 
 // -- making one
 
@@ -286,9 +334,12 @@ const countOf = (name: string, value: number | undefined): number => {
 
 /** A place for runs: each in a box of its own, forked warm, with clean state. */
 export async function createSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
-  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb: _, binaryPath, ...client } = options
+  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, ...client } = options
+  if (!Number.isSafeInteger(memoryBudgetMb) || memoryBudgetMb < 0) {
+    throw new InvalidArgumentError(`memoryBudgetMb is ${String(memoryBudgetMb)}; a whole number of MiB is expected, 0 for none`)
+  }
   const most = Math.min(countOf('maxIsolates', maxIsolates), countOf('maxConcurrentRuns', maxConcurrentRuns))
   arm({ memoryMb })
   const held = await lease({ ...client, ...binaryPath === undefined ? {} : { daemon: binaryPath } })
-  return new OpenSandbox(new Runner(held, memoryMb, most, maxQueuedRuns))
+  return new OpenSandbox(new Runner(held, memoryMb, memoryBudgetMb, most, maxQueuedRuns))
 }

@@ -1,7 +1,7 @@
 // What a run may use of the host: globals and imports as declarations, and other handlers for single runs.
 import { types } from 'node:util'
 import { type Declaration, handlerKey, type Handlers, type HostFunction, isPlainObject, type ModuleDeclaration } from '../internal/host.js'
-import type { HostGlobals, Imports } from './types.js'
+import type { HostGlobals, Imports, StaticImports } from './types.js'
 
 const RESERVED_WORDS = new Set(('arguments await break case catch class const continue debugger default delete do else enum eval export ' +
   'extends false finally for function if implements import in instanceof interface let new null package private protected public return ' +
@@ -81,8 +81,24 @@ function moduleOf (specifier: string, value: Imports[string]): ModuleDeclaration
   return { members: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, memberOf(member, `${where}.${name}`, open)])) }
 }
 
-export const importsOf = (imports: Imports = {}): Record<string, ModuleDeclaration> =>
-  Object.fromEntries(Object.entries(imports).map(([specifier, value]) => [specifier, moduleOf(specifier, value)]))
+/** `{static: {specifier: {kind, source | exports}}}`, as the first versions had it: in the form of the later ones. */
+function flat (imports: Imports | StaticImports): Imports {
+  const modules: unknown = Object.hasOwn(imports, 'static') ? (imports as StaticImports).static : undefined
+  if (!isPlainObject(modules) || !Object.values(modules).every((one) => isPlainObject(one) && (one.kind === 'source' || one.kind === 'host'))) {
+    return imports as Imports
+  }
+  const others = Object.keys(imports).filter((name) => name !== 'static')
+  if (others.length > 0) throw new TypeError(`imports.${others[0]} cannot be used beside imports.static: modules are found by their specifier alone`)
+  return Object.fromEntries(Object.entries(modules as StaticImports['static']).map(([specifier, one]) => {
+    const where = `imports.static[${JSON.stringify(specifier)}]`
+    if (one.kind === 'source') return [specifier, textAt(one.source, `${where}.source`)]
+    if (!isPlainObject(one.exports)) throw new TypeError(`${where}.exports must be a plain object, not ${kindOf(one.exports)}`)
+    return [specifier, one.exports]
+  }))
+}
+
+export const importsOf = (imports: Imports | StaticImports = {}): Record<string, ModuleDeclaration> =>
+  Object.fromEntries(Object.entries(flat(imports)).map(([specifier, value]) => [specifier, moduleOf(specifier, value)]))
 
 // -- rebinding
 
@@ -93,7 +109,7 @@ export class Undeclared extends Error {}
 export function rebind (declared: Handlers, globals: object = {}, imports: object = {}): Handlers {
   const handlers = new Map(declared)
   for (const [name, value] of Object.entries(globals)) replace(handlers, ['global', name], value, `globals.${name}`)
-  for (const [specifier, members] of Object.entries(imports)) {
+  for (const [specifier, members] of Object.entries(flat(imports as Imports))) {
     const where = `imports[${JSON.stringify(specifier)}]`
     if (!isPlainObject(members)) throw new Undeclared(`${where}: only functions of host modules can be rebound`)
     for (const [name, value] of Object.entries(members)) replaceMember(handlers, ['import', specifier, name], value, `${where}.${name}`)

@@ -21,6 +21,8 @@ export interface ResourceLimits {
   maxStdoutBytes?: number
   /** Likewise of console.warn and error. */
   maxStderrBytes?: number
+  /** How long work given to `waitUntil` may go on after the exports are there, in ms, within `wallTimeMs`; by default 30,000. */
+  graceMs?: number
 }
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -74,6 +76,11 @@ export type HostModuleValue = HostExportFunction | HostExportData | HostModuleOb
 export type ImportValue = string | HostModuleObject
 export type Imports<M extends Record<string, ImportValue> = Record<string, ImportValue>> = M
 
+/** A module in the form of the first versions. */
+export type ImportDefinition = { kind: 'source', source: string } | { kind: 'host', exports: HostModuleObject }
+/** Imports in the form of the first versions: each module says what it is. */
+export interface StaticImports { static: Record<string, ImportDefinition> }
+
 export type RebindValue<V> = V extends BridgeWithShim<infer H> ? H : V extends BridgeGlobal<infer H> ? H : V extends HostExportFunction ? V : never
 
 /** An object type without members would take any. */
@@ -104,7 +111,7 @@ export interface RunOptions extends AbortOptions {
   code: string
   limits?: ResourceLimits
   globals?: HostGlobals
-  imports?: Imports
+  imports?: Imports | StaticImports
   /** Shown in stacks. */
   filename?: string
 }
@@ -121,8 +128,8 @@ export interface PrecompileOptions<G extends HostGlobals = HostGlobals, M extend
   code: string
   /** What runs may use, and the handlers of those that do not rebind them. */
   globals?: G
-  imports?: M
-  /** Of the set-up; of these cpuTimeMs and wallTimeMs count, by default 10,000. */
+  imports?: M | StaticImports
+  /** Of the set-up; of these cpuTimeMs and wallTimeMs count, by default 1,000, and memoryMb, by default the sandbox's. */
   limits?: ResourceLimits
   filename?: string
   signal?: AbortSignal
@@ -183,11 +190,27 @@ interface Outcome {
   stdout: string[]
   stderr: string[]
   durationMs: number
+  /** Of the evaluation; of a run that was ended by a limit, of its box. */
   cpuTimeMs: number
   /** The first 10,000. */
   bridgeCalls: BridgeCallEntry[]
   /** The most memory the box had, of all kinds. */
   memoryPeakBytes?: number
+  /** Of the JavaScript heap when the code had ended. */
+  heapUsedBytes?: number
+}
+
+/** What became of the work that was given to `waitUntil`. */
+export interface WaitUntilResult {
+  /** truncated: it was not done when its time was over. */
+  status: 'settled' | 'truncated' | 'failed'
+  durationMs: number
+  cpuTimeMs: number
+  stdout: string[]
+  stderr: string[]
+  bridgeCalls: BridgeCallEntry[]
+  /** The first that failed. */
+  error?: { name: string, message: string }
 }
 
 export interface RunSuccess extends Outcome {
@@ -196,12 +219,16 @@ export interface RunSuccess extends Outcome {
   exports: SandboxExports
   /** Always empty: an export that cannot be sent fails the run by name. */
   skippedExports: string[]
+  /** There when the code called `waitUntil`. The run ends with that work, so it is settled already. */
+  waitUntil?: Promise<WaitUntilResult>
 }
 
 export interface CallSuccess extends Outcome {
   status: 'completed'
   ok: true
   value: unknown
+  /** As of a run. */
+  waitUntil?: Promise<WaitUntilResult>
 }
 
 export interface RunFailure extends Outcome {
@@ -230,7 +257,18 @@ export interface ReadExportsResult {
 export interface SandboxStats {
   activeRuns: number
   queueDepth: number
-  prefixes: number
+  /** Those that are alive, by their id: how many runs they have. Nothing that ran is used again, so none is idle. */
+  prefixes: Record<string, { idle: number, busy: number }>
+  /** As many as there are runs: each has a box of its own. */
+  warmInstances: number
+  /** Always 0, as is idleHeapBytes. */
+  idleInstances: number
+  idleHeapBytes: number
+  /** `memoryBudgetMb`; 0 when there is none. */
+  budgetBytes: number
+  /** Of this process, which holds no isolates. */
+  rssBytes: number
+  underPressure: boolean
   /** What the daemon says. */
   daemon: Record<string, unknown>
 }
@@ -244,30 +282,50 @@ export interface SandboxOptions extends ClientOptions {
   maxQueuedRuns?: number
   /** Of each run, in MiB; by default 128, 0 for none. */
   memoryMb?: number
-  /** Without effect: the daemon bounds the memory of what it keeps warm itself. */
+  /** A whole number of MiB, 0 for none. Without effect: the daemon bounds the memory of what it keeps warm itself. */
   memoryBudgetMb?: number
   /** Another cloched. */
   binaryPath?: string
 }
 
+/** Set-up code that was run once. Each run is a fork of it: it sees its state, and no other run's. */
 export interface Prefix<G extends HostGlobals = HostGlobals, M extends Imports = Imports> extends AsyncDisposable {
+  /** Unique among the prefixes of a daemon. */
   readonly id: string
+  /** False once it is disposed, or the daemon is gone. */
   readonly alive: boolean
+  /** Evaluates a module in a fork. What the code does wrong is a result, also that the prefix was disposed. */
   run (options: PrefixRunOptions<G, M>): Promise<RunResult>
+  /** The same as `run`, by its newer name. */
   execute (options: PrefixRunOptions<G, M>): Promise<RunResult>
+  /** Calls what the prefix exports, in a fork. */
   call (options: PrefixCallOptions<G, M>): Promise<CallResult>
+  /** No further runs; those that were started go on. More than once is once. */
   dispose (): Promise<void>
+  /** For `await using`: dispose. */
+  [Symbol.asyncDispose] (): Promise<void>
 }
 
+/** A place for runs, each in a box of its own. */
 export interface Sandbox extends AsyncDisposable {
+  /** False once it is disposed, or the daemon is gone. */
   readonly alive: boolean
+  /** Evaluates a module and calls one of its exports. */
   run (options: RunCallOptions): Promise<CallResult>
+  /** Evaluates a module: its exports are the result. What the code does wrong is a result; rejects when the daemon is gone, or for wrong options. */
   run (options: RunOptions): Promise<RunResult>
+  /** Runs set-up code once, for many runs; rejects with what it throws, `code` saying which kind of failure that is. */
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type
   precompile<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
+  /** The same as `precompile`, by its newer name. */
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type
   prepare<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
+  /** The exports of a module that can be sent, and the names of those that cannot; rejects with what the code throws. */
   readExports (options: ReadExportsOptions): Promise<ReadExportsResult>
+  /** What runs and waits. */
   stats (): Promise<SandboxStats>
+  /** Ends the prefixes, sends away who waits, and ends the daemon when nobody else of this process uses it. More than once is once. */
   dispose (): Promise<void>
+  /** For `await using`: dispose. */
+  [Symbol.asyncDispose] (): Promise<void>
 }

@@ -25,17 +25,18 @@ export class RequestView implements FetchContextReq {
   /** Never changed in place: another object is another URL. */
   get target (): URL { return this.#url }
 
-  header (name: string, value: string): void {
+  // Functions of their own, for `const { setBody } = ctx.req`.
+  readonly header = (name: string, value: string): void => {
     const [[checkedName = '', text = ''] = []] = readHeaders([[name, value]], 'ctx.req.header')
     this.headers[checkedName] = text
   }
 
-  setUrl (url: string): void {
+  readonly setUrl = (url: string): void => {
     if (typeof url !== 'string') throw new TypeError('ctx.req.setUrl: the URL must be a string')
     this.#url = parseUrl(url, this.#url)
   }
 
-  setBody (body: Uint8Array | string | null): void { this.body = bytesOf(body) }
+  readonly setBody = (body: Uint8Array | string | null): void => { this.body = bytesOf(body) }
 }
 
 /** Runs each middleware around those behind it, and `send` innermost. */

@@ -23,7 +23,7 @@ const LIMITS = {
 } as const
 export type Limits = Record<keyof typeof LIMITS, number>
 
-const FUNCTIONS = ['policy', 'middleware', 'lookup', 'onDenied'] as const
+const FUNCTIONS = ['policy', 'middleware', 'lookup', 'onRequest', 'onDenied'] as const
 const FLAGS = { pinDns: true, allowCompressedResponses: false } as const
 const OTHERS = ['rules', 'methods', 'allowPrivate', 'ca']
 const KNOWN = new Set<string>([...Object.keys(LIMITS), ...FUNCTIONS, ...Object.keys(FLAGS), ...OTHERS])
@@ -34,6 +34,7 @@ export interface Settings<C> {
   readonly rules: Rules<C>
   readonly middleware: FetchMiddleware<C> | undefined
   readonly lookup: SafeFetchLookup
+  readonly onRequest: ((request: SafeFetchRequest) => unknown) | undefined
   readonly onDenied: ((request: SafeFetchRequest, reason: string) => unknown) | undefined
   readonly pinDns: boolean
   readonly allowCompressedResponses: boolean
@@ -114,6 +115,7 @@ export function readOptions<C> (options: SafeFetchOptions<C>): Settings<C> {
     rules: compileRules(options.rules ?? [], methods),
     middleware: options.middleware,
     lookup: options.lookup ?? systemLookup,
+    onRequest: options.onRequest,
     onDenied: options.onDenied,
     pinDns: readFlag('pinDns', options.pinDns),
     allowCompressedResponses: readFlag('allowCompressedResponses', options.allowCompressedResponses),

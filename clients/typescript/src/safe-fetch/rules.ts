@@ -59,6 +59,7 @@ function compilePorts (value: unknown, where: string): Set<number> | undefined {
 
 function compileMethods (value: unknown, known: ReadonlySet<string>, where: string): Set<string> | undefined {
   if (value === undefined) return undefined
+  if (asList(value).includes('*')) return undefined
   const methods = asList(value).map((name) => typeof name === 'string' ? name.toUpperCase() : JSON.stringify(name) ?? typeof name)
   for (const name of methods) {
     if (!known.has(name)) throw new TypeError(`${where}: "${name}" is not among the methods allowed at all (${[...known].join(', ')})`)

@@ -34,11 +34,23 @@ const describe = (url: URL, method: string, headers: Record<string, string>, hop
   hop
 })
 
+/** The host's words, which the guest may read. */
+async function asDenial<T> (ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask()
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    throw new Denial(message, message, thrown)
+  }
+}
+
 /** One call of fetch: its redirects, all under one signal. */
 class Call<C> {
   readonly #settings: Settings<C>
   readonly #context: C | undefined
   readonly #signal: AbortSignal
+  /** Of the first hop: what the guest asked for, and where it was sent. */
+  readonly #origins = new Set<string>()
 
   constructor (settings: Settings<C>, context: C | undefined, signal: AbortSignal) {
     this.#settings = settings
@@ -63,8 +75,23 @@ class Call<C> {
     const shown = describe(request.url, request.method, recordOf(request.headers), hop)
     const { params, middleware } = await this.#telling(shown, () => this.#authorize(shown, request.url))
     const view = new RequestView(request, params, hop)
-    const response = await runMiddleware(middleware, view, this.#context, () => this.#send(request, view))
+    const { middleware: global } = this.#settings
+    const all = global === undefined ? middleware : [this.#withholding(global, request, view), ...middleware]
+    if (hop === 0) this.#origins.add(request.url.origin)
+    const response = await runMiddleware(all, view, this.#context, () => this.#send(request, view))
+    if (hop === 0) this.#origins.add(view.target.origin)
     return { response, sentTo: view.target }
+  }
+
+  /**
+   * A global middleware does not say for whom its headers are, and a server chooses where it redirects to: what it adds stays with the
+   * first origin. The middleware of a rule names its hosts, and may add what it likes.
+   */
+  #withholding (global: FetchMiddleware<C>, request: FetchRequest, view: RequestView): FetchMiddleware<C> {
+    return (ctx, next) => global(ctx, () => { // not async: a promise of next() that nobody awaits must not reject unhandled
+      if (view.hop > 0 && !this.#origins.has(view.target.origin)) view.headers = recordOf(request.headers)
+      return next()
+    })
   }
 
   // What a middleware made of the URL is a new one, for which the guest may have had a say: it is asked for as the first was.
@@ -74,7 +101,9 @@ class Call<C> {
     const shown = describe(url, request.method, recordOf(headers), view.hop)
     const endpoints = await this.#telling(shown, async () => {
       if (url !== request.url) await this.#authorize(shown, url)
-      return await resolveHost(shown.host, this.#settings, this.#signal)
+      const endpoints = await resolveHost(shown.host, this.#settings, this.#signal)
+      await asDenial(async () => await this.#settings.onRequest?.(shown))
+      return endpoints
     })
     this.#signal.throwIfAborted()
     const { method } = request
@@ -82,29 +111,22 @@ class Call<C> {
   }
 
   async #authorize (request: SafeFetchRequest, url: URL): Promise<Allowed<C>> {
-    const { methods, rules, middleware } = this.#settings
+    const { methods, rules } = this.#settings
     if (!methods.has(request.method)) throw new Denial(`the method ${request.method} is not allowed`)
-    const outer = middleware === undefined ? [] : [middleware]
     const match = matchRules(rules, url, request.method)
     switch (match.verdict) {
       case 'deny': throw new Denial(match.why)
-      case 'allow': return { params: match.params, middleware: [...outer, ...match.middleware] }
+      case 'allow': return { params: match.params, middleware: match.middleware }
       case 'none': await this.#askPolicy(request)
     }
-    return { params: {}, middleware: outer }
+    return { params: {}, middleware: [] }
   }
 
   async #askPolicy (request: SafeFetchRequest): Promise<void> {
     const { policy } = this.#settings
     if (policy === undefined) throw new Denial(`no rule names the host ${JSON.stringify(request.host)}`)
     if (isOtherProtocol(request.port)) throw new Denial(`port ${request.port} is that of another protocol`)
-    let answer: unknown
-    try {
-      answer = await policy({ ...request, headers: { ...request.headers } })
-    } catch (thrown) {
-      const message = thrown instanceof Error ? thrown.message : String(thrown)
-      throw new Denial(message, message, thrown)
-    }
+    const answer = await asDenial(async () => await policy({ ...request, headers: { ...request.headers } }))
     this.#signal.throwIfAborted()
     if (answer !== true) throw new Denial('request denied by policy')
   }

@@ -55,10 +55,10 @@ export interface FetchContextReq {
   readonly raw: Readonly<HostFetchRequest>
   headers: Record<string, string>
   body: Uint8Array | string | null
-  header (name: string, value: string): void
+  readonly header: (name: string, value: string) => void
   /** The new URL is held against rules, policy and addresses before anything is sent to it. */
-  setUrl (url: string): void
-  setBody (body: Uint8Array | string | null): void
+  readonly setUrl: (url: string) => void
+  readonly setBody: (body: Uint8Array | string | null) => void
 }
 
 export interface FetchContext<C = unknown> {
@@ -81,7 +81,7 @@ export interface FetchRouteRule<C = unknown> {
    * matches the expression, `*` for any one; at the end `/**` or `/**:name` for zero or more.
    */
   path: string
-  /** Any of those allowed at all when left out. */
+  /** Any of those allowed at all when left out, or `*`. */
   methods?: string | readonly string[]
   middleware?: FetchMiddleware<C>
 }
@@ -108,7 +108,10 @@ export interface SafeFetchOptions<C = unknown> {
   /** Asked when no rule names the host. Without rules and policy there is no safe fetch. */
   policy?: SafeFetchPolicy
   rules?: FetchOriginRule<C> | ReadonlyArray<FetchOriginRule<C>>
-  /** Around those of the rule and the route. */
+  /**
+   * Around those of the rule and the route. Headers that it adds are not sent to another origin that a redirect leads to; those of a
+   * rule's middleware are, for a rule names its hosts.
+   */
   middleware?: FetchMiddleware<C>
   /**
    * True (default): every address of the name must be public. False: the public ones of them are used. Either way only
@@ -137,6 +140,8 @@ export interface SafeFetchOptions<C = unknown> {
   lookup?: SafeFetchLookup
   /** Authorities instead of Node's own, as PEM. */
   ca?: string | readonly string[]
+  /** Called when a request is allowed, before it is sent, at each hop; when it throws, that is a denial with its message. */
+  onRequest?: (request: SafeFetchRequest) => MaybePromise<void>
   /** Told of every denial with the full reason, before the guest is. */
   onDenied?: (request: SafeFetchRequest, reason: string) => MaybePromise<void>
 }

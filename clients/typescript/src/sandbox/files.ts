@@ -30,12 +30,19 @@ function looked (what: string | RegExp, ignoreCase: boolean | undefined): Looked
   return { pattern: inline === '' ? what.source : `(?${inline})${what.source}`, ignoreCase: what.ignoreCase || ignoreCase }
 }
 
-/** A session's files: relative paths lie below /workspace. */
+/** A session's files: relative paths begin where its shell is, as those of commands do; of what is watched, searched and compared, in /workspace. */
 export class Files extends Commands {
+  private async at (box: SandboxHandle, path: string): Promise<string> {
+    if (this.isStateless || path === '' || path.startsWith('/')) return path
+    const { sessions } = await box.session.list({})
+    const cwd = sessions.find(({ session }) => session === this.session)?.cwd
+    return cwd === undefined ? path : `${cwd === '/' ? '' : cwd}/${path}`
+  }
+
   /** Byte for byte; directories on the way are made. */
   async writeFile (path: string, content: FileContent, { encoding, mode, append, signal }: WriteFileOptions = {}): Promise<WriteFileResult> {
     const given = contentOf(content, encoding, path)
-    const bytes = await this.ask('file.write', { path }, async (box) => await write(box, { path, mode, append }, given, { signal }))
+    const bytes = await this.ask('file.write', { path }, async (box) => await write(box, { path: await this.at(box, path), mode, append }, given, { signal }))
     return { ...done(path), bytes }
   }
 
@@ -47,8 +54,8 @@ export class Files extends Commands {
       throw invalid(`readFile: encoding is ${JSON.stringify(encoding)}; utf-8, utf8, base64 and none are there`, { path })
     }
     return await this.ask('file.read', { path }, async (box) => {
-      if (encoding === 'none') return await this.readRaw(box, path, { signal })
-      const { content, total, mimeType } = await box.file.read({ path }, { signal })
+      if (encoding === 'none') return await this.readRaw(box, await this.at(box, path), { signal })
+      const { content, total, mimeType } = await box.file.read({ path: await this.at(box, path) }, { signal })
       const text = encoding === 'base64' ? undefined : encoding === undefined ? asText(content) : textOf(content)
       const about = { isBinary: asText(content) === undefined, mimeType, size: total }
       if (text !== undefined) return { ...done(path), content: text, encoding: 'utf-8', ...about }
@@ -67,30 +74,34 @@ export class Files extends Commands {
   /** Server-sent events of a file of any size: metadata, chunks, complete; `streamFile` and `collectFile` read them. */
   async readFileStream (path: string, { signal, encoding }: ReadFileOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return await this.ask('file.read', { path }, async (box) => {
-      const events = await readEvents(box, path, encoding, { signal })
+      const events = await readEvents(box, await this.at(box, path), encoding, { signal })
       return sseStream(events, () => { void events.return() })
     })
   }
 
   async mkdir (path: string, { recursive = false, mode, signal }: MkdirOptions = {}): Promise<MkdirResult> {
-    await this.ask('file.mkdir', { path }, async (box) => await box.file.mkdir({ path, recursive, mode }, { signal }))
+    await this.ask('file.mkdir', { path }, async (box) => await box.file.mkdir({ path: await this.at(box, path), recursive, mode }, { signal }))
     return { ...done(path), recursive, stdout: '', stderr: '' }
   }
 
   /** A directory only with `recursive`. */
   async deleteFile (path: string, { recursive, force, signal }: DeleteFileOptions = {}): Promise<DeleteFileResult> {
-    await this.ask('file.remove', { path }, async (box) => await box.file.remove({ path, recursive, force }, { signal }))
+    await this.ask('file.remove', { path }, async (box) => await box.file.remove({ path: await this.at(box, path), recursive, force }, { signal }))
     return done(path)
   }
 
   async renameFile (oldPath: string, newPath: string, { signal }: Abortable = {}): Promise<RenameFileResult> {
-    const { to } = await this.ask('file.move', { oldPath, newPath }, async (box) => await box.file.move({ from: oldPath, to: newPath }, { signal }))
+    const { to } = await this.ask('file.move', { oldPath, newPath }, async (box) => {
+      return await box.file.move({ from: await this.at(box, oldPath), to: await this.at(box, newPath) }, { signal })
+    })
     return { ...done(oldPath), oldPath, newPath: to }
   }
 
   async moveFile (sourcePath: string, destinationPath: string, { signal }: Abortable = {}): Promise<MoveFileResult> {
     const context = { sourcePath, destinationPath }
-    const { to } = await this.ask('file.move', context, async (box) => await box.file.move({ from: sourcePath, to: destinationPath }, { signal }))
+    const { to } = await this.ask('file.move', context, async (box) => {
+      return await box.file.move({ from: await this.at(box, sourcePath), to: await this.at(box, destinationPath) }, { signal })
+    })
     return { ...done(sourcePath), ...context, newPath: to }
   }
 
@@ -99,26 +110,27 @@ export class Files extends Commands {
     sourcePath: string, destinationPath: string, { signal, overwrite }: Abortable & { overwrite?: boolean } = {}
   ): Promise<MoveFileResult> {
     const context = { sourcePath, destinationPath }
-    const params = { from: sourcePath, to: destinationPath, overwrite }
-    const { to } = await this.ask('file.copy', context, async (box) => await box.file.copy(params, { signal }))
+    const { to } = await this.ask('file.copy', context, async (box) => {
+      return await box.file.copy({ from: await this.at(box, sourcePath), to: await this.at(box, destinationPath), overwrite }, { signal })
+    })
     return { ...done(sourcePath), ...context, newPath: to }
   }
 
   async listFiles (path: string, { recursive = false, includeHidden = false, signal }: ListFilesOptions = {}): Promise<ListFilesResult> {
     return await this.ask('file.list', { path }, async (box) => {
       const files: FileInfo[] = []
-      for await (const entry of entries(box, path, { recursive, hidden: includeHidden }, { signal })) files.push(infoOf(entry))
+      for await (const entry of entries(box, await this.at(box, path), { recursive, hidden: includeHidden }, { signal })) files.push(infoOf(entry))
       return { ...done(path), files, count: files.length }
     })
   }
 
   async exists (path: string, { signal }: Abortable = {}): Promise<FileExistsResult> {
-    const { exists } = await this.ask('file.exists', { path }, async (box) => await box.file.exists({ path }, { signal }))
+    const { exists } = await this.ask('file.exists', { path }, async (box) => await box.file.exists({ path: await this.at(box, path) }, { signal }))
     return { success: true, path, exists, timestamp: now() }
   }
 
   async stat (path: string, { signal }: Abortable = {}): Promise<FileInfo> {
-    return await this.ask('file.stat', { path }, async (box) => infoOf(await box.file.stat({ path }, { signal })))
+    return await this.ask('file.stat', { path }, async (box) => infoOf(await box.file.stat({ path: await this.at(box, path) }, { signal })))
   }
 
   /** Server-sent events of what changes; it is watched when this resolves. */

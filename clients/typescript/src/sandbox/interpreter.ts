@@ -1,7 +1,7 @@
 // The code interpreter: contexts that stay, and cells run in them.
 import type { ContextRunParams } from '../generated/sandbox.js'
 import type { Asking } from '../internal/asking.js'
-import type { CellError, CellEvent, CellResult, ContextInfo } from './answers.js'
+import type { CellError, CellEvent, CellResult, ContextInfo, Display } from './answers.js'
 import { type Asker, asker, type Box } from './core.js'
 import { CodeExecutionError } from './errors.js'
 import { fieldsOf, Result, type ResultFields } from './results.js'
@@ -141,18 +141,21 @@ function paramsOf (code: string, { id }: CodeContext, { timeout }: RunCodeOption
   return { context: id, code, timeoutMs: timeout, stream: true, restart: true, outputBytes: 0 }
 }
 
-/** What the code prints and shows, as it comes, then how it ended. */
+/** What the code prints and shows, as it comes, then the value of its last expression, then how it ended. */
 async function * codeEvents (
   asking: Asking<CellResult, CellEvent>, told: AsyncIterable<CellEvent> = asking
 ): AsyncGenerator<CodeEvent, void, undefined> {
   const text = new StreamText()
+  let last: Display | undefined // figures that are still open come before it
   for await (const { event, about } of told) {
-    if (event === 'display') yield { type: 'result', ...fieldsOf(about), timestamp: Date.now() }
+    if (event === 'display' && about.isResult && last === undefined) last = about
+    else if (event === 'display') yield { type: 'result', ...fieldsOf(about), timestamp: Date.now() }
     if (event !== 'output') continue
     const said = text.push(about.stream, about.data)
     if (said !== '') yield { type: about.stream, text: said, timestamp: Date.now() }
   }
   for (const [stream, said] of text.rest()) yield { type: stream as 'stdout' | 'stderr', text: said, timestamp: Date.now() }
+  if (last !== undefined) yield { type: 'result', ...fieldsOf(last), timestamp: Date.now() }
   const { error, executionCount: count } = await asking
   if (error === undefined) yield { type: 'execution_complete', execution_count: count, timestamp: Date.now() }
   else yield { type: 'error', ename: error.name, evalue: error.message, traceback: error.traceback, execution_count: count, timestamp: Date.now() }

@@ -3,9 +3,9 @@ import type { Display } from './answers.js'
 import { textOf } from './text.js'
 
 export interface ChartData {
-  type: 'line' | 'bar' | 'scatter' | 'pie' | 'histogram' | 'heatmap' | 'unknown'
+  type: 'line' | 'bar' | 'scatter' | 'pie' | 'histogram' | 'heatmap' | 'superchart' | 'unknown'
   title?: string
-  /** The chart's elements; of an unknown type all that is known of it. */
+  /** The chart's elements, of a superchart a chart for each of its axes; of an unknown type all that is known of it. */
   data: unknown
   /** Labels, ticks, scales. */
   layout?: unknown
@@ -30,7 +30,7 @@ export interface ResultFields {
   metadata?: Record<string, unknown>
 }
 
-const FORMATS = ['text', 'html', 'png', 'jpeg', 'svg', 'latex', 'markdown', 'javascript', 'json', 'pdf', 'chart'] as const
+const FORMATS = ['png', 'jpeg', 'svg', 'html', 'json', 'latex', 'markdown', 'javascript', 'text', 'pdf', 'chart'] as const
 const MEMBERS = [...FORMATS, 'data', 'metadata'] as const
 
 // Members that are not there are no members.
@@ -44,7 +44,7 @@ export class Result {
     Object.assign(this, membersOf(fields))
   }
 
-  /** The forms it has. */
+  /** The forms it has, richest first. */
   formats (): string[] {
     return FORMATS.filter((name) => this[name] !== undefined)
   }
@@ -69,7 +69,7 @@ export function plain (value: unknown, seen = new Set<object>()): unknown {
 const bytesOrText = (value: unknown): unknown => value instanceof Uint8Array ? textOf(value) : plain(value)
 const object = (value: unknown): Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value) ? value as Record<string, unknown> : {}
-const CHARTS = ['line', 'bar', 'scatter', 'pie', 'histogram', 'heatmap']
+const CHARTS = ['line', 'bar', 'scatter', 'pie', 'histogram', 'heatmap', 'superchart']
 
 // The users' words are fewer than ours: what they have no type for is all in `data`.
 function chartOf (value: unknown): ChartData {
@@ -77,7 +77,8 @@ function chartOf (value: unknown): ChartData {
   const { type, title, elements, ...layout } = chart
   const titled = typeof title === 'string' ? { title } : {}
   if (typeof type !== 'string' || !CHARTS.includes(type) || elements === undefined) return { type: 'unknown', ...titled, data: chart }
-  return { type: type as ChartData['type'], ...titled, data: elements, layout }
+  const data = type === 'superchart' && Array.isArray(elements) ? elements.map(chartOf) : elements
+  return { type: type as ChartData['type'], ...titled, data, layout }
 }
 
 const forms: Record<string, [member: keyof ResultFields, read: (value: unknown) => unknown]> = {

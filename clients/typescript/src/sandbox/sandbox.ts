@@ -2,7 +2,7 @@ import type { SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
 import { Box } from './core.js'
-import { SecurityError } from './errors.js'
+import { SandboxError, SecurityError } from './errors.js'
 import { type Place, placeOf } from './namespace.js'
 import type { SandboxHandle } from './native.js'
 import { previewUrl, suffixOf } from './preview-host.js'
@@ -96,6 +96,23 @@ export class Sandbox extends ExecutionSession {
   async deleteSession (id: string, options: Abortable = {}): Promise<SessionDeleteResult> {
     await this.ask('session.delete', { sessionId: id }, async (box) => await box.session.delete({ session: id }, options))
     return { success: true, sessionId: id, timestamp: now() }
+  }
+
+  // -- what users of the package find there, and not here
+
+  /** Refused: there is no FUSE client in a sandbox. */
+  async mountBucket (): Promise<never> {
+    throw notHere('mountBucket', 'copy files with uploadTree and downloadTree, or let the sandbox fetch them (its network: sandbox.update)')
+  }
+
+  /** Refused: the URL of a preview is this. */
+  async wsConnect (): Promise<never> {
+    throw notHere('wsConnect', 'connect to the URL of exposePort, which passes WebSockets on')
+  }
+
+  /** Refused: nothing leads in but previews. */
+  get tunnels (): never {
+    throw notHere('tunnels', 'exposePort gives a URL')
   }
 
   // -- ports
@@ -215,6 +232,9 @@ export class Sandbox extends ExecutionSession {
     }
   }
 }
+
+const notHere = (name: string, advice: string): Error =>
+  fail(SandboxError, 'NOT_IMPLEMENTED', 501, `${name} is not there in Cloche: ${advice}`, { operation: name })
 
 function checkPort (port: number): void {
   if (Number.isInteger(port) && port >= 1024 && port <= 65535) return

@@ -50,6 +50,19 @@ describe('middleware', () => {
       ['/v2/x', 'from the host', 'Bearer of the host', '2', undefined, `a.test:${port}`, '13'])
   })
 
+  it('takes the request apart', async (t) => {
+    const { port } = await httpServer(t, echo)
+    const middleware = (ctx, next) => {
+      const { setBody, header, setUrl } = ctx.req
+      setBody('new')
+      header('x-a', '1')
+      setUrl(`${ctx.req.url}/more`)
+      return next()
+    }
+    const got = jsonOf(await make({ middleware }).handler(`http://a.test:${port}/v1`, { method: 'POST', body: 'old' }))
+    assert.deepEqual([got.body, got.headers['x-a'], got.url], ['new', '1', '/v1/more'])
+  })
+
   it('answers without the network, in bytes, text or values', async () => {
     const BODIES = [['text', Uint8Array.of(116, 101, 120, 116)], [Buffer.from([1]), Uint8Array.of(1)], [undefined, null], [{ queued: true }, { queued: true }], [[1], [1]]]
     for (const [body, expected] of BODIES) {

@@ -79,6 +79,51 @@ describe('redirects', () => {
     )
   })
 
+  describe('and what middleware adds', () => {
+    const secret = (ctx, next) => { ctx.req.header('authorization', 'Bearer of the host'); ctx.req.headers['x-api-key'] = 'k'; return next() }
+    const seen = ({ headers }) => [headers.authorization, headers['x-api-key'], headers['x-mine']]
+    const guest = { headers: { 'x-mine': '1' } }
+    const none = [undefined, undefined, '1']
+    const all = ['Bearer of the host', 'k', '1']
+
+    it('headers of the global one stay with the first origin', async (t) => {
+      const one = await httpServer(t, redirector)
+      const other = await httpServer(t, redirector)
+      const { handler } = make({ maxRedirects: 3, middleware: secret })
+      const end = async (target) => seen(jsonOf(await handler(`http://a.test:${one.port}${via(307, target)}`, guest)))
+      for (const target of [`http://b.test:${one.port}/x`, `http://a.test:${other.port}/x`, `http://sub.a.test:${one.port}/x`, `//b.test:${one.port}/x`, `http://b.test:${one.port}${via(302, '/x')}`]) {
+        assert.deepEqual(await end(target), none, target)
+      }
+      assert.deepEqual(one.requests.filter(({ headers }) => !headers.host.startsWith('a.test:')).map(seen), [none, none, none, none, none])
+      for (const target of ['/x', `http://b.test:${one.port}${via(302, `http://a.test:${one.port}/x`)}`]) assert.deepEqual(await end(target), all, target)
+    })
+
+    it('also when it sends twice', async (t) => {
+      const { port, requests } = await httpServer(t, redirector)
+      const { handler } = make({ maxRedirects: 3, middleware: async (ctx, next) => { await secret(ctx, next); return await secret(ctx, next) } })
+      await handler(`http://a.test:${port}${via(307, `http://b.test:${port}/x`)}`, guest)
+      assert.deepEqual(requests.map(seen), [all, all, none, none])
+    })
+
+    it('a rule\'s goes to the hosts of the rule', async (t) => {
+      const { port, requests } = await httpServer(t, redirector)
+      const rule = (host, more) => ({ host, httpsOnly: false, port, routes: [{ path: '/**' }], ...more })
+      const { handler } = make({ maxRedirects: 3, rules: [rule(['a.test', 'b.test'], { middleware: secret }), rule('c.test')] })
+      await handler(`http://a.test:${port}${via(307, `http://b.test:${port}${via(307, `http://c.test:${port}/x`)}`)}`, guest)
+      assert.deepEqual(requests.map(seen), [all, all, none])
+    })
+
+    it('the origin it sends to itself is the first one', async (t) => {
+      const { port, requests } = await httpServer(t, redirector)
+      const { handler } = make({
+        maxRedirects: 3,
+        middleware: (ctx, next) => { ctx.req.setUrl(ctx.req.url.replace('//a.test', '//proxy.test')); return secret(ctx, next) }
+      })
+      await handler(`http://a.test:${port}${via(307, `http://a.test:${port}${via(307, `http://b.test:${port}/x`)}`)}`, guest)
+      assert.deepEqual(requests.map((request) => [request.headers.host.split(':')[0], ...seen(request)]), [['proxy.test', ...all], ['proxy.test', ...all], ['b.test', ...none]])
+    })
+  })
+
   it('are held against the policy, with the hop', async (t) => {
     const { port, requests } = await httpServer(t, redirector)
     const asked = []

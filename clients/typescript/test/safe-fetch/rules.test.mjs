@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createSafeFetch } from '../../dist/safe-fetch/index.js'
-import { allow, denied, make, textOf } from './helpers.mjs'
+import { allow, denied, httpServer, make, textOf } from './helpers.mjs'
 
 // Answers instead of the network, so that any host and scheme can be tried.
 const answer = (ctx) => ({ status: 200, headers: {}, body: JSON.stringify(ctx.req.params) })
@@ -70,6 +70,19 @@ describe('rules and policy', () => {
     const { handler } = make({ rules: route('/open'), onDenied: async (request, reason) => { told.push([request.url, request.method, request.hop, reason]) } })
     await assert.rejects(handler('https://a.test/shut', { method: 'POST', body: 'x' }), denied())
     assert.deepEqual(told, [['https://a.test/shut', 'POST', 0, 'no route allows POST /shut on "a.test"']])
+  })
+
+  it('call onRequest for what is allowed, at each hop, which may deny', async (t) => {
+    const { port, requests } = await httpServer(t, (request, response) => request.url === '/go' ? response.writeHead(302, { location: '/end' }).end() : response.end('ok'))
+    const seen = []
+    const told = []
+    const onRequest = ({ path, hop }) => { seen.push([path, hop]); if (path === '/end?no') throw new Error('not today') }
+    const { handler } = make({ policy: ({ path }) => path !== '/never', maxRedirects: 1, onRequest, onDenied: (_request, reason) => { told.push(reason) } })
+    const at = (path) => handler(`http://a.test:${port}${path}`)
+    assert.equal((await at('/go')).status, 200)
+    await assert.rejects(at('/end?no'), denied('not today'))
+    await assert.rejects(at('/never'), denied())
+    assert.deepEqual([seen, told, requests.length], [[['/go', 0], ['/end', 1], ['/end?no', 0]], ['not today', 'request denied by policy'], 2])
   })
 
   it('deny even when onDenied throws', async () => {
@@ -171,6 +184,14 @@ describe('routes', () => {
     assert.deepEqual(await get(route('/', { methods: 'post' }), 'https://a.test/', post), {})
     assert.deepEqual(await get(route('/'), 'https://a.test/', post), {})
     await assert.rejects(get(route('/', { methods: ['GET', 'HEAD'] }), 'https://a.test/', post), denied(/no route allows POST/))
+  })
+
+  it('allow all methods with *', async () => {
+    for (const methods of ['*', ['*'], ['GET', '*']]) {
+      const { handler } = make({ rules: { host: 'a.test', routes: [{ path: '/', methods }] }, middleware: ({ req }) => ({ status: 200, headers: {}, body: req.method }) })
+      assert.deepEqual(Buffer.from((await handler('https://a.test/', { method: 'DELETE' })).body).toString(), 'DELETE')
+      await assert.rejects(handler('https://a.test/', { method: 'PURGE' }), denied())
+    }
   })
 
   it('fall to the next that fits', async () => {

@@ -1,0 +1,73 @@
+"""The container API has no word for a network: the daemon has a policy for sandboxes that come without one, and a command that could not connect says who may allow it."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from wire import BASE, listener, of_events, served
+
+from gate import NAMES, World, use_name_servers
+
+NEW = {"X-Sandbox-Id": "x"}
+TIMEOUT = 120
+HOSTS = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"]}
+
+
+def run(http, command, **more):
+    status, result = http.post(BASE + "/api/execute", NEW, command=command, sessionId="__DISABLE_SESSION__", **more)
+    assert status == 200, result
+    return result
+
+
+def test_a_policy_for_sandboxes_without_one():
+    world = World(HOSTS)
+    use_name_servers(NAMES)
+    with served("--network", "allowed.test,!allowed.test:25") as (daemon, http):
+        for _ in range(3):  # spares have it too
+            assert run(http, "curl -sS http://allowed.test/x")["stdout"] == "allowed.test /x 0\n"
+        refused = run(http, "curl -sS -m 5 http://other.test/")
+        assert refused["exitCode"] != 0 and "does not allow other.test; whoever runs it can allow more: cloche net wire --allow other.test" in refused["stderr"], refused
+        assert "220" not in run(http, "exec 7<>/dev/tcp/allowed.test/25; head -1 <&7")["stdout"]
+        with daemon.frames() as frames:
+            assert frames.call("sandbox.get", sandbox="wire")["network"] == {"allow": ["allowed.test"], "deny": ["allowed.test:25"]}
+            frames.call("sandbox.create", sandbox="shut", network={})
+            assert frames.call("exec", sandbox="shut", command="curl -sS -m 5 http://allowed.test/", timeoutMs=20000)["exitCode"] != 0, "one of its own stands"
+            frames.call("sandbox.create", sandbox="native")
+            assert frames.call("exec", sandbox="native", command="curl -sS http://allowed.test/n")["stdout"] == "allowed.test /n 0\n"
+    world.heard()
+
+
+def test_without_one():
+    with served() as (_, http):
+        for command in ("curl -sS -m 5 http://example.org/", "python3 -c 'import urllib.request as u; u.urlopen(\"http://example.org\")'",
+                        "node -e \"require('http').get('http://example.org').on('error', e => { console.error(e); process.exit(1) })\""):
+            result = run(http, command)
+            assert result["exitCode"] != 0, result
+            last = result["stderr"].splitlines()[-1]
+            assert last.startswith("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST"), result
+        assert http.begin("POST", BASE + "/api/execute/stream", {"command": "curl -sS -m 5 http://example.org/"}, NEW) == 200
+        events = [event for event in of_events(http) if event["type"] == "stderr"]
+        assert events[-1]["data"].startswith("cloche: the sandbox wire has no network"), events
+        assert "cloche:" not in run(http, "echo Could not resolve host >&2")["stderr"], "nothing failed"
+        assert "cloche:" not in run(http, "echo no >&2; false")["stderr"], "nothing of a network"
+        status, error = http.post(BASE + "/api/git/checkout", NEW, repoUrl="https://example.org/x.git")
+        assert status == 500 and "cloche net wire --allow" in error["message"], error
+        assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]
+
+
+def test_rules_that_are_none():
+    for rules in ("", "bad rule", "exa mple.org:x", "a.example:99999"):
+        done = subprocess.run([os.path.join(os.environ["CLOCHE_BUILD"], "cloched"), "--socket", "/tmp/never", "--state-dir", "", "--network", rules],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and "network" in done.stdout + done.stderr, (rules, done)
+
+
+def contexts_ahead(*options):
+    """Languages that interpreters are set up for before anybody asks."""
+    with listener("mine", *options) as (_, http):
+        return http.post("/api/contexts", NEW, language="javascript")[0], http.get("/api/interpreter/health")[1]["status"]
+
+
+def test_contexts_are_set_up_ahead():
+    assert contexts_ahead() == (200, "ready")
+    assert contexts_ahead("--contexts", "") == (200, "ready")
