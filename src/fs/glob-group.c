@@ -1,17 +1,19 @@
 #include "glob-group.h"
+#include "glob.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS (GLOB_NAME_MAX / 64 + 1)
-
-/* A segment's items are matched from the last to the first: for each the positions in the name from which it, and all behind it, match up to the end. Sets of
- * positions take bounded time, where trying one way after the other would not. */
+/* A name is gone through once, from its end to its start. At each position the items are looked at from the last to the first: do this one and all behind it
+ * match from here up to the name's end? Each item keeps its answers of one position, so that none is worked out twice. */
 struct item {
-        enum { ITEM_CHARACTER, ITEM_STAR, ITEM_GROUP } kind;
+        enum { ITEM_CHARACTER, ITEM_ANY, ITEM_CLASS, ITEM_STAR, ITEM_GROUP } kind;
         char group;                     /* of a group: one of @?*+! */
         int is_all_behind;              /* of a star: all that follows a group of ! */
-        const char *text;               /* of a character: where it stands in the pattern */
+        size_t number;                  /* within the whole segment */
+        uint32_t character;             /* of a character */
+        const char *from, *to;          /* of a class: behind its "[", and its "]" */
         struct glob_sequence **choices; /* of a group */
         size_t choice_count;
 };
@@ -19,6 +21,7 @@ struct item {
 struct glob_sequence {
         struct item *items;
         size_t count;
+        size_t total; /* with the items of its groups */
 };
 
 /* -- reading -------------------------------------------------------------------------------------------------- */
@@ -70,23 +73,19 @@ static int read_choices(struct item *item, const char *open, const char *close)
 
 static int read_item(struct item *item, const char **at)
 {
-        const char *p = *at, *close = glob_group_end(p);
+        const char *p = *at, *close = glob_group_end(p), *next = close ? close + 1 : glob_skip_plain(p);
 
-        *item = (struct item){.kind = close ? ITEM_GROUP : *p == '*' ? ITEM_STAR : ITEM_CHARACTER, .text = p};
-        if (close) {
-                item->group = *p;
-                *at = close + 1;
-                return read_choices(item, p + 1, close);
+        *item = (struct item){.kind = close ? ITEM_GROUP : *p == '*' ? ITEM_STAR : *p == '?' ? ITEM_ANY : ITEM_CHARACTER, .group = close ? *p : '\0'};
+        if (*p == '[' && next > p + 1) {
+                item->kind = ITEM_CLASS;
+                item->from = p + 1;
+                item->to = next - 1;
+        } else if (item->kind == ITEM_CHARACTER) {
+                next = p + (next > p + 1); /* behind a backslash */
+                item->character = glob_next_character(&next);
         }
-        if (*p == '\\' && p[1])
-                p++;
-        else if (*p == '[' && glob_skip_plain(p) > p + 1) {
-                *at = glob_skip_plain(p);
-                return 0;
-        }
-        (void)glob_next_character(&p);
-        *at = p;
-        return 0;
+        *at = next;
+        return close ? read_choices(item, p + 1, close) : 0;
 }
 
 static size_t count_items(const char *text, const char *end)
@@ -98,11 +97,25 @@ static size_t count_items(const char *text, const char *end)
         return count;
 }
 
+/* Returns the number behind the last. */
+static size_t number_items(struct glob_sequence *sequence, size_t from)
+{
+        for (size_t i = 0; i < sequence->count; i++) {
+                struct item *item = &sequence->items[i];
+
+                item->number = from++;
+                for (size_t k = 0; k < item->choice_count; k++)
+                        from = number_items(item->choices[k], from);
+        }
+        return from;
+}
+
 struct glob_sequence *glob_sequence_new(const char *text, size_t size)
 {
         struct glob_sequence *sequence = calloc(1, sizeof(*sequence));
         const char *end = text + size;
 
+        assert(size <= GLOB_BYTES_MAX);
         if (sequence) /* characters of several bytes are one item each: it is enough */
                 sequence->items = calloc(count_items(text, end) + 1, sizeof(*sequence->items));
         if (!sequence || !sequence->items) {
@@ -116,184 +129,136 @@ struct glob_sequence *glob_sequence_new(const char *text, size_t size)
                 }
         if (sequence->count > 1 && sequence->items[sequence->count - 2].group == '!')
                 sequence->items[sequence->count - 1].is_all_behind = sequence->items[sequence->count - 1].kind == ITEM_STAR;
+        sequence->total = number_items(sequence, 0); /* a choice's are numbered anew with those around it */
         return sequence;
-}
-
-/* -- sets of positions ---------------------------------------------------------------------------------------- */
-
-struct set {
-        uint64_t words[WORDS];
-};
-
-struct name {
-        const char *text;
-        size_t size;
-        struct set starts;                 /* of its characters, and its end */
-        uint16_t before[GLOB_NAME_MAX + 1]; /* where the character that ends there starts */
-};
-
-static void put(struct set *set, size_t position)
-{
-        set->words[position / 64] |= UINT64_C(1) << position % 64;
-}
-
-static int has(const struct set *set, size_t position)
-{
-        return (int)(set->words[position / 64] >> position % 64 & 1);
-}
-
-static int is_empty(const struct set *set)
-{
-        for (size_t i = 0; i < WORDS; i++)
-                if (set->words[i])
-                        return 0;
-        return 1;
-}
-
-static void add(struct set *set, const struct set *other)
-{
-        for (size_t i = 0; i < WORDS; i++)
-                set->words[i] |= other->words[i];
-}
-
-static void take_away(struct set *set, const struct set *other)
-{
-        for (size_t i = 0; i < WORDS; i++)
-                set->words[i] &= ~other->words[i];
-}
-
-/* All characters that start at or before the last position of the set, or only before it. */
-static struct set up_to(const struct name *name, const struct set *set, int only_before)
-{
-        struct set found = {{0}};
-
-        for (size_t i = WORDS; i-- > 0;) {
-                if (!set->words[i])
-                        continue;
-                for (size_t k = 0; k < i; k++)
-                        found.words[k] = name->starts.words[k];
-                found.words[i] = name->starts.words[i] & (UINT64_MAX >> __builtin_clzll(set->words[i]) >> only_before);
-                break;
-        }
-        return found;
 }
 
 /* -- matching ------------------------------------------------------------------------------------------------- */
 
-/* Where a sequence begins to match. behind: where what follows it does; tail: the same with each group around it done once, which is what `!` looks ahead to. */
-static struct set before_sequence(const struct glob_sequence *sequence, const struct name *name, const struct set *behind, const struct set *tail);
+/* Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it done once (the tail), and a group that repeats is
+ * followed by itself as well. Each level of groups asks both of its choices and adds a tail of their own. The answers are the bits of a word: bit 0 is the
+ * whole segment's; of a sequence that is `deep` groups down, bit deep + 1 is the tail's, and those below it are its caller's. */
+_Static_assert(GLOB_GROUPS_DEEP_MAX + 2 <= 32, "a word has a bit for each level");
 
-static struct set before_character(const char *pattern, const struct name *name, const struct set *behind)
+struct scan {
+        uint32_t character;   /* of the name; 0 at its end */
+        const uint32_t *next; /* each item's answers at the next character; none at the end */
+        uint32_t *here;       /* of a character: what is behind it; of a star and `!`: that of any position from here on */
+};
+
+static uint32_t tail_bit(unsigned deep)
 {
-        struct set found = {{0}};
+        return UINT32_C(2) << deep;
+}
 
-        for (size_t i = 0; i < WORDS; i++)
-                for (uint64_t left = behind->words[i]; left; left &= left - 1) {
-                        size_t end = i * 64 + (size_t)__builtin_ctzll(left);
-                        const char *p = pattern, *t = name->text + (end ? name->before[end] : 0);
+/* behind: the answers of what follows the sequence; has_tail: that of its tail. */
+static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep);
 
-                        if (end && glob_step(&p, &t))
-                                put(&found, name->before[end]);
-                }
+static int is_of(const struct item *item, uint32_t character)
+{
+        if (item->kind == ITEM_CLASS)
+                return glob_in_class(item->from, item->to, character);
+        return item->kind == ITEM_ANY || item->character == character;
+}
+
+static uint32_t match_character(const struct item *item, const struct scan *scan, uint32_t behind)
+{
+        uint32_t next = scan->next[item->number];
+
+        scan->here[item->number] = behind;
+        return next && is_of(item, scan->character) ? next : 0;
+}
+
+static uint32_t match_run(const struct item *item, const struct scan *scan, uint32_t behind)
+{
+        return scan->here[item->number] = scan->next[item->number] | behind;
+}
+
+/* In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in bash. */
+static uint32_t match_star(const struct item *item, const struct scan *scan, uint32_t behind, unsigned deep)
+{
+        uint32_t least_one = item->is_all_behind ? tail_bit(deep) : 0;
+
+        return (match_run(item, scan, behind) & ~least_one) | (scan->next[item->number] & least_one);
+}
+
+static uint32_t match_choices(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
+{
+        uint32_t found = 0;
+
+        for (size_t i = 0; i < item->choice_count; i++)
+                found |= match_sequence(item->choices[i], scan, behind, has_tail, deep + 1);
         return found;
 }
 
-static struct set before_choices(const struct item *item, const struct name *name, const struct set *behind, const struct set *tail)
+/* What matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
+static uint32_t match_repeats(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
 {
-        struct set found = {{0}};
+        uint32_t found = match_choices(item, scan, behind, has_tail, deep);
 
-        for (size_t i = 0; i < item->choice_count; i++) {
-                const struct set one = before_sequence(item->choices[i], name, behind, tail);
-
-                add(&found, &one);
-        }
+        if (found & ~behind)
+                (void)match_choices(item, scan, behind | found, has_tail, deep);
         return found;
 }
 
-/* Again from what was new each time: no position is looked at twice. */
-static struct set before_repeats(const struct item *item, const struct name *name, const struct set *behind, const struct set *tail)
+static uint32_t match_group(const struct item *item, const struct scan *scan, uint32_t behind, unsigned deep)
 {
-        struct set found = {{0}}, fresh = *behind;
-
-        while (!is_empty(&fresh)) {
-                fresh = before_choices(item, name, &fresh, tail);
-                take_away(&fresh, &found);
-                add(&found, &fresh);
-        }
-        return found;
-}
-
-static struct set before_group(const struct item *item, const struct name *name, const struct set *behind, const struct set *tail)
-{
-        struct set found, excluded;
+        uint32_t tail = behind & tail_bit(deep), found;
 
         switch (item->group) {
         case '!':
-                found = up_to(name, behind, 0);
-                excluded = before_choices(item, name, tail, tail);
-                take_away(&found, &excluded);
-                return found;
+                found = match_run(item, scan, behind);
+                return match_choices(item, scan, tail, tail != 0, deep) ? 0 : found;
         case '*':
         case '+':
-                found = before_repeats(item, name, behind, tail);
+                found = match_repeats(item, scan, behind, tail != 0, deep);
                 break;
         default:
-                found = before_choices(item, name, behind, tail);
+                found = match_choices(item, scan, behind, tail != 0, deep);
                 break;
         }
-        if (item->group == '*' || item->group == '?')
-                add(&found, behind);
-        return found;
+        return item->group == '*' || item->group == '?' ? found | behind : found;
 }
 
-/* is_tail: this is for what `!` looks ahead to, where minimatch has a lone star take at least one character: `!(a)*` matches "a", as in bash. */
-static struct set before_item(const struct item *item, const struct name *name, const struct set *behind, const struct set *tail, int is_tail)
+static uint32_t match_item(const struct item *item, const struct scan *scan, uint32_t behind, unsigned deep)
 {
         switch (item->kind) {
         case ITEM_CHARACTER:
-                return before_character(item->text, name, behind);
+        case ITEM_ANY:
+        case ITEM_CLASS:
+                return match_character(item, scan, behind);
         case ITEM_STAR:
-                return up_to(name, behind, is_tail && item->is_all_behind);
+                return match_star(item, scan, behind, deep);
         case ITEM_GROUP:
                 break;
         }
-        return before_group(item, name, behind, tail);
+        return match_group(item, scan, behind, deep);
 }
 
-static struct set before_sequence(const struct glob_sequence *sequence, const struct name *name, const struct set *behind, const struct set *tail)
+static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
 {
-        struct set found = *behind, rest = *tail;
-        int is_same = memcmp(behind, tail, sizeof(*behind)) == 0;
+        uint32_t found = behind | (has_tail ? tail_bit(deep) : 0);
 
-        for (size_t i = sequence->count; i-- > 0;) {
-                const struct item *item = &sequence->items[i];
-
-                found = before_item(item, name, &found, &rest, 0);
-                is_same &= !item->is_all_behind;
-                if (is_same)
-                        rest = found;
-                else if (i > 0)
-                        rest = before_item(item, name, &rest, &rest, 1);
-        }
-        return found;
+        for (size_t i = sequence->count; i-- > 0;)
+                found = match_item(&sequence->items[i], scan, found, deep);
+        return found & (tail_bit(deep) - 1);
 }
 
 int glob_sequence_matches(const struct glob_sequence *sequence, const char *text, const char *end)
 {
-        struct name name = {.text = text, .size = (size_t)(end - text)};
-        struct set last = {{0}}, found;
+        uint32_t answers[2][GLOB_BYTES_MAX], characters[GLOB_NAME_MAX + 1], found = 0;
+        size_t count = 0;
 
-        if (name.size > GLOB_NAME_MAX)
+        if (end - text > GLOB_NAME_MAX)
                 return 0;
-        for (const char *p = text; p < end;) {
-                const char *from = p;
+        while (text < end)
+                characters[count++] = glob_next_character(&text);
+        characters[count] = 0;
+        memset(answers[(count + 1) % 2], 0, sequence->total * sizeof(answers[0][0]));
+        for (size_t i = count + 1; i-- > 0;) {
+                const struct scan scan = {.character = characters[i], .next = answers[(i + 1) % 2], .here = answers[i % 2]};
 
-                put(&name.starts, (size_t)(p - text));
-                (void)glob_next_character(&p);
-                name.before[p - text] = (uint16_t)(from - text);
+                found = match_sequence(sequence, &scan, i == count, i == count, 0);
         }
-        put(&name.starts, name.size);
-        put(&last, name.size);
-        found = before_sequence(sequence, &name, &last, &last);
-        return has(&found, 0);
+        return found != 0;
 }

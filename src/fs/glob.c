@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,14 +13,13 @@
 #include <string.h>
 
 #define SEGMENTS_MAX 512
-#define GROUPS_DEEP_MAX 16
 
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
         SEGMENT_PLAIN,     /* without special characters */
         SEGMENT_ENDING,    /* "*" and then none */
         SEGMENT_PATTERN,
-        SEGMENT_GROUPS, /* with extended globs */
+        SEGMENT_GROUPS, /* with classes or extended globs */
 };
 
 struct segment {
@@ -45,22 +45,17 @@ struct glob {
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. */
+/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends with a NUL, which ends a character too:
+ * so four bytes can be asked for at any place. */
 uint32_t glob_next_character(const char **at)
 {
-        const unsigned char *p = (const unsigned char *)*at;
-        unsigned more = p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 1 : p[0] < 0xf0 ? 2 : p[0] < 0xf5 ? 3 : 0;
-        uint32_t c = more ? p[0] & (0x3fu >> more) : p[0];
+        uint32_t c;
+        size_t size = utf8_decode(*at, 4, &c);
 
-        for (unsigned i = 1; i <= more; i++) {
-                if ((p[i] & 0xc0) != 0x80) {
-                        more = 0;
-                        break;
-                }
-                c = c << 6 | (p[i] & 0x3f);
-        }
-        *at += more + 1;
-        return more || p[0] < 0x80 ? c : 0x110000u + p[0];
+        if (size == 0)
+                c = 0x110000u + (unsigned char)**at;
+        *at += size > 0 ? size : 1;
+        return c;
 }
 
 /* -- one segment ---------------------------------------------------------------------------------------------- */
@@ -102,17 +97,18 @@ static uint32_t class_character(const char **at)
         return glob_next_character(at);
 }
 
-/* p: behind the "[", end: at its "]". */
-static int in_class(const char *p, const char *end, uint32_t c)
+int glob_in_class(const char *p, const char *end, uint32_t c)
 {
         int negated = *p == '!' || *p == '^', found = 0;
+        const char *name_end = p; /* of the next name: looked for once */
 
         p += negated;
         while (p < end) {
-                const char *name_end = p[0] == '[' && p[1] == ':' ? strstr(p + 2, ":]") : NULL;
                 uint32_t from, to;
 
-                if (name_end && name_end < end) {
+                if (p[0] == '[' && p[1] == ':' && name_end && name_end < p + 2)
+                        name_end = strstr(p + 2, ":]");
+                if (p[0] == '[' && p[1] == ':' && name_end && name_end < end) {
                         found |= in_named_class(p + 2, (size_t)(name_end - p - 2), c);
                         p = name_end + 2;
                         continue;
@@ -127,28 +123,19 @@ static int in_class(const char *p, const char *end, uint32_t c)
         return found != negated;
 }
 
-/* One pattern character against one of the text; both move on when they agree. A "*" is not met here. */
-int glob_step(const char **pattern, const char **text)
+/* One pattern character or '?' against one of the text; both move on when they agree. A "*" or a class is not met here. */
+static int step(const char **pattern, const char **text)
 {
-        const char *p = *pattern, *t = *text, *end;
+        const char *p = *pattern, *t = *text;
         uint32_t c = glob_next_character(&t);
-        int agree;
+        int is_any = *p == '?';
 
-        if (*p == '?') {
-                p++;
-                agree = 1;
-        } else if (*p == '[' && (end = class_end(p + 1))) {
-                agree = in_class(p + 1, end, c);
-                p = end + 1;
-        } else {
-                p += *p == '\\' && p[1];
-                agree = glob_next_character(&p) == c;
-        }
-        if (agree) {
-                *pattern = p;
-                *text = t;
-        }
-        return agree;
+        p += *p == '\\' && p[1];
+        if (glob_next_character(&p) != c && !is_any)
+                return 0;
+        *pattern = p;
+        *text = t;
+        return 1;
 }
 
 /* Back to the last "*" is all there ever is to try: an earlier one could give up nothing that this one cannot. */
@@ -162,7 +149,7 @@ static int characters_match(const char *pattern, const char *text, const char *e
                                 pattern++;
                         star = pattern;
                         resume = text;
-                } else if (!*pattern || !glob_step(&pattern, &text)) {
+                } else if (!*pattern || !step(&pattern, &text)) {
                         if (!star)
                                 return 0;
                         glob_next_character(&resume);
@@ -405,8 +392,8 @@ static int check_groups(const char *from, const char *to, unsigned deep, int rep
                 close = glob_group_end(p);
                 if (!close)
                         continue;
-                if (deep == GROUPS_DEEP_MAX)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has groups %u deep, at most %d are taken", pattern, deep + 1, GROUPS_DEEP_MAX);
+                if (deep == GLOB_GROUPS_DEEP_MAX)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has groups %u deep, at most %d are taken", pattern, deep + 1, GLOB_GROUPS_DEEP_MAX);
                 if (repeats && does_repeat)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' has a group that repeats within one that repeats", pattern);
                 if (*p != '@' && *p != '?' && memchr(p, '/', (size_t)(close - p)))
@@ -493,7 +480,7 @@ static int classify(const char *text, struct segment *ret)
         size_t size = strlen(text);
 
         *ret = (struct segment){SEGMENT_PATTERN, text, size, NULL};
-        if (has_group(text)) {
+        if (strchr(text, '[') || has_group(text)) {
                 ret->kind = SEGMENT_GROUPS;
                 ret->groups = glob_sequence_new(text, size);
                 return ret->groups ? 0 : -ENOMEM;
@@ -557,6 +544,8 @@ int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e)
                 if (!glob->alternatives)
                         r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
         }
+        for (size_t i = 0; r == 0 && i < x.count; i++) /* braces may have put groups together: `{+,x}(a)` */
+                r = check_groups(x.texts[i], x.texts[i] + strlen(x.texts[i]), 0, 0, pattern, e);
         for (size_t i = 0; r == 0 && i < x.count; i++) {
                 glob->count++;
                 r = cut(x.texts[i], &glob->alternatives[i], pattern, e);

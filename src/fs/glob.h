@@ -21,7 +21,7 @@ int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e);
 void glob_free(struct glob *glob); /* accepts NULL */
 
 /* path: relative, segments parted by single '/', without "." and ".."; "" is the mount itself. 1 or 0; the time is bounded by the
- * product of both lengths, times a name's length once more where a group repeats. */
+ * product of both lengths, the pattern's with braces written out. */
 int glob_matches(const struct glob *glob, const char *path);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int matches(const char *pattern, const char *path)
 {
@@ -47,8 +48,10 @@ static void test_globs_of_a_mount(void)
         } rows[] = {
                 {"**", "", 1}, {"*", "", 0}, {"a/**", "", 0}, {"/a", "a", 1}, {"./a", "a", 1}, {"a//b", "a/b", 1}, {"a/", "a", 1},
                 {"?", "\xff", 1}, {"\xff", "\xff", 1}, {"[\xc3\xa4]", "\xc3", 0},
+                {"?", "\xc3\xa4", 1}, {"?", "\xed\xa0\x80", 0}, {"???", "\xed\xa0\x80", 1}, {"?", "\xe0\x80\xaf", 0}, {"???", "\xe0\x80\xaf", 1},
+                {"@(?)", "\xf0\x9f\x98\x80", 1}, {"@(?)", "\xf4\x90\x80\x80", 0}, {"@(\xff|\xc3)", "\xc3", 1}, {"[!a]?", "\xc3(", 1}, {"[[:x:a]", ":", 1},
                 {"a/../b", "b", -CLOCHE_E_INVALID_ARGUMENT}, {"", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a*(b))", "b", -CLOCHE_E_INVALID_ARGUMENT},
-                {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
+                {"{+,x}({*,y}(a))", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"+(a/b)", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"!(@(+(x*(a)|y)))", "ab", -CLOCHE_E_INVALID_ARGUMENT}, {"{1..300}", "1", -CLOCHE_E_INVALID_ARGUMENT},
                 {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a", -CLOCHE_E_INVALID_ARGUMENT}, {"\\!a", "!a", 1},
         };
 
@@ -87,6 +90,17 @@ static void test_kinds_of_segments(void)
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 CHECK(matches(rows[i].pattern, rows[i].path) == rows[i].expected, "'%s' and '%s'", rows[i].pattern, rows[i].path);
+}
+
+/* Generous: each row takes milliseconds, where one whose work doubles or is multiplied by the name once more takes minutes. */
+#define BOUNDED_SECONDS 10
+
+static void takes_bounded_time(const char *pattern, const char *name)
+{
+        clock_t began = clock();
+        int r = matches(pattern, name);
+
+        CHECK(r >= 0 && clock() - began < BOUNDED_SECONDS * CLOCKS_PER_SEC, "%.60s: %d, in bounded time", pattern, r);
 }
 
 /* A pattern of stars against a text that almost fits is where others take minutes. */
@@ -128,13 +142,56 @@ static void test_extended_globs_are_bounded(void)
                 memset(name, 'a', sizeof(name) - 1);
                 CHECK(matches(pattern, name) == 0, "%s in vain", groups[i]);
                 name[sizeof(name) - 2] = 'c';
-                CHECK(matches(pattern, name) >= 0, "%s", groups[i]);
+                takes_bounded_time(pattern, name);
         }
         memset(pattern, '\0', sizeof(pattern));
         for (size_t i = 0; i < 20; i++)
                 strcat(pattern, "@(");
         strcat(pattern, "a))))))))))))))))))))");
         CHECK(matches(pattern, "a") == -CLOCHE_E_INVALID_ARGUMENT, "twenty deep");
+}
+
+static void append(char *text, const char *part, size_t times)
+{
+        for (char *at = text + strlen(text); times > 0; times--)
+                at = stpcpy(at, part);
+}
+
+/* Groups before `!(x)*`, where two questions go through each level, and parts that are as long as a pattern may be. */
+static void test_nested_globs_are_bounded(void)
+{
+        static const struct {
+                const char *head, *open;
+                size_t deep;
+                const char *inner;
+                size_t times;
+                const char *close, *tail;
+        } rows[] = {
+                {"", "?@(", 16, "a", 1, ")!(x)*", ""},
+                {"", "?@(", 16, "*a", 1900, ")!(x)*", ""},
+                {"+(", "?@(", 14, "a", 1, ")!(x)*", ")"},
+                {"", "?@(", 15, "+(a|*b)", 500, ")!(x)*", ""},
+                {"", "!(", 16, "a", 1, "b)*", "b"},
+                {"+(a|", "", 0, "*a", 2000, "", "b)"},
+                {"+(a|b", "", 0, "?(a)", 1000, "", ")"},
+                {"*", "", 0, "[", 2000, "", "b"},
+                {"[", "", 0, "[:", 1300, "", "]*c"},
+        };
+        static const char names[] = {'a', '['};
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                char pattern[4200] = "", name[1001] = "";
+
+                append(pattern, rows[i].head, 1);
+                append(pattern, rows[i].open, rows[i].deep);
+                append(pattern, rows[i].inner, rows[i].times);
+                append(pattern, rows[i].close, rows[i].deep);
+                append(pattern, rows[i].tail, 1);
+                for (size_t k = 0; k < sizeof(names); k++) {
+                        memset(name, names[k], sizeof(name) - 1);
+                        takes_bounded_time(pattern, name);
+                }
+        }
 }
 
 static struct rules *load(const char *text, struct cloche_err *e)
@@ -231,6 +288,7 @@ int main(void)
         test_kinds_of_segments();
         test_globs_are_bounded();
         test_extended_globs_are_bounded();
+        test_nested_globs_are_bounded();
         test_decisions();
         test_refusals();
         return tap_done();

@@ -12,7 +12,7 @@ test('globs are those of the daemon and of minimatch: the shared vectors', () =>
 })
 
 test('what is no pattern here is refused by name', () => {
-  for (const pattern of ['+(a*(b))', '*(@(x|+(y)))']) assert.throws(() => globTest(pattern), /repeats within one that repeats/)
+  for (const pattern of ['+(a*(b))', '*(@(x|+(y)))', '{+,x}({*,y}(a))']) assert.throws(() => globTest(pattern), /repeats within one that repeats/)
   for (const pattern of ['+(a/b)', 'x/!(a/b)']) assert.throws(() => globTest(pattern), /about one name/)
   assert.throws(() => globTest('@('.repeat(20) + 'a' + ')'.repeat(20)), /groups 17 deep/)
   assert.throws(() => globTest('a/../b'), /leaves the mount/)
@@ -21,7 +21,13 @@ test('what is no pattern here is refused by name', () => {
 })
 
 test('patterns that fit in many ways end', () => {
+  const before = process.cpuUsage()
   for (const pattern of ['+(a|aa|a*|*a)', '*(a|aa)', '!(a)', '@(a|aa|*)', '*a', '!(*(a|aa)b)']) assert.ok(!globTest(pattern.repeat(40) + 'c')('a'.repeat(255)), pattern)
+  const nested = (deep, inner) => '?@('.repeat(deep) + inner + ')!(x)*'.repeat(deep)
+  const patterns = [nested(16, 'a'), `+(${nested(14, 'a')})`, nested(15, '+(a|*b)'), '!('.repeat(16) + 'a' + 'b)*'.repeat(16), `+(a|${'*a'.repeat(500)}b)`]
+  for (const pattern of patterns) assert.equal(typeof globTest(pattern)('a'.repeat(1000)), 'boolean')
+  const used = process.cpuUsage(before) // generous: milliseconds, where work that doubles at each level takes minutes
+  assert.ok(used.user + used.system < 60e6, JSON.stringify(used))
   assert.ok(!globTest('**/a/'.repeat(60) + 'b')('a/'.repeat(120) + 'a'))
 })
 

@@ -1,15 +1,24 @@
-// One segment of a pattern, with extended globs: `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)`. As in the daemon (src/fs/glob-group.c) its items are matched from the last to
-// the first, each as the set of positions in the name from which it, and all behind it, match up to the end: the time is bounded for every pattern and name.
+// One segment of a pattern, with extended globs: `@(a|b)` `?(a|b)` `*(a|b)` `+(a|b)` `!(a|b)`. As in the daemon (src/fs/glob-group.c) a name is gone through once, from its end
+// to its start. At each position the items are looked at from the last to the first: do this one and all behind it match from here up to the name's end? Each item keeps
+// its answers of one position, so that none is worked out twice: each position sees each item once, or twice in a group that repeats.
+//
+// Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it done once (the tail), and a group that repeats is followed by
+// itself as well. Each level of groups asks both of its choices and adds a tail of their own. The answers are the bits of a number: bit 0 is the whole segment's; of items
+// that are `deep` groups down, bit deep + 1 is the tail's, and those below it are their caller's.
 
-type Positions = Uint8Array // 1: in the set; one for each character of the name and its end
+interface Answers {
+  next: number // at the next position; 0 at the name's end
+  here: number // of a character: what is behind it; of a star and `!`: that of any position from here on
+}
 
-type Item =
+type Item = Answers & (
   { kind: 'character', test: (char: string) => boolean } |
   { kind: 'star', isAllBehind: boolean } |
   { kind: 'group', group: string, choices: Item[][] }
+)
 
 const posix: Record<string, string> = {
-  alpha: '\\p{L}', digit: '\\p{Nd}', alnum: '\\p{L}\\p{Nd}', upper: '\\p{Lu}', lower: '\\p{Ll}', 
+  alpha: '\\p{L}', digit: '\\p{Nd}', alnum: '\\p{L}\\p{Nd}', upper: '\\p{Lu}', lower: '\\p{Ll}',
   space: '\\p{Z}\\t\\r\\n\\v\\f', punct: '\\p{P}', xdigit: 'A-Fa-f0-9', word: '\\p{L}\\p{Nd}\\p{Pc}',
   blank: '\\p{Zs}\\t', cntrl: '\\p{Cc}', graph: '\\x21-\\x7e', print: '\\x20-\\x7e', ascii: '\\x00-\\x7f'
 }
@@ -63,85 +72,80 @@ export function choicesOf (inside: string): string[] {
   return [...found, inside.slice(start)]
 }
 
-function read (segment: string): Item[] {
+/** all: each item, with those of groups, is added to it. */
+function read (segment: string, all: Item[]): Item[] {
   const items: Item[] = []
   for (let at = 0; at < segment.length;) {
     const end = groupEnd(segment, at), last = items.at(-1)
     const next = end > 0 ? end + 1 : skipPlain(segment, at)
-    if (end > 0) items.push({ kind: 'group', group: segment[at] as string, choices: choicesOf(segment.slice(at + 2, end)).map(read) })
-    else if (segment[at] === '*') items.push({ kind: 'star', isAllBehind: at === segment.length - 1 && last?.kind === 'group' && last.group === '!' })
-    else if (segment[at] === '?') items.push({ kind: 'character', test: () => true })
+    if (end > 0) items.push({ kind: 'group', group: segment[at] as string, choices: choicesOf(segment.slice(at + 2, end)).map((choice) => read(choice, all)), next: 0, here: 0 })
+    else if (segment[at] === '*') items.push({ kind: 'star', isAllBehind: at === segment.length - 1 && last?.kind === 'group' && last.group === '!', next: 0, here: 0 })
+    else if (segment[at] === '?') items.push({ kind: 'character', test: () => true, next: 0, here: 0 })
     else if (segment[at] === '[' && next > at + 1) {
       const expression = new RegExp(`^${(classAt(segment, at) as { source: string }).source}$`, 'u')
-      items.push({ kind: 'character', test: (char) => expression.test(char) })
+      items.push({ kind: 'character', test: (char) => expression.test(char), next: 0, here: 0 })
     } else {
       const wanted = String.fromCodePoint(segment.codePointAt(segment[at] === '\\' && next === at + 2 ? at + 1 : at) as number)
-      items.push({ kind: 'character', test: (char) => char === wanted })
+      items.push({ kind: 'character', test: (char) => char === wanted, next: 0, here: 0 })
       at = (next === at + 2 ? at + 1 : at) + wanted.length
       continue
     }
     at = next
   }
+  all.push(...items)
   return items
 }
 
-/** All positions at or before the last one of the set, or only before it. */
-function upTo (set: Positions, onlyBefore: boolean): Positions {
-  return new Uint8Array(set.length).fill(1, 0, Math.max(0, set.lastIndexOf(1) + (onlyBefore ? 0 : 1)))
+const tailBit = (deep: number): number => 2 << deep
+
+function matchChoices (choices: Item[][], char: string, behind: number, hasTail: boolean, deep: number): number {
+  return choices.reduce((found, choice) => found | matchItems(choice, char, behind, hasTail, deep + 1), 0)
 }
 
-function union (sets: Positions[], size: number): Positions {
-  const found = new Uint8Array(size)
-  for (const set of sets) for (let i = 0; i < size; i++) found[i] = (found[i] as number) | (set[i] as number)
+/** What matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
+function matchRepeats (choices: Item[][], char: string, behind: number, hasTail: boolean, deep: number): number {
+  const found = matchChoices(choices, char, behind, hasTail, deep)
+  if ((found & ~behind) !== 0) matchChoices(choices, char, behind | found, hasTail, deep)
   return found
 }
 
-const without = (set: Positions, other: Positions): Positions => set.map((one, i) => one & ~(other[i] as number))
-
-const beforeChoices = (choices: Item[][], name: string[], behind: Positions, tail: Positions): Positions =>
-  union(choices.map((choice) => beforeSequence(choice, name, behind, tail)), behind.length)
-
-/** Again from what was new each time: no position is looked at twice. */
-function beforeRepeats (choices: Item[][], name: string[], behind: Positions, tail: Positions): Positions {
-  let found: Positions = new Uint8Array(behind.length)
-  for (let fresh = behind; fresh.includes(1);) {
-    fresh = without(beforeChoices(choices, name, fresh, tail), found)
-    found = union([found, fresh], behind.length)
+function matchGroup (item: Item & { kind: 'group' }, char: string, behind: number, deep: number): number {
+  const { group, choices } = item, tail = behind & tailBit(deep), hasTail = tail !== 0
+  if (group === '!') {
+    item.here = item.next | behind
+    return matchChoices(choices, char, tail, hasTail, deep) === 0 ? item.here : 0
   }
-  return found
+  const found = ('*+'.includes(group) ? matchRepeats : matchChoices)(choices, char, behind, hasTail, deep)
+  return '*?'.includes(group) ? found | behind : found
 }
 
-function beforeGroup (group: string, choices: Item[][], name: string[], behind: Positions, tail: Positions): Positions {
-  if (group === '!') return without(upTo(behind, false), beforeChoices(choices, name, tail, tail))
-  const found = '*+'.includes(group) ? beforeRepeats(choices, name, behind, tail) : beforeChoices(choices, name, behind, tail)
-  return '*?'.includes(group) ? union([found, behind], behind.length) : found
-}
-
-/** isTail: for what `!` looks ahead to, where minimatch has a lone star take at least one character: `!(a)*` matches "a", as in bash. */
-function beforeItem (item: Item, name: string[], behind: Positions, tail: Positions, isTail: boolean): Positions {
-  if (item.kind === 'star') return upTo(behind, isTail && item.isAllBehind)
-  if (item.kind === 'group') return beforeGroup(item.group, item.choices, name, behind, tail)
-  return behind.map((_, i) => Number(behind[i + 1] === 1 && item.test(name[i] as string)))
-}
-
-/** behind: where what follows matches; tail: the same with each group around it done once, which is what `!` looks ahead to. */
-function beforeSequence (items: Item[], name: string[], behind: Positions, tail: Positions): Positions {
-  let found = behind, rest = tail
-  let isSame = behind === tail
-  for (const item of [...items].reverse()) {
-    const before = beforeItem(item, name, found, rest, false)
-    isSame &&= !(item.kind === 'star' && item.isAllBehind)
-    rest = isSame ? before : beforeItem(item, name, rest, rest, true)
-    found = before
+function matchItem (item: Item, char: string, behind: number, deep: number): number {
+  if (item.kind === 'group') return matchGroup(item, char, behind, deep)
+  if (item.kind === 'character') {
+    item.here = behind
+    return item.next !== 0 && item.test(char) ? item.next : 0
   }
-  return found
+  // In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in bash.
+  const leastOne = item.isAllBehind ? tailBit(deep) : 0
+  item.here = item.next | behind
+  return (item.here & ~leastOne) | (item.next & leastOne)
+}
+
+/** char: of the name; '' at its end. behind: the answers of what follows the items; hasTail: that of their tail. */
+function matchItems (items: Item[], char: string, behind: number, hasTail: boolean, deep: number): number {
+  const found = items.reduceRight((found, item) => matchItem(item, char, found, deep), behind | (hasTail ? tailBit(deep) : 0))
+  return found & (tailBit(deep) - 1)
 }
 
 export function segmentTest (segment: string): (name: string) => boolean {
-  const items = read(segment)
+  const all: Item[] = [], items = read(segment, all)
   return (name) => {
-    const characters = Array.from(name), end = new Uint8Array(characters.length + 1)
-    end[characters.length] = 1
-    return beforeSequence(items, characters, end, end)[0] === 1
+    for (const item of all) item.next = 0
+    let found = matchItems(items, '', 1, true, 0)
+    for (const char of Array.from(name).reverse()) {
+      for (const item of all) item.next = item.here
+      found = matchItems(items, char, 0, false, 0)
+    }
+    return found !== 0
   }
 }

@@ -123,7 +123,10 @@ export function globTest (pattern: string): (path: string) => boolean {
   const bangs = bangsOf(pattern)
   checkGroups(pattern.slice(bangs), pattern)
   const plain = withoutGroups(pattern.slice(bangs))
-  const alternatives = expand(plain).map(segmentsOf)
+  const alternatives = expand(plain).map((alternative) => {
+    checkGroups(alternative, pattern) // braces may have put groups together: `{+,x}(a)`
+    return segmentsOf(alternative)
+  })
   return (path) => {
     const names = path === '' ? [] : path.split('/')
     return alternatives.some((segments) => matches(segments, names)) === (bangs % 2 === 0)
