@@ -1,7 +1,7 @@
 #include "agent-internal.h"
 
 #include "base/err.h"
-#include "base/utf8.h"
+#include "wire/json.h"
 #include "wire/rpc.h"
 #include "wire/value.h"
 
@@ -47,11 +47,7 @@ json_t *agent_integer(int64_t value)
 
 json_t *agent_text(const char *text, size_t size)
 {
-        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
-
-        if (utf8_is_valid(text, size))
-                return json_stringn_nocheck(text, size);
-        return utf8_append_valid(&valid, text, size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
+        return json_valid_text(text, size);
 }
 
 static json_t *attach(struct agent_reply *reply, const char *tag, const char *type, const void *data, size_t size)

@@ -146,25 +146,11 @@ static int rpc_code(unsigned code)
         return code == CLOCHE_E_INTERNAL ? -32603 : -32000;
 }
 
-/* A message may quote a caller's text, and have cut it in the middle of a character. */
-static json_t *message_of(const struct cloche_err *e)
-{
-        json_t *message = json_string(e->msg);
-        struct cloche_err plain = *e;
-
-        if (message)
-                return message;
-        for (char *at = plain.msg; *at; at++)
-                if ((unsigned char)*at >= 0x80)
-                        *at = '?';
-        return json_string(plain.msg);
-}
-
 json_t *client_error(const struct cloche_err *e, json_t *data)
 {
         static const char *const faults[] = {"none", "caller", "guest", "host", "bug"};
         json_t *error = json_pack("{s:s, s:s, s:o}", "name", cloche_code_name(e->code), "fault", faults[cloche_code_fault(e->code)],
-                                  "message", message_of(e));
+                                  "message", json_valid_text(e->msg, strlen(e->msg)));
 
         if (error && data)
                 json_object_update(error, data);

@@ -176,6 +176,12 @@ static const char *evaluate_code(const struct cloche_run *run, const char *type,
 
 /* -- the object ----------------------------------------------------------------------------------------------- */
 
+/* Guests choose names and texts, which were cut to fit. */
+static json_t *text_of(const char *text)
+{
+        return json_valid_text(text, strlen(text));
+}
+
 /* {code, name, message, stack, fields}; a type too, as every error has one. */
 static json_t *evaluate_error(const struct cloche_run *run, const struct verdict *v)
 {
@@ -186,9 +192,9 @@ static json_t *evaluate_error(const struct cloche_run *run, const struct verdict
         if (!json_is_object(data)) {
                 json_object_set_new(error, "code", json_string(code));
                 json_object_set_new(error, "name", json_string(name));
-                json_object_set_new(error, "message", json_string(v->message));
+                json_object_set_new(error, "message", text_of(v->message));
         }
-        json_object_set_new(error, "type", json_string(json_is_object(data) ? "Error" : v->type));
+        json_object_set_new(error, "type", text_of(json_is_object(data) ? "Error" : v->type));
         json_object_del(error, "cpuMs");
         json_object_del(error, "heapBytes");
         if (json_is_string(json_object_get(data, "name")))
@@ -208,10 +214,10 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         if (run->end == RUN_END_NONE && run->answer_is_error) {
                 if (!json_is_string(message))
                         message = json_object_get(run->answer, "message");
-                return json_pack("{s:s, s:O, s:O}", "type", v->type, "message", message, "stack",
+                return json_pack("{s:o, s:O, s:O}", "type", text_of(v->type), "message", message, "stack",
                                  json_is_string(stack) ? stack : json_null());
         }
-        return json_pack("{s:s, s:s, s:n}", "type", v->type, "message", v->message, "stack");
+        return json_pack("{s:o, s:o, s:n}", "type", text_of(v->type), "message", text_of(v->message), "stack");
 }
 
 /* What the agent says its evaluation cost, which cannot be more than what the box used, and the heap it left. */
@@ -297,24 +303,12 @@ static json_t *meta_object(struct cloche_run *run, const struct verdict *v, cons
         return meta;
 }
 
-/* Bytes as text for people. *ret_lossy: they are no UTF-8. */
-static json_t *bytes_as_text(const struct buf *bytes, int *ret_lossy)
-{
-        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
-
-        *ret_lossy = !utf8_is_valid(bytes->data, bytes->size);
-        if (!*ret_lossy)
-                return json_stringn_nocheck(bytes->data ? bytes->data : "", bytes->size);
-        return utf8_append_valid(&valid, bytes->data, bytes->size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
-}
-
 static void add_output(json_t *root, const char *name, const char *base64_name, const struct buf *bytes)
 {
         _cleanup_buf_ struct buf encoded = BUF_INIT(SIZE_MAX / 2);
-        int lossy;
 
-        json_object_set_new(root, name, bytes_as_text(bytes, &lossy));
-        if (lossy && base64_encode(&encoded, bytes->data, bytes->size) == 0)
+        json_object_set_new(root, name, json_valid_text(bytes->data, bytes->size));
+        if (!utf8_is_valid(bytes->data, bytes->size) && base64_encode(&encoded, bytes->data, bytes->size) == 0)
                 json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
 }
 

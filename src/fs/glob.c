@@ -508,11 +508,16 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         ret->segments = calloc(count + 1, sizeof(*ret->segments));
         if (!ret->segments)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
-        while (r == 0 && (segment = strsep(&rest, "/")))
+        while (r == 0 && (segment = strsep(&rest, "/"))) {
                 if (strcmp(segment, "..") == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
-                else if (*segment && strcmp(segment, ".") != 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
-                        r = classify(segment, &ret->segments[ret->count++]);
+                if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
+                        continue;
+                /* Groups may stand here that the whole had not: `{+,x}(a)` has braces before them, `[/+(a)]` a class. */
+                if (check_groups(segment, segment + strlen(segment), 0, 0, pattern, e) < 0)
+                        return -(int)CLOCHE_E_INVALID_ARGUMENT;
+                r = classify(segment, &ret->segments[ret->count++]);
+        }
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern");
         /* "a/" + "**" is what is below a, and not a itself. */
@@ -544,8 +549,6 @@ int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e)
                 if (!glob->alternatives)
                         r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
         }
-        for (size_t i = 0; r == 0 && i < x.count; i++) /* braces may have put groups together: `{+,x}(a)` */
-                r = check_groups(x.texts[i], x.texts[i] + strlen(x.texts[i]), 0, 0, pattern, e);
         for (size_t i = 0; r == 0 && i < x.count; i++) {
                 glob->count++;
                 r = cut(x.texts[i], &glob->alternatives[i], pattern, e);

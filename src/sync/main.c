@@ -75,7 +75,7 @@ static int do_recover(void *argument, const json_t *params, json_t **ret, struct
 
         (void)argument;
         if (r == 0)
-                r = transaction_recover(ROOT_FD, &recovery, e);
+                r = transaction_recover(ROOT_FD, 0, &recovery, e); /* a sync that is alive recovers by itself */
         if (r == 0)
                 *ret = answer_recovery(&recovery);
         recovery_done(&recovery);
@@ -160,7 +160,7 @@ static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, s
         const struct settings *s = &sync->settings;
         struct recovery recovery = {0};
         struct plan plan = {0};
-        int r = transaction_recover(ROOT_FD, &recovery, e);
+        int r = transaction_recover(ROOT_FD, STAGE_PATIENCE_MS, &recovery, e);
 
         if (r == 0)
                 r = plan_init(&plan, &sync->list, s->rules, ROOT_FD, s->policy, s->on_error, s->links_inside, e);

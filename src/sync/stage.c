@@ -12,7 +12,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define LOCK_PATIENCE_MS 10000
 #define LOCK_PAUSE_MS 20
 
 static const char *const state_names[] = {"", "draft", "journal", "undo", "done", "undone"};
@@ -38,7 +37,7 @@ static int check_ours(const struct stat *st, struct cloche_err *e)
         return 0;
 }
 
-/* Syncs of one directory wait for each other, in no order; recovery does not wait, for a sync that is alive recovers by itself. */
+/* Syncs of one directory wait for each other, in no order. */
 static int lock_within(int dir_fd, unsigned patience_ms)
 {
         while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
@@ -70,7 +69,7 @@ static int lock(struct stage *stage, unsigned patience_ms, struct cloche_err *e)
         return lower_stat(&root, STAGE_NAME, &named) == 0 && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
 }
 
-int stage_open(struct stage *stage, bool make, struct cloche_err *e)
+int stage_open(struct stage *stage, bool make, unsigned patience_ms, struct cloche_err *e)
 {
         struct lower root = {stage->root_fd};
 
@@ -86,7 +85,7 @@ int stage_open(struct stage *stage, bool make, struct cloche_err *e)
                         continue;
                 if (stage->dir_fd < 0)
                         return err_os(e, CLOCHE_E_STATE, -stage->dir_fd, "open " STAGE_NAME);
-                r = lock(stage, make ? LOCK_PATIENCE_MS : 0, e);
+                r = lock(stage, patience_ms, e);
                 if (r > 0)
                         return 1;
                 stage_close(stage);

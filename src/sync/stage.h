@@ -19,9 +19,11 @@ struct stage {
 #define STAGE_SLOT_SIZE 16
 void stage_slot(char ret[STAGE_SLOT_SIZE], char letter, uint32_t number);
 
-/* Find it, or with make create it, and lock it. 1; 0: there is none; -CLOCHE_E_STATE: it is not ours, or with
- * os_errno EBUSY: another sync has it. */
-int stage_open(struct stage *stage, bool make, struct cloche_err *e);
+#define STAGE_PATIENCE_MS 10000
+
+/* Find it, or with make create it, and lock it, for which other syncs are waited for. 1; 0: there is none; -CLOCHE_E_STATE: it is not
+ * ours, or with os_errno EBUSY: another sync has it still. */
+int stage_open(struct stage *stage, bool make, unsigned patience_ms, struct cloche_err *e);
 void stage_close(struct stage *stage);
 
 /* STAGE_DRAFT also with no journal at all: then nothing has been displaced yet. */

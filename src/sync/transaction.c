@@ -225,7 +225,7 @@ int transaction_run(struct transaction *t, struct cloche_err *e)
         struct stage stage = {t->root_fd, -EBADF};
         struct stat before;
         int r = fstatat(t->root_fd, "", &before, AT_EMPTY_PATH) < 0 ? failed(e, -errno, "look at the directory")
-                                                                    : stage_open(&stage, true, e);
+                                                                    : stage_open(&stage, true, STAGE_PATIENCE_MS, e);
 
         if (r < 0)
                 return r;
@@ -341,14 +341,14 @@ static bool root_before(const struct steps *steps, struct stat *ret)
         return false;
 }
 
-int transaction_recover(int root_fd, struct recovery *ret, struct cloche_err *e)
+int transaction_recover(int root_fd, unsigned patience_ms, struct recovery *ret, struct cloche_err *e)
 {
         struct stage stage = {root_fd, -EBADF};
         struct stat before;
         int r;
 
         *ret = (struct recovery){0};
-        r = stage_open(&stage, false, e);
+        r = stage_open(&stage, false, patience_ms, e);
         if (r <= 0)
                 return r;
         r = recover(&stage, ret, e);

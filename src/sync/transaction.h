@@ -33,8 +33,9 @@ struct recovery {
         struct kept_list kept;
 };
 
-/* Finish or undo what a sync that was killed has left. -CLOCHE_E_STATE: it cannot be understood, and nothing was done. */
-int transaction_recover(int root_fd, struct recovery *ret, struct cloche_err *e);
+/* Finish or undo what a sync that was killed has left. patience_ms: for another sync that is at work. -CLOCHE_E_STATE: it goes on, or what
+ * was left cannot be understood; nothing was done. */
+int transaction_recover(int root_fd, unsigned patience_ms, struct recovery *ret, struct cloche_err *e);
 void recovery_done(struct recovery *recovery);
 
 #endif

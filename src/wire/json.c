@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "frame.h"
 
 #include <errno.h>
@@ -70,6 +71,15 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
                 return err_set(e, CLOCHE_E_INVALID_JSON, "%s (line %d, column %d)", error.text, error.line, error.column);
         *ret = value;
         return 0;
+}
+
+json_t *json_valid_text(const char *bytes, size_t size)
+{
+        _cleanup_buf_ struct buf valid = BUF_INIT(SIZE_MAX / 2);
+
+        if (utf8_is_valid(bytes, size))
+                return json_stringn_nocheck(size > 0 ? bytes : "", size);
+        return utf8_append_valid(&valid, bytes, size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
 }
 
 static size_t number_size(const char *at, const char *end)

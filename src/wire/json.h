@@ -16,6 +16,9 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
  * digit is lost. */
 int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e);
 
+/* A string of bytes that somebody else chose or that were cut: U+FFFD stands for what is not UTF-8. NULL: without memory. */
+json_t *json_valid_text(const char *bytes, size_t size);
+
 /* json_dumps(3), but NULL also when memory ran out where jansson (2.14) does not look, and leaves out a key. */
 char *json_dump_text(const json_t *value, size_t flags);
 

@@ -98,3 +98,9 @@ def test_without_json_the_error_is_on_stderr():
     finished = cli("call", "python", "f", "-c", "def f():\n    raise KeyError('k')")
     equal((finished.code, finished.stdout), (1, b""), finished)
     assert b"KeyError" in finished.stderr, finished
+
+
+def test_names_and_texts_are_cut_between_characters():
+    result = call("python", "class X(Exception): pass\nX.__name__ = 'a' + 'é' * 60\ndef f(): raise X('b' + 'ä' * 4000)", "f")
+    equal(result.status, "error")
+    assert result.error["type"].startswith("aéé") and result.error["message"].startswith("bää"), result

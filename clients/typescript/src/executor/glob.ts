@@ -124,7 +124,7 @@ export function globTest (pattern: string): (path: string) => boolean {
   checkGroups(pattern.slice(bangs), pattern)
   const plain = withoutGroups(pattern.slice(bangs))
   const alternatives = expand(plain).map((alternative) => {
-    checkGroups(alternative, pattern) // braces may have put groups together: `{+,x}(a)`
+    for (const part of alternative.split('/')) checkGroups(part, pattern) // which the whole had not: `{+,x}(a)`, `[/+(a)]`
     return segmentsOf(alternative)
   })
   return (path) => {
