@@ -2,6 +2,7 @@
  * Runs in: the agent, with the rights of the user's code. */
 #include "convert.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,10 @@
 #include <time.h>
 
 #define NS_PER_SECOND 1000000000
-#define OUTSIDE "a time outside the years 0 to 9999 cannot be sent: give its time_since_epoch()"
+#define OUTSIDE "a time outside the years 1 to 9999 cannot be sent: give its time_since_epoch()"
+#define NOT_WHOLE "is not a whole number of ticks (%s): round it, or take a duration with finer ticks"
+/* Seconds are doubles: 0.1 + 0.2 of them are whole milliseconds. Relative, larger than what a few additions leave. */
+#define ROUNDING (4 * DBL_EPSILON)
 
 typedef __int128 wide;
 
@@ -28,6 +32,7 @@ int duration_in(struct incoming *in, const struct type *type, const json_t *valu
         const struct type *ticks = type->inner[0];
         double seconds, count;
         json_t *number;
+        char told[80];
         int r = convert_in(in, &seconds_type, value, &seconds);
 
         if (r < 0)
@@ -35,6 +40,9 @@ int duration_in(struct incoming *in, const struct type *type, const json_t *valu
         count = seconds * (double)type->denominator / (double)type->numerator;
         if (ticks->kind == TYPE_INTEGER && !(fabs(count) < 9e18))
                 return incoming_refuse(in, "%g seconds do not fit in %s", seconds, type->name);
+        if (ticks->kind == TYPE_INTEGER && fabs(count - round(count)) > fabs(count) * ROUNDING)
+                return incoming_refuse(in, "%s seconds " NOT_WHOLE, convert_describe(value, told, sizeof(told)),
+                                       type->name);
         number = ticks->kind == TYPE_INTEGER ? agent_integer((int64_t)llround(count)) : agent_real(count);
         r = convert_in(in, ticks, number, at);
         json_decref(number);
@@ -105,7 +113,7 @@ int time_in(struct incoming *in, const struct type *type, const json_t *value, v
 {
         const struct type *duration = type->inner[0], *ticks = duration->inner[0];
         const char *tag = agent_tag(value), *text = json_string_value(json_object_get(value, "v"));
-        wide ns, unit = (wide)duration->numerator * NS_PER_SECOND, count;
+        wide ns, unit = (wide)duration->numerator * NS_PER_SECOND, scaled;
         json_t *number;
         char told[80];
         int r;
@@ -113,13 +121,22 @@ int time_in(struct incoming *in, const struct type *type, const json_t *value, v
         if (!tag || strcmp(tag, "date") != 0 || !text || parse_date(text, &ns) < 0)
                 return incoming_refuse(in, "%s is not a date (%s)", convert_describe(value, told, sizeof(told)),
                                        type->name);
-        count = ns * (wide)duration->denominator / unit;
-        if (count > INT64_MAX || count < INT64_MIN)
+        if (__builtin_mul_overflow(ns, (wide)duration->denominator, &scaled) || scaled / unit > INT64_MAX ||
+            scaled / unit < INT64_MIN)
                 return incoming_refuse(in, "%s does not fit in %s", text, type->name);
-        number = ticks->kind == TYPE_INTEGER ? agent_integer((int64_t)count) : agent_real((double)count);
+        if (ticks->kind == TYPE_INTEGER && scaled % unit)
+                return incoming_refuse(in, "%s " NOT_WHOLE, text, type->name);
+        number = ticks->kind == TYPE_INTEGER ? agent_integer((int64_t)(scaled / unit)) :
+                                               agent_real((double)((long double)scaled / (long double)unit));
         r = convert_in(in, ticks, number, at);
         json_decref(number);
         return r;
+}
+
+/* Towards the past before 1970 too, so that a fraction is never below zero. */
+static wide divide_down(wide n, wide by)
+{
+        return n / by - (n % by < 0);
 }
 
 json_t *time_out(struct outgoing *out, const struct type *type, const void *at)
@@ -127,27 +144,30 @@ json_t *time_out(struct outgoing *out, const struct type *type, const void *at)
         const struct type *duration = type->inner[0], *ticks = duration->inner[0];
         double real = ticks_at(ticks, at) * (double)duration->numerator / (double)duration->denominator;
         wide unit = (wide)duration->numerator * NS_PER_SECOND, ns;
-        char text[64];
+        char text[96];
         struct tm parts;
         time_t seconds;
+        size_t length;
         long fraction;
 
         if (!(fabs(real) < 3e11))
                 return outgoing_refuse(out, OUTSIDE);
         if (ticks->kind == TYPE_INTEGER)
-                ns = (wide)convert_integer_at(ticks, at) * unit / (wide)duration->denominator;
+                ns = divide_down((wide)convert_integer_at(ticks, at) * unit, (wide)duration->denominator);
         else
-                ns = (wide)(real * NS_PER_SECOND);
-        seconds = (time_t)(ns / NS_PER_SECOND - (ns % NS_PER_SECOND < 0));
+                ns = (wide)floor(real) * NS_PER_SECOND + (wide)round((real - floor(real)) * NS_PER_SECOND);
+        seconds = (time_t)divide_down(ns, NS_PER_SECOND);
         fraction = (long)(ns - (wide)seconds * NS_PER_SECOND);
-        if (!gmtime_r(&seconds, &parts) || parts.tm_year < -1900 || parts.tm_year > 8099)
+        if (!gmtime_r(&seconds, &parts) || parts.tm_year < 1 - 1900 || parts.tm_year > 9999 - 1900)
                 return outgoing_refuse(out, OUTSIDE);
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+        /* glibc's strftime does not pad %Y. */
+        length = (size_t)snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d", parts.tm_year + 1900,
+                                  parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
         /* As Python has it: microseconds, or all nine digits. */
         if (fraction % 1000)
-                snprintf(text + 19, sizeof(text) - 19, ".%09ld", fraction);
+                snprintf(text + length, sizeof(text) - length, ".%09ld", fraction);
         else if (fraction)
-                snprintf(text + 19, sizeof(text) - 19, ".%06ld", fraction / 1000);
+                snprintf(text + length, sizeof(text) - length, ".%06ld", fraction / 1000);
         strcat(text, "Z");
         return outgoing_spend(out, strlen(text) + 20, json_pack("{s:s, s:s}", "$", "date", "v", text));
 }

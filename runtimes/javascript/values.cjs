@@ -215,7 +215,7 @@ class Encoder {
 
   date (path, value) {
     const text = Date.prototype.toISOString.call(value)
-    return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent: return its getTime()')
+    return text.length === 24 && text >= '0001' ? text : refuse(path, 'date outside the years 1 to 9999 cannot be sent: return its getTime()')
   }
 
   regexp (path, value) {

@@ -4,7 +4,7 @@ namespace Cloche\Agent;
 use Cloche\{BigInt, Bytes, Day, HostError, LocalTime, Map, Pattern, Set, TypedArray};
 use function array_column, array_diff, array_is_list, array_key_exists, array_keys, array_map, base64_decode, base64_encode,
     checkdate, count, implode, in_array, is_array, is_finite, is_float, is_int, is_object, is_scalar, is_string, max, preg_match,
-    restore_error_handler, rtrim, set_error_handler, sort, strlen, substr;
+    preg_replace, restore_error_handler, set_error_handler, sort, strlen, substr;
 /** The wire to PHP (spec/values.md): from what json_decode made, its objects as stdClass, to the user's values. */
 final class Decoder
 {
@@ -13,7 +13,7 @@ final class Decoder
     private const NUMBERS = ['NaN' => NAN, 'Infinity' => INF, '-Infinity' => -INF, '-0' => -0.0];
     private const CLOCK = '([01]\d|2[0-3]):[0-5]\d';
     /** Year, month, day, hour, fraction, zone, hour of its offset. */
-    private const DATE = '~^(\d{4})-(\d\d)-(\d\d)(?:T' . self::CLOCK . ':[0-5]\d(?:\.(\d+))?(Z|[+-]' . self::CLOCK . ')?)?\z~';
+    private const DATE = '~^(\d{4})-(\d\d)-(\d\d)(?:T' . self::CLOCK . ':[0-5]\d(?:\.(\d{1,9}))?(Z|[+-]' . self::CLOCK . ')?)?\z~';
 
     private array $ranges = [];
     /** Containers in the order in which they open; an array that is still open is null. */
@@ -327,9 +327,8 @@ final class Decoder
         if (!$isOne || !checkdate((int) $found[2], (int) $found[3], (int) $found[1])) {
             throw new Refused("date '" . substr($text, 0, 80) . "'");
         }
-        if (rtrim(substr($found[5] ?? '', 6), '0') !== '') {
-            throw new Refused('date finer than a microsecond');
-        }
+        // PHP's dates hold microseconds; C++ and Ruby send nanoseconds.
+        $text = preg_replace('~(\.\d{6})\d+~', '$1', $text);
         $utc = new \DateTimeZone('UTC');
         return match (true) {
             $found[4] === null => new Day($text, $utc),

@@ -176,8 +176,8 @@ def numpy_date(value):
         return {"$": "date", "v": None}
     target = "D" if unit in UNITS_OF_DAYS else "s" if unit in UNITS_OF_SECONDS else unit if unit in ("ms", "us", "ns") else "ns"
     text, _, fraction = str(value.astype("datetime64[%s]" % target)).partition(".")
-    if text[:1] in "-+" or text[4:5] != "-":
-        raise Refused("datetime64 outside the years 0 to 9999 cannot be sent: return its text, str(value)")
+    if text[:1] in "-+" or text[4:5] != "-" or text[:4] == "0000":
+        raise Refused("datetime64 outside the years 1 to 9999 cannot be sent: return its text, str(value)")
     fraction = fraction.ljust(9, "0")
     fraction = fraction[:6] if fraction[6:] == "000" else fraction
     return {"$": "date", "v": text if not fraction.strip("0") else text + "." + fraction}

@@ -112,7 +112,7 @@ module ClocheAgent
       end
 
       def check_year(year)
-        raise Refused, "a date in the year #{year} cannot be sent: return its text (to_s)" unless year.between?(0, 9999)
+        raise Refused, "a date in the year #{year} cannot be sent: return its text (to_s)" unless year.between?(1, 9999)
       end
 
       def day(encoder, value)

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "overlay.h"
+#include "reserved.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
 
         const struct name *name = tree_find(&merge->mount->tree, merge->directory, text);
 
-        if (overlay_reserves(merge->mount, merge->directory, text))
+        if (reserved_is(text, strlen(text)))
                 return 0;
         /* What the guest has changed is added by itself. */
         return !name || (name->node && !node_is_changed(name->node)) ? add(merge->mount, merge->listing, text, kind) : 0;

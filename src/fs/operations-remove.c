@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "listing.h"
 #include "overlay.h"
+#include "reserved.h"
 
 #include <errno.h>
 #include <linux/fs.h>
@@ -340,7 +341,7 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
                 r = find(mount, parent, text, &from);
         if (r == 0 && parent == new_parent && strcmp(text, new_text) == 0)
                 return 0;
-        if (r == 0 && overlay_reserves(mount, new_parent, new_text))
+        if (r == 0 && reserved_is(new_text, strlen(new_text)))
                 r = -EACCES;
         if (r == 0)
                 r = find(mount, new_parent, new_text, &over);

@@ -2,6 +2,7 @@
 #include "operations-internal.h"
 
 #include "overlay.h"
+#include "reserved.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -93,7 +94,7 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
                 return -ENAMETOOLONG;
         if (parent != mount->tree.root && !parent->name_count)
                 return -ENOENT;
-        if (overlay_reserves(mount, parent, name))
+        if (reserved_is(name, strlen(name)))
                 return -EACCES;
         r = overlay_lookup(mount, parent, name, NULL, &there);
         if (r == 0) {

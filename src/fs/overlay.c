@@ -46,11 +46,6 @@ static int look(struct mount *mount, struct node *parent, const char *name, cons
         return r;
 }
 
-bool overlay_reserves(const struct mount *mount, const struct node *parent, const char *name)
-{
-        return parent == mount->tree.root && strcmp(name, RESERVED_NAME) == 0;
-}
-
 bool overlay_hides(struct mount *mount, const struct node *parent, const char *text)
 {
         struct name *name = tree_find(&mount->tree, parent, text);
@@ -110,7 +105,7 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
         struct stat st;
         int r;
 
-        if (overlay_reserves(mount, parent, text))
+        if (reserved_is(text, strlen(text)))
                 return -ENOENT;
         if (name && (!name->node || node_is_changed(name->node) || name->node->entry_count)) {
                 *ret = name->node;
@@ -475,7 +470,7 @@ static int load_entry(struct eager *eager, const char *text)
         struct stat st;
         int r = 0;
 
-        if (before + size + 2 > NODE_PATH_MAX || (before == 0 && strcmp(text, RESERVED_NAME) == 0))
+        if (before + size + 2 > NODE_PATH_MAX || reserved_is(text, size))
                 return 0; /* nor can the guest reach it */
         memcpy(eager->path + before, text, size + 1);
         if (lower_stat(&eager->mount->lower, eager->path, &st) < 0)

@@ -11,8 +11,6 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *name, c
 bool overlay_hides(struct mount *mount, const struct node *parent, const char *name);
 /* The guest puts something in the place of what is left out there: what that is now is remembered. */
 void overlay_cover(struct mount *mount, struct name *name);
-/* The name that cloche-sync has for itself? */
-bool overlay_reserves(const struct mount *mount, const struct node *parent, const char *name);
 /* Look again at what the host may have changed; -ESTALE when it is something else now. */
 int overlay_refresh(struct mount *mount, struct node *node);
 /* As stat(2) shows it to the guest. */

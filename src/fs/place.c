@@ -207,7 +207,7 @@ int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *
         int r = read_placing(params, fd, &what, e), done = -EACCES;
 
         last = what.path;
-        if (r == 0 && !overlay_reserves(mount, parent, what.path) && strncmp(what.path, RESERVED_NAME "/", sizeof(RESERVED_NAME)) != 0) {
+        if (r == 0 && !reserved_is_in(what.path)) {
                 done = make_way(mount, &last, &parent);
                 if (done == 0)
                         done = put_last(mount, parent, last, &what);

@@ -44,7 +44,7 @@ const char *list_path_fault(const char *path)
                 size_t size = strcspn(at, "/");
 
                 fault = part_fault(at, size);
-                if (!fault && at == path && size == strlen(STAGE_NAME) && memcmp(at, STAGE_NAME, size) == 0)
+                if (!fault && reserved_is(at, size))
                         fault = "is in " STAGE_NAME ", which is the journal's";
                 more = at[size] == '/';
                 at += size + 1;

@@ -5,6 +5,7 @@
 #define CLOCHE_SYNC_LIST_H
 
 #include "fs/lower.h"
+#include "fs/reserved.h"
 
 #include <cloche/cloche.h>
 #include <jansson.h>
@@ -13,7 +14,7 @@
 #define LIST_ROWS_MAX 1000000
 #define LIST_PATH_MAX 4095 /* bytes */
 #define LIST_NAME_MAX 255
-#define STAGE_NAME ".cloche-sync" /* in the root of what is synced; no change may name it */
+#define STAGE_NAME RESERVED_NAME /* in the root of what is synced; no change may name one */
 
 /* In the order in which they sort at one path. */
 enum change_type { CHANGE_DELETED, CHANGE_CREATED, CHANGE_RENAMED, CHANGE_MODIFIED, CHANGE_TYPE_COUNT };

@@ -399,6 +399,12 @@ static int keep_swapped(const struct steps_run *run, const struct step *step)
 
 /* -- mode and time -------------------------------------------------------------------------------------------- */
 
+/* No journal makes a file run as its owner, not even for want of a better one that was forged. */
+static unsigned settable(const struct stat *st)
+{
+        return S_ISDIR(st->st_mode) ? 07777 : 0777;
+}
+
 static int set_mode(int fd, unsigned mode)
 {
         char path[32];
@@ -454,7 +460,7 @@ static int do_set(const struct steps_run *run, const struct step *step)
         if (S_ISREG(st.st_mode) && !(step->flags & STEP_ANY) && found.mtime_ns != step->mtime_ns && !lower_same(&found, &step->displaced))
                 return STEP_CONFLICT;
         if (step->flags & STEP_SET_MODE && !S_ISLNK(st.st_mode) && (st.st_mode & 07777) != step->mode)
-                r = set_mode(fd, step->mode);
+                r = set_mode(fd, step->mode & settable(&st));
         crash_point();
         if (r == 0 && step->flags & STEP_SET_TIME)
                 r = set_time(fd, step->mtime_ns);
@@ -481,7 +487,7 @@ static int undo_set(const struct steps_run *run, const struct step *step)
         /* What is not as doing it leaves it was not done, or the host has changed it since. Directories have new times from what
          * was put into them. */
         if (step->flags & STEP_SET_MODE && !S_ISLNK(st.st_mode) && (st.st_mode & 07777) == step->mode)
-                r = set_mode(fd, step->displaced_mode & 07777);
+                r = set_mode(fd, step->displaced_mode & settable(&st));
         if (r == 0 && (S_ISDIR(st.st_mode) || (step->flags & STEP_SET_TIME && found.mtime_ns == step->mtime_ns)))
                 r = set_time(fd, step->displaced.mtime_ns);
         return r == -EPERM ? 0 : r; /* a directory of another owner, which doing it has not changed either */

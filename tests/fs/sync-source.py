@@ -174,13 +174,17 @@ def test_the_name_of_the_journal_is_nobodys():
                          lambda: os.mkfifo(".cloche-sync"), lambda: os.link("file", ".cloche-sync"),
                          lambda: os.rename("file", ".cloche-sync"), lambda: os.rename("d", ".cloche-sync")):
                 m.fails(errno.EACCES, work)
-            # A name further down is a name like others.
-            assert m.guest(lambda: read("d/.cloche-sync")) == "another"
-            m.guest(lambda: (write("d/.cloche-sync", "mine"), os.rename("d/.cloche-sync", "d/b"), os.mkdir("d/.cloche-sync")))
+            # Further down too: the directory may be the root of another mount, whose journal a guest would forge.
+            m.fails(errno.ENOENT, lambda: read("d/.cloche-sync"))
+            for work in (lambda: write("d/.cloche-sync", "mine"), lambda: os.mkdir("d/.Cloche-SYNC"), lambda: os.rename("file", "d/.cloche-sync"),
+                         lambda: (os.mkdir("d/e"), os.rename("d/e", "d/.cloche-sync"))):
+                m.fails(errno.EACCES, work)
+            m.guest(lambda: (write("d/.cloche-sync2", "mine"), os.rename("d/.cloche-sync2", "d/cloche-sync")))  # the twin
             assert m.denials() == []
             refused(lambda: m.control.call("open", path=".cloche-sync/journal"))
             refused(lambda: m.place(".cloche-sync", "x"))
             refused(lambda: m.place(".cloche-sync/x", "x"))
+            refused(lambda: m.place("d/e/.cloche-sync/x", "x"))
         
 
 def test_what_the_caller_places_is_free_and_stays():

@@ -37,6 +37,16 @@ def test_the_standard():
     equal((finished.code, finished.stdout, finished.stderr), (0, b"1", b""), finished)
 
 
+def test_times():
+    code = "#include <chrono>\nusing namespace std::chrono;\nsys_seconds f(sys_seconds t, seconds d) { return t + d; }"
+    for year in ("0001", "0500", "9999"):
+        result = call("cpp", code, args=[{"$": "date", "v": year + "-01-01T00:00:00Z"}, 3])
+        equal(result.value, {"$": "date", "v": year + "-01-01T00:00:03Z"}, result)
+    result = call("cpp", code, args=[{"$": "date", "v": "2026-01-01T00:00:00Z"}, 1.6])
+    equal(result.error["type"], "TypeError", result)
+    assert result.error["message"].startswith("argument 'd': 1.6 seconds is not a whole number of ticks ("), result
+
+
 def test_exception():
     result = call("cpp", COUNT, args=[[], None], build=BUILD)
     equal((result.status, result.error["type"], result.error["message"]), ("error", "std::out_of_range", "no words"), result)

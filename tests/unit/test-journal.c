@@ -92,7 +92,7 @@ static void test_damage(void)
 /* Right sums do not make a step of it. */
 static void test_impossible_steps(void)
 {
-        static const char *const paths[] = {"/etc", "..", "a/../b", "a//b", ".cloche-sync/n0", ""};
+        static const char *const paths[] = {"/etc", "..", "a/../b", "a//b", ".cloche-sync/n0", "a/.cloche-sync", "a/.CLOCHE-sync/b", ""};
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
                 struct journal written = {0};

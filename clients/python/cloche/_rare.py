@@ -218,7 +218,7 @@ def _decode_array(decoder: Decoder, node: dict[str, Tree], depth: int) -> array.
     return out
 
 
-DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 
 
 def _decode_date(decoder: Decoder, node: dict[str, Tree], depth: int) -> datetime.date | None:
@@ -239,8 +239,7 @@ def _parse_date(text: str) -> datetime.date:
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     if hour is None:
         return datetime.date(int(year), int(month), int(day))
-    if fraction and fraction[6:].strip("0"):
-        raise ValueError("finer than a microsecond")
+    # A datetime holds microseconds; C++ and Ruby send nanoseconds.
     micros = int((fraction or "")[:6].ljust(6, "0"))
     return datetime.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, _parse_zone(zone))
 

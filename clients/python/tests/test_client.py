@@ -37,6 +37,13 @@ class Calls(DaemonCase):
         back = self.client.call("python", ECHO, args=[values]).unwrap()
         self.assertEqual(back, [*values[:7], [1, [2]], *values[8:]])
 
+    def test_dates_finer_than_pythons(self):
+        expected = datetime.datetime(1970, 1, 1, 0, 0, 0, 123456, datetime.timezone.utc)
+        cpp = "#include <chrono>\nusing namespace std::chrono;\nsystem_clock::time_point f() { return system_clock::time_point(nanoseconds(123456789)); }"
+        for language, code in (("ruby", "def f = Time.at(0, 123456789, :nsec).utc"), ("cpp", cpp)):
+            with self.subTest(language):
+                self.assertEqual(self.client.call(language, code).unwrap(), expected)
+
     def test_large_bytes(self):
         data = os.urandom(8 << 20)
         self.assertEqual(self.client.call("python", ECHO, args=[data]).unwrap(), data)

@@ -173,6 +173,12 @@ class OwnTypes(unittest.TestCase):
         self.sent(datetime.datetime(2026, 1, 2, tzinfo=zone(datetime.timedelta(seconds=30))), {"$": "date", "v": "2026-01-01T23:59:30Z"})
         self.refused(datetime.time(1), "$: time cannot be sent")
 
+    def test_dates_finer_than_a_microsecond(self):
+        for text, micros in [("2026-11-21T10:20:30.123456789Z", 123456), ("2026-11-21T10:20:30.0000009Z", 0), ("2026-11-21T10:20:30.999999999Z", 999999)]:
+            self.assertEqual(decode({"$": "date", "v": text}), datetime.datetime(2026, 11, 21, 10, 20, 30, micros, datetime.timezone.utc))
+        with self.assertRaises(Refused):
+            decode({"$": "date", "v": "2026-11-21T10:20:30.1234567891Z"})
+
     def test_classes(self):
         @dataclasses.dataclass
         class D:

@@ -123,7 +123,8 @@ const refusals = {
   'a weak map': [{ 'a b': new WeakMap() }, /^\$\["a b"\]: weak map cannot be sent/],
   'a proxy': [new Proxy({}, {}), /proxy cannot be sent/],
   'a stream': [{ s: new ReadableStream() }, /^\$\.s: ReadableStream cannot be sent/],
-  'a date far away': [new Date(8.64e15), /outside the years/]
+  'a date far away': [new Date(8.64e15), /outside the years/],
+  'a date in the year 0': [new Date('0000-12-31T23:59:59Z'), /outside the years 1 to 9999/]
 }
 for (const [name, [value, message]] of Object.entries(refusals)) {
   test(`${name} is refused by its path`, () => assert.throws(() => sent(value, { references: true }), { name: 'TypeError', message }))

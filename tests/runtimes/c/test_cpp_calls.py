@@ -50,6 +50,13 @@ chrono::hours hours_of(chrono::minutes m) { return chrono::duration_cast<chrono:
 chrono::system_clock::time_point next(chrono::system_clock::time_point t) { return t + chrono::hours(24); }
 chrono::system_clock::time_point finer(chrono::system_clock::time_point t) { return t + chrono::nanoseconds(7); }
 chrono::sys_days day_after(chrono::sys_days t) { return t + chrono::days(1); }
+chrono::seconds whole(chrono::seconds d) { return d; }
+chrono::nanoseconds finest(chrono::nanoseconds d) { return d; }
+chrono::sys_seconds second(chrono::sys_seconds t) { return t; }
+using real_time = chrono::time_point<chrono::system_clock, chrono::duration<double>>;
+real_time real(real_time t) { return t; }
+using pico_time = chrono::time_point<chrono::system_clock, chrono::duration<long, pico>>;
+pico_time earlier(pico_time t) { return t - chrono::duration<long, pico>(1); }
 chrono::sys_days far() { return chrono::sys_days(chrono::days(9999999)); }
 chrono::steady_clock::time_point steady() { return chrono::steady_clock::now(); }
 filesystem::path joined(const filesystem::path &a, filesystem::path b) { return (a / b).lexically_normal(); }
@@ -64,7 +71,7 @@ priority_queue<int> heap() { return {}; }
 void fill(chrono::seconds *d, filesystem::path *p, chrono::system_clock::time_point *t) { *d = chrono::seconds(5); *p = "a/b"; *t += chrono::milliseconds(1500); }
 struct job { string name; chrono::milliseconds took; filesystem::path file; complex<float> z; };
 job slower(job j) { j.took *= 2; j.file += ".old"; return j; }
-int which(chrono::seconds) { return 1; }
+int which(chrono::milliseconds) { return 1; }
 int which(chrono::system_clock::time_point) { return 2; }
 int which(filesystem::path) { return 3; }
 int which(multimap<string, int>) { return 4; }
@@ -76,11 +83,18 @@ int which(multimap<string, int>) { return 4; }
         for function, given, expected in [
             ("root", -4, {"real": 0.0, "imag": 2.0}), ("twice", {"real": 1, "imag": 2.5}, {"real": 2.0, "imag": 5.0}),
             ("same", {"real": -1, "imag": 0.5}, {"real": -1.0, "imag": 0.5}), ("squares", [{"real": 0, "imag": 1}], [{"real": -1.0, "imag": 0.0}]),
-            ("thrice", 1.5, 4.5), ("thrice", -0.0015, -0.006), ("half", 90, 45.0), ("hours_of", 7200, 7200.0),
+            ("thrice", 1.5, 4.5), ("thrice", -0.0015 * 2, -0.009), ("thrice", 0.1 + 0.2, 0.9), ("half", 90, 45.0), ("hours_of", 7200, 7200.0),
             ("next", date("2026-01-31T10:00:00.5Z"), date("2026-02-01T10:00:00.500000Z")), ("next", date("2026-01-31"), date("2026-02-01T00:00:00Z")),
             ("next", date("1969-12-30T10:00:00.25+02:00"), date("1969-12-31T08:00:00.250000Z")),
             ("finer", date("2026-01-31T10:00:00"), date("2026-01-31T10:00:00.000000007Z")),
-            ("day_after", date("2026-02-28"), date("2026-03-01T00:00:00Z")),
+            ("day_after", date("2026-02-28"), date("2026-03-01T00:00:00Z")), ("day_after", date("2026-02-28T02:00:00+02:00"), date("2026-03-01T00:00:00Z")),
+            ("whole", 2, 2.0), ("whole", -2.0, -2.0), ("finest", 1.000000001, 1.000000001), ("finest", 1e9 + 0.1, 1e9 + 0.1),
+            ("earlier", date("1970-01-01"), date("1969-12-31T23:59:59.999999999Z")),
+            ("second", date("1969-12-31T23:59:59.000"), date("1969-12-31T23:59:59Z")),
+            ("real", date("1969-12-31T23:59:59.5Z"), date("1969-12-31T23:59:59.500000Z")), ("real", date("1970-01-01T00:00:00.57"), date("1970-01-01T00:00:00.570000Z")),
+            ("real", date("0500-06-01T00:00:00.5Z"), date("0500-06-01T00:00:00.500000Z")),
+            ("second", date("0500-02-28T01:02:03Z"), date("0500-02-28T01:02:03Z")), ("day_after", date("0099-12-31"), date("0100-01-01T00:00:00Z")),
+            ("second", date("0001-01-01T00:00:00Z"), date("0001-01-01T00:00:00Z")), ("second", date("9999-12-31T23:59:59Z"), date("9999-12-31T23:59:59Z")),
         ]:
             with self.subTest(function, given=given):
                 self.assertEqual(self.call(function, given), expected)
@@ -89,8 +103,22 @@ int which(multimap<string, int>) { return 4; }
         self.refuses("does not fit in", "next", date("9999-01-01"))
         self.refuses("do not fit in", "thrice", 1e300)
         self.refuses("is not a number", "thrice", "1s")
-        self.refuses("outside the years 0 to 9999", "far")
+        self.refuses("does not fit in", "earlier", date("9999-01-01"))
+        self.refuses("outside the years 1 to 9999", "far")
+        self.refuses("outside the years 1 to 9999", "day_after", date("9999-12-31"))
+        self.refuses("outside the years 1 to 9999", "second", date("0001-01-01T00:00:00+00:01"))
         self.refuses("a time of another clock than system_clock (give its time_since_epoch())", "steady")
+
+    def test_what_is_no_whole_number_of_ticks_is_refused(self):
+        for function, given, words in [
+            ("whole", 1.6, "1.6 seconds is not a whole number of ticks ("), ("whole", -0.5, "-0.5 seconds is not"), ("thrice", -0.0015, "-0.0015 seconds is not"),
+            ("hours_of", 90, "90 seconds is not"), ("finest", 1e-10, "1e-10 seconds is not"), ("finest", 5e-324, "seconds is not"),
+            ("second", {"$": "date", "v": "1969-12-31T23:59:59.5Z"}, "1969-12-31T23:59:59.5Z is not a whole number of ticks ("),
+            ("day_after", {"$": "date", "v": "2026-02-28T18:30:00Z"}, "2026-02-28T18:30:00Z is not"),
+            ("day_after", {"$": "date", "v": "2026-02-28T00:00:00+02:00"}, "2026-02-28T00:00:00+02:00 is not"),
+        ]:
+            with self.subTest(function, given=given):
+                self.refuses(words, function, given)
 
     def test_containers_and_paths(self):
         for function, given, expected in [

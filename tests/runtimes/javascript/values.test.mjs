@@ -111,6 +111,7 @@ const refusals = {
   'a promise inside': ['() => [Promise.resolve(1)]', /^\$\[0\]: promise that is not awaited cannot be sent/],
   'an iterator without end': ['() => ({ n: (function * () { for (;;) yield 1 })() })', /^\$\.n: iterator of more than 1000000 items cannot be sent/],
   'an asynchronous iterator inside': ['() => [(async function * () { yield 1 })()]', /^\$\[0\]: asynchronous iterator inside a value cannot be sent/],
+  'a date in the year 0': ['() => new Date("0000-12-31T23:59:59Z")', /^\$: date outside the years 1 to 9999 cannot be sent: return its getTime\(\)/],
   'a revoked proxy': ['() => { const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy }', /revoked/]
 }
 for (const [name, [code, message]] of Object.entries(refusals)) {

@@ -285,7 +285,6 @@ class Incoming(AgentCase):
         self.assertEqual(self.refusal({"a": [{"$": "nope"}]}), "$.args[0].a[0]: unknown kind 'nope'")
         self.assertIn("safe range", self.refusal(2**53))
         self.assertIn("deeper", self.refusal(json.loads("[" * 201 + "]" * 201)))
-        self.assertIn("finer", self.refusal({"$": "date", "v": "2026-11-21T00:00:00.1234567Z"}))
         self.assertIn("twice", self.refusal({"$": "set", "v": [1, 1]}))
 
     def test_attachment_ranges(self):

@@ -150,6 +150,7 @@ class Numpy(AgentCase):
         self.sent(head + "np.array([(1, 'a')], dtype=[('n', 'i4'), ('s', 'U1')])", [{"n": 1, "s": "a"}])
         self.sent(head + "[np.array(5), np.array(['a', 'b']), np.array([None, 'x'], dtype=object)]", [5, ["a", "b"], [None, "x"]])
         self.refused(head + "np.timedelta64(1, 'M')", "$: timedelta64 of months or years")
+        self.refused(head + "np.datetime64('0000-12-31')", "$: datetime64 outside the years 1 to 9999")
 
 
 @unittest.skipIf(subprocess.run([PYTHON, "-c", "import pandas"], stderr=subprocess.DEVNULL).returncode, "no pandas")

@@ -116,7 +116,9 @@ class OwnTypes(AgentCase):
         dates = ["2026-11-21T10:20:30.500000Z", "2026-01-02T03:04:05-03:30", "2026-11-21", "2026-01-02T03:04:05+01:00",
                  "1970-01-01T00:00:00.000000001Z", "2026-01-01T23:59:30Z"]
         self.sent(code, [{"$": "date", "v": text} for text in dates])
+        self.sent("[Time.utc(1), Time.utc(500)]", [{"$": "date", "v": text} for text in ("0001-01-01T00:00:00Z", "0500-01-01T00:00:00Z")])
         self.refused("Time.utc(12026)", "$: a date in the year 12026 cannot be sent")
+        self.refused("Time.utc(0)", "$: a date in the year 0 cannot be sent")
 
     def test_dates_arrive_as_dates(self):
         code = "def f(x) = [x.class.name, x.respond_to?(:hour) ? [x.hour, x.nsec, x.utc_offset] : x.yday]"

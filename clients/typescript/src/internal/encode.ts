@@ -220,7 +220,7 @@ class Encoder {
   date (path: string, value: Date): string | null {
     if (Number.isNaN(value.getTime())) return null
     const text = value.toISOString()
-    return text.length === 24 ? text : refuse(path, 'date outside the years 0 to 9999 cannot be sent')
+    return text.length === 24 && text >= '0001' ? text : refuse(path, 'date outside the years 1 to 9999 cannot be sent')
   }
 
   container (value: object, path: string, depth: number): Json {
