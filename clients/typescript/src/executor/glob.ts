@@ -141,8 +141,8 @@ function withoutGroups (pattern: string): string {
 
 export function globTest (pattern: string): (path: string) => boolean {
   if (typeof pattern !== 'string' || pattern === '') throw new TypeError('a pattern must be a string that is not empty')
-  if (new TextEncoder().encode(pattern).length > PATTERN_BYTES_MAX) throw new TypeError(`a pattern must have 1 to ${PATTERN_BYTES_MAX} bytes`)
   const bangs = bangsOf(pattern), rest = pattern.slice(bangs)
+  if (rest === '' || new TextEncoder().encode(rest).length > PATTERN_BYTES_MAX) throw new TypeError(`a pattern must have 1 to ${PATTERN_BYTES_MAX} bytes`)
   checkLiteralOpeners(rest, opensNoClass)
   checkLiteralOpeners(rest, opensNothing)
   checkGroups(rest, pattern)
