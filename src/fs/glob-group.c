@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name is gone through once, from its end to its start. At each position the items are looked at from the last to the first: do this one and all behind it
- * match from here up to the name's end? Each item keeps its answers of one position, so that none is worked out twice. */
+/* A name is gone through once, from its end to its start. At each position the items are looked at from the
+ * last to the first: do this one and all behind it match from here up to the name's end? Each item keeps its
+ * answers of one position, so that none is worked out twice. */
 struct item {
         enum { ITEM_CHARACTER, ITEM_ANY, ITEM_CLASS, ITEM_STAR, ITEM_GROUP } kind;
         char group;                     /* of a group: one of @?*+! */
@@ -75,12 +76,17 @@ static int read_item(struct item *item, const char **at)
 {
         const char *p = *at, *close = glob_group_end(p), *next = close ? close + 1 : glob_skip_plain(p);
 
-        *item = (struct item){.kind = close ? ITEM_GROUP : *p == '*' ? ITEM_STAR : *p == '?' ? ITEM_ANY : ITEM_CHARACTER, .group = close ? *p : '\0'};
-        if (*p == '[' && next > p + 1) {
+        *item = (struct item){.kind = ITEM_CHARACTER};
+        if (close) {
+                item->kind = ITEM_GROUP;
+                item->group = *p;
+        } else if (*p == '*' || *p == '?') {
+                item->kind = *p == '*' ? ITEM_STAR : ITEM_ANY;
+        } else if (*p == '[' && next > p + 1) {
                 item->kind = ITEM_CLASS;
                 item->from = p + 1;
                 item->to = next - 1;
-        } else if (item->kind == ITEM_CHARACTER) {
+        } else {
                 next = p + (next > p + 1); /* behind a backslash */
                 item->character = glob_next_character(&next);
         }
@@ -128,22 +134,25 @@ struct glob_sequence *glob_sequence_new(const char *text, size_t size)
                         return NULL;
                 }
         if (sequence->count > 1 && sequence->items[sequence->count - 2].group == '!')
-                sequence->items[sequence->count - 1].is_all_behind = sequence->items[sequence->count - 1].kind == ITEM_STAR;
+                sequence->items[sequence->count - 1].is_all_behind =
+                        sequence->items[sequence->count - 1].kind == ITEM_STAR;
         sequence->total = number_items(sequence, 0); /* a choice's are numbered anew with those around it */
         return sequence;
 }
 
 /* -- matching ------------------------------------------------------------------------------------------------- */
 
-/* Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it done once (the tail), and a group that repeats is
- * followed by itself as well. Each level of groups asks both of its choices and adds a tail of their own. The answers are the bits of a word: bit 0 is the
- * whole segment's; of a sequence that is `deep` groups down, bit deep + 1 is the tail's, and those below it are its caller's. */
+/* Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it
+ * done once (the tail), and a group that repeats is followed by itself as well. Each level of groups asks
+ * both of its choices and adds a tail of their own. The answers are the bits of a word: bit 0 is the whole
+ * segment's; of a sequence that is `deep` groups down, bit deep + 1 is the tail's, and those below it are its
+ * caller's. */
 _Static_assert(GLOB_GROUPS_DEEP_MAX + 2 <= 32, "a word has a bit for each level");
 
 struct scan {
         uint32_t character;   /* of the name; 0 at its end */
         const uint32_t *next; /* each item's answers at the next character; none at the end */
-        uint32_t *here;       /* of a character: what is behind it; of a star and `!`: that of any position from here on */
+        uint32_t *here;       /* of a character: what is behind it; of a star and `!`: that of all positions yet */
 };
 
 static uint32_t tail_bit(unsigned deep)
@@ -152,7 +161,8 @@ static uint32_t tail_bit(unsigned deep)
 }
 
 /* behind: the answers of what follows the sequence; has_tail: that of its tail. */
-static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep);
+static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind,
+                               int has_tail, unsigned deep);
 
 static int is_of(const struct item *item, uint32_t character)
 {
@@ -174,7 +184,8 @@ static uint32_t match_run(const struct item *item, const struct scan *scan, uint
         return scan->here[item->number] = scan->next[item->number] | behind;
 }
 
-/* In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in bash. */
+/* In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in
+ * bash. */
 static uint32_t match_star(const struct item *item, const struct scan *scan, uint32_t behind, unsigned deep)
 {
         uint32_t least_one = item->is_all_behind ? tail_bit(deep) : 0;
@@ -182,7 +193,8 @@ static uint32_t match_star(const struct item *item, const struct scan *scan, uin
         return (match_run(item, scan, behind) & ~least_one) | (scan->next[item->number] & least_one);
 }
 
-static uint32_t match_choices(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
+static uint32_t match_choices(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail,
+                              unsigned deep)
 {
         uint32_t found = 0;
 
@@ -191,8 +203,10 @@ static uint32_t match_choices(const struct item *item, const struct scan *scan, 
         return found;
 }
 
-/* What matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
-static uint32_t match_repeats(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
+/* A repeat that matches here is behind the group as well. A second time is enough: it adds to what the
+ * choices keep for the positions before this one, not to what is found. */
+static uint32_t match_repeats(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail,
+                              unsigned deep)
 {
         uint32_t found = match_choices(item, scan, behind, has_tail, deep);
 
@@ -235,7 +249,8 @@ static uint32_t match_item(const struct item *item, const struct scan *scan, uin
         return match_group(item, scan, behind, deep);
 }
 
-static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind, int has_tail, unsigned deep)
+static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind,
+                               int has_tail, unsigned deep)
 {
         uint32_t found = behind | (has_tail ? tail_bit(deep) : 0);
 
@@ -256,7 +271,8 @@ int glob_sequence_matches(const struct glob_sequence *sequence, const char *text
         characters[count] = 0;
         memset(answers[(count + 1) % 2], 0, sequence->total * sizeof(answers[0][0]));
         for (size_t i = count + 1; i-- > 0;) {
-                const struct scan scan = {.character = characters[i], .next = answers[(i + 1) % 2], .here = answers[i % 2]};
+                const struct scan scan = {
+                        .character = characters[i], .next = answers[(i + 1) % 2], .here = answers[i % 2]};
 
                 found = match_sequence(sequence, &scan, i == count, i == count, 0);
         }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SEGMENTS_MAX 512
+#define LITERAL_OPENERS_MAX 16
 
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
@@ -45,8 +46,8 @@ struct glob {
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends with a NUL, which ends a character too:
- * so four bytes can be asked for at any place. */
+/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends
+ * with a NUL, which ends a character too: so four bytes can be asked for at any place. */
 uint32_t glob_next_character(const char **at)
 {
         uint32_t c;
@@ -405,10 +406,40 @@ static int check_groups(const char *from, const char *to, unsigned deep, int rep
         return 0;
 }
 
+static int opens_no_class(const char *p)
+{
+        return *p == '[' && !class_end(p + 1);
+}
+
+static int opens_nothing(const char *p)
+{
+        const char *close;
+        long from, to;
+        int commas;
+
+        if (*p == '{')
+                return !(close = closing_brace(p, &commas)) || (commas == 0 && !is_range(p, close, &from, &to));
+        return opens_no_class(p) || (*p && strchr("@?*+!", *p) && p[1] == '(' && !glob_group_end(p));
+}
+
+/* Each of them is looked for to the pattern's end, again and again. */
+static int has_literal_openers(const char *pattern, int (*is_one)(const char *p))
+{
+        unsigned count = 0;
+
+        for (const char *p = pattern; *p && count <= LITERAL_OPENERS_MAX; p = glob_skip_plain(p))
+                count += is_one(p) != 0;
+        return count > LITERAL_OPENERS_MAX;
+}
+
 static int refuse_others(const char *pattern, struct cloche_err *e)
 {
         if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
+        if (has_literal_openers(pattern, opens_no_class) || has_literal_openers(pattern, opens_nothing))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                        "the pattern '%.80s' has more than %d of '[', '{' and groups that open nothing: write a backslash before them",
+                        pattern, LITERAL_OPENERS_MAX);
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 

@@ -4,8 +4,9 @@
  * `{a,b{c,d}}` `{1..12}` alternatives, and a segment that is `**` any number of segments, none included. Characters are code
  * points; bytes that are no UTF-8 are one each. A `!` at the start: every path that the rest does not match.
  *
- * Extended globs within a segment: `@(a|b)`, `?(a|b)`, `*(a|b)`, `+(a|b)` and `!(a|b)` (glob-group.h). The first two may have a '/' in them. Refused by name: groups
- * that repeat within others that do, for the time they would take. */
+ * Extended globs within a segment: `@(a|b)`, `?(a|b)`, `*(a|b)`, `+(a|b)` and `!(a|b)` (glob-group.h). The first two may
+ * have a '/' in them. Refused by name, for the time they would take: groups that repeat within others that do, groups more
+ * than 16 deep, and more than 16 brackets, braces and groups that open nothing. */
 #ifndef CLOCHE_FS_GLOB_H
 #define CLOCHE_FS_GLOB_H
 

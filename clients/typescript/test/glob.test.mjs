@@ -15,6 +15,11 @@ test('what is no pattern here is refused by name', () => {
   for (const pattern of ['+(a*(b))', '*(@(x|+(y)))', '{+,x}({*,y}(a))']) assert.throws(() => globTest(pattern), /repeats within one that repeats/)
   for (const pattern of ['+(a/b)', 'x/!(a/b)']) assert.throws(() => globTest(pattern), /about one name/)
   assert.throws(() => globTest('@('.repeat(20) + 'a' + ')'.repeat(20)), /groups 17 deep/)
+  for (const literal of ['[', '{', '@(', '{[', '{a}']) {
+    assert.throws(() => globTest(literal.repeat(2000 / literal.length)), /more than 16 of .* a backslash/)
+    assert.ok(globTest(literal.repeat(8))(literal.repeat(8)), literal)
+  }
+  for (const pattern of ['a'.repeat(4097), '!']) assert.throws(() => globTest(pattern), /1 to 4096 bytes/)
   assert.throws(() => globTest('a/../b'), /leaves the mount/)
   assert.throws(() => globTest(''), /not empty/)
   assert.throws(() => globTest('{1..999}{1..999}'), /alternatives/)

@@ -102,7 +102,7 @@ function matchChoices (choices: Item[][], char: string, behind: number, hasTail:
   return choices.reduce((found, choice) => found | matchItems(choice, char, behind, hasTail, deep + 1), 0)
 }
 
-/** What matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
+/** A repeat that matches here is behind the group as well. A second time is enough: it adds to what the choices keep for the positions before this one, not to what is found. */
 function matchRepeats (choices: Item[][], char: string, behind: number, hasTail: boolean, deep: number): number {
   const found = matchChoices(choices, char, behind, hasTail, deep)
   if ((found & ~behind) !== 0) matchChoices(choices, char, behind | found, hasTail, deep)

@@ -6,6 +6,8 @@ import { choicesOf, groupEnd, segmentTest, skipPlain } from './glob-segment.js'
 
 const ALTERNATIVES_MAX = 256
 const GROUPS_DEEP_MAX = 16
+const LITERAL_OPENERS_MAX = 16
+const PATTERN_BYTES_MAX = 4096
 
 /** The end and the commas of the brace that opens at `at`; undefined when it does not close. */
 function braceAt (pattern: string, at: number): { end: number, commas: number[] } | undefined {
@@ -89,6 +91,25 @@ function bangsOf (pattern: string): number {
 
 const refuse = (pattern: string, what: string): never => { throw new TypeError(`the pattern ${JSON.stringify(pattern)} has ${what}`) }
 
+const opensNoClass = (pattern: string, at: number): boolean => pattern[at] === '[' && skipPlain(pattern, at) === at + 1
+
+function opensNothing (pattern: string, at: number): boolean {
+  if (pattern[at] === '{') {
+    const brace = braceAt(pattern, at)
+    return brace === undefined || choices(pattern, at, brace) === undefined
+  }
+  return opensNoClass(pattern, at) || ('@?*+!'.includes(pattern[at] as string) && pattern[at + 1] === '(' && groupEnd(pattern, at) < 0)
+}
+
+/** Each of them is looked for to the pattern's end, again and again. */
+function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: number) => boolean): void {
+  for (let at = 0, count = 0; at < pattern.length; at = skipPlain(pattern, at)) {
+    if (isOne(pattern, at) && ++count > LITERAL_OPENERS_MAX) {
+      refuse(pattern, `more than ${LITERAL_OPENERS_MAX} of '[', '{' and groups that open nothing: write a backslash before them`)
+    }
+  }
+}
+
 /** What would take long, or means nothing, in `part` of a pattern, which is `deep` groups down. */
 function checkGroups (part: string, pattern: string, deep = 0, repeats = false): void {
   for (let at = 0; at < part.length;) {
@@ -120,9 +141,12 @@ function withoutGroups (pattern: string): string {
 
 export function globTest (pattern: string): (path: string) => boolean {
   if (typeof pattern !== 'string' || pattern === '') throw new TypeError('a pattern must be a string that is not empty')
-  const bangs = bangsOf(pattern)
-  checkGroups(pattern.slice(bangs), pattern)
-  const plain = withoutGroups(pattern.slice(bangs))
+  const bangs = bangsOf(pattern), rest = pattern.slice(bangs)
+  if (rest === '' || new TextEncoder().encode(rest).length > PATTERN_BYTES_MAX) throw new TypeError(`a pattern must have 1 to ${PATTERN_BYTES_MAX} bytes`)
+  checkLiteralOpeners(rest, opensNoClass)
+  checkLiteralOpeners(rest, opensNothing)
+  checkGroups(rest, pattern)
+  const plain = withoutGroups(rest)
   const alternatives = expand(plain).map((alternative) => {
     for (const part of alternative.split('/')) checkGroups(part, pattern) // which the whole had not: `{+,x}(a)`, `[/+(a)]`
     return segmentsOf(alternative)
