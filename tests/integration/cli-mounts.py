@@ -421,3 +421,11 @@ def test_completion():
     equal(offered("sync", "--conflict", "k"), ["keepBoth"])
     equal(offered("call", "python", "--sync", ""), ["batch", "manual"])
     assert "--dry-run" in offered("sync", "--d") and "--denials" in offered("run", "bash", "--de"), offered("sync", "--d")
+
+
+def test_syncs_of_one_directory_wait_for_each_other():
+    make({"a": "a"})
+    mount = ["--mount", f"/data={os.path.abspath('host')}", "--rule", "**=*", "--sync", "batch"]
+    runs = [start("call", "bash", "-c", f"echo {i} > /data/{i}", *mount) for i in range(6)]
+    equal([process.wait(50) for process in runs], [0] * 6)
+    equal(tree(), {"a": b"a", **{str(i): f"{i}\n".encode() for i in range(6)}})

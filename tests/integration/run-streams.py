@@ -2,7 +2,7 @@
 import hashlib
 import os
 import subprocess
-from cloche import HANG, cli, equal, run, start
+from cloche import CLI, HANG, cli, equal, run, start
 
 BIG = bytes(range(256)) * 40000  # 10 MB, every byte value
 COPY = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
@@ -124,3 +124,15 @@ def test_a_full_disk_is_told():
         errors = process.communicate(timeout=HANG)[1]
     assert b"cannot write to stdout: No space left on device" in errors, errors
     equal(process.returncode, 141)
+
+
+def test_output_that_was_lost_fails():
+    for command in ("run", "call"):
+        with open("/dev/full", "wb") as full:
+            equal(start(command, "bash", "-c", "echo line", stdout=full).wait(HANG), 1, command)
+
+
+def test_standard_streams_that_are_closed():
+    for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        process = subprocess.run(["sh", "-c", f'"$0" run bash -c "echo line" {closing}', CLI], capture_output=True, timeout=HANG)
+        equal((process.returncode, process.stdout), (0, b"" if ">&-" in closing.replace("2>&-", "") else b"line\n"), closing)
