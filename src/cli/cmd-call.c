@@ -12,7 +12,15 @@
 
 #define VALUE_BYTES_MAX (1u << 30) /* more digits than a value can have bytes (spec/limits.def, resultBytes) */
 
-/* A stack names the error: then it is all that is printed. Those of limits are ours, and stand behind the guest's stack. */
+/* By its text, or by its type: syntax errors have their text in pieces, and others have none. Errors of limits are ours. */
+static int names_error(const char *stack, size_t size, const cloche_result *result)
+{
+        const char *type = cloche_result_error_type(result), *message = cloche_result_error_message(result);
+
+        return cloche_result_status(result) == CLOCHE_STATUS_ERROR && size > 0 && ((message && *message && strstr(stack, message)) || strstr(stack, type));
+}
+
+/* Where the stack names the error it is all that is printed. */
 static void print_error(const cloche_result *result)
 {
         const char *stack = cloche_result_error_stack(result), *message = cloche_result_error_message(result);
@@ -22,7 +30,7 @@ static void print_error(const cloche_result *result)
                 size--;
         if (size > 0)
                 fprintf(stderr, "%.*s\n", (int)size, stack);
-        if (size == 0 || !message || !*message || !strstr(stack, message))
+        if (!names_error(stack, size, result))
                 fprintf(stderr, "cloche: %s: %s%s%s\n", cloche_status_name(cloche_result_status(result)), cloche_result_error_type(result),
                         message && *message ? ": " : "", message ? message : "");
 }

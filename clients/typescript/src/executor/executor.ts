@@ -184,6 +184,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
   ): Promise<SyncResult> {
     const { onError, signal } = options
+    if (!Array.isArray(changes)) throw new TypeError('syncFiles takes an array of changes: [...files.created, ...files.modified, ...files.deleted], or some of them')
     changes.forEach(wireChange) // throws for what is none
     const given = new Map(changes.map((change) => [change.path, change]))
     checkDirs(mount)

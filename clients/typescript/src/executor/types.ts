@@ -71,7 +71,7 @@ export type SupportedLanguage =
 /** @deprecated JsonSchema says the same. */
 export interface ParamSchema {
   name: string
-  type?: 'string' | 'number' | 'boolean' | 'object' | 'array' | 'any'
+  type?: 'string' | 'number' | 'integer' | 'boolean' | 'object' | 'array' | 'any'
   required?: boolean
   default?: unknown
   description?: string

@@ -15,7 +15,9 @@ export interface ToolContext {
   /** Aborted when the execution ends before the tool does. */
   signal: AbortSignal
 }
-export type ToolExecutor = (name: string, params: unknown, context: ToolContext) => unknown
+// As the origin has it: executors name the parameters that they take.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type ToolExecutor = (name: string, params: any, context: ToolContext) => unknown
 
 /** As a name in code: what cannot stand there becomes an underscore. */
 const asIdentifier = (name: string): string => name.replace(/[^\p{ID_Continue}$]/gu, '_').replace(/^(?=\d)/, '_')
