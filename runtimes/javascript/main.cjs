@@ -92,7 +92,7 @@ function sendFailure (thrown) {
   answer(channel.writeError, THREW, data.message, data, attachments)
 }
 
-// What JSON can hold of texts.
+// Texts that JSON can hold.
 const unicode = (texts) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, errors.wellFormed(text)]))
 const sizeOf = (attachments) => attachments.reduce((size, bytes) => size + bytes.length, 0)
 const shifted = (texts, by) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, typeof text === 'string' ? text : { ...text, at: text.at + by }]))
@@ -284,7 +284,7 @@ function evaluate (method, params) {
   return realm[method](decoded(params, ['globals', 'imports'], realm.values))
 }
 
-// Of the code alone: the box's own clock counts what the fork and the agent cost too.
+// The code's alone: the box's own clock counts the fork and the agent too.
 function measured () {
   const { user, system } = process.cpuUsage(state.cpuBefore)
   return { cpuMs: (user + system) / 1000, heapBytes: v8.getHeapStatistics().used_heap_size }

@@ -18,7 +18,7 @@ function isStream (value) {
   }
 }
 
-// What a body may be made of beside bytes and text: a stream, or what gives its pieces one by one. Else undefined.
+// A body may be a stream or give its pieces one by one, beside bytes and text. Else undefined.
 function streamOf (value) {
   if (!isObject(value)) return undefined
   if (isStream(value)) {

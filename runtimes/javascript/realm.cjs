@@ -13,7 +13,7 @@ const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 
 // Staged beside the agent; in a source tree npm has it.
 const PONYFILL = ['ponyfill.js', 'node_modules/web-streams-polyfill/dist/ponyfill.js'].map((name) => path.join(__dirname, name))
 const GRACE_MS = 30000
-// Of the time that the run has, for its answer.
+// The answer gets this share of the run's time.
 const WALL_MARGIN_MS = 250
 const FIELDS_BYTES_MAX = 1024 * 1024
 const CLASSES = [

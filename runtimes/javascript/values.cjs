@@ -201,7 +201,7 @@ class Encoder {
     return this.attach(path, types.isUint8Array(value) ? { $: 'bytes' } : { $: 'array', t: typedName(value) }, value)
   }
 
-  // Of memory that several parts of the value see, or of a class of its own.
+  // The memory is seen by several parts of the value, or has a class of its own.
   sharedMemory (value, path, depth) {
     const stretch = this.stretches.of(value)
     if (!isView(value)) return { $: 'class', t: 'Buffer', v: this.attach(path, { $: 'buffer' }, value) }

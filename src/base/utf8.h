@@ -18,7 +18,7 @@ size_t utf8_decode(const void *bytes, size_t size, uint32_t *ret);
 size_t utf8_valid_size(const void *bytes, size_t size);
 int utf8_is_valid(const void *bytes, size_t size);
 
-/* Of valid text; a byte that begins no character counts as one. */
+/* Text that is valid: each byte that continues no character counts as one. */
 size_t utf8_count(const char *text, size_t size);
 /* Where that many characters end, or the text. */
 size_t utf8_offset(const char *text, size_t size, size_t characters);

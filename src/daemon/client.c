@@ -158,7 +158,7 @@ json_t *client_error(const struct cloche_err *e, json_t *data)
         return error;
 }
 
-/* What a set-up threw, as frames have it. */
+/* The error of a set-up, as frames have it. */
 static void write_failure(json_t *error, struct buf *attachments)
 {
         json_t *failure = json_object_get(error, "failure"), *held, *written = NULL;

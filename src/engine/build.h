@@ -22,7 +22,7 @@ struct build {
         int is_asked;
 };
 
-/* Of opt: code, filename and function. options: held, or NULL. -CLOCHE_E_INVALID_ARGUMENT: text that is not UTF-8. */
+/* The code, filename and function are read from opt. options: held, or NULL. -CLOCHE_E_INVALID_ARGUMENT: text that is not UTF-8. */
 int build_describe(const struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const json_t *options,
                    struct build *ret, struct cloche_err *e);
 void build_done(struct build *build);

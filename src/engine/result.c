@@ -220,7 +220,7 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         return json_pack("{s:o, s:o, s:n}", "type", text_of(v->type), "message", text_of(v->message), "stack");
 }
 
-/* What the agent says its evaluation cost, which cannot be more than what the box used, and the heap it left. */
+/* The agent measures its evaluation, which cannot have cost more than the box used, and the heap that it left. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
         const json_t *from = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;

@@ -383,7 +383,7 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* What a fork costs before the code is asked for is not the code's. */
+/* The cost of a fork before the code is requested is not the code's. */
 static void count_from_here(struct cloche_run *run)
 {
         struct keeper_usage now;

@@ -33,7 +33,7 @@ void frame_reader_done(struct frame_reader *r)
         buf_done(&r->in);
 }
 
-/* What was read is moved once for all frames that came together. */
+/* Bytes that were read are moved once for all frames that came together. */
 static void drop_read(struct frame_reader *r)
 {
         buf_consume(&r->in, r->read + r->given);

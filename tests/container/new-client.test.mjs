@@ -166,8 +166,13 @@ test("watch", async () => {
         await files.mkdir(`${home}/watched`, id);
         const stream = await watch.watch({ path: `${home}/watched`, recursive: true, sessionId: id });
         await files.writeFile(`${home}/watched/new`, "x", id);
-        await commands.execute(`mkdir ${home}/watched/sub; mv ${home}/watched/new ${home}/watched/sub/moved; rm ${home}/watched/sub/moved`, id);
+        await commands.execute(`mkdir ${home}/watched/sub; mv ${home}/watched/new ${home}/watched/sub/moved`, id);
+        // A file that goes before its new directory is watched is never seen: it comes and goes until it is.
+        let isSeen = false;
+        const removing = (async () => { while (!isSeen) await commands.execute(`touch ${home}/watched/sub/moved; rm ${home}/watched/sub/moved`, id); })();
         const seen = await events(parseSSEStream, stream, (event) => event.eventType === "delete" && event.path.endsWith("moved"));
+        isSeen = true;
+        await removing;
         assert.deepEqual([seen[0].type, seen[0].path], ["watching", `${home}/watched`]);
         const told = seen.filter((event) => event.type === "event").map((event) => `${event.eventType} ${event.path.split("/").at(-1)}`);
         assert.ok(told.some((one) => /^(create|move_to) new$/.test(one)), told.join());

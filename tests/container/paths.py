@@ -33,7 +33,7 @@ def test_they_can_be_written_to():
 
 
 def test_a_guest_that_puts_others_in_their_place():
-    """What stands below /run/tops is shown in interpreters that are made later: no link of the guest's leads anywhere."""
+    """The directories below /run/tops are shown in interpreters that are made later: no link of the guest's leads anywhere."""
     changes = ("mv /run/tops/app /run/tops/gone; ln -s /usr /run/tops/app", "rm -rf /run/tops/opt; ln -s /proc/1/root /run/tops/opt",
                "rm -rf /run/tops/srv; echo x > /run/tops/srv", "mv /run/tops/data /run/tops/var/log/data", "mv /run/tops/mnt /run/tops/src/m; mkfifo /run/tops/mnt")
     code = """import os

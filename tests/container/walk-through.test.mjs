@@ -1,4 +1,4 @@
-// What the READMEs of both packages show, as a user types it in; CLIENT says which package. Repositories and packages of the network are local ones here.
+// The READMEs of both packages, typed in as a user would; CLIENT says which package. Repositories and packages of the network are local ones here.
 import { strict as assert } from "node:assert";
 import { after, test } from "node:test";
 import { baseUrl, newest, old } from "./clients.mjs";

@@ -1,4 +1,4 @@
-"""What programs that are written all day do, many functions a call: tables of [what, body of a function, value]. Their values
+"""Programs as they are written all day, many functions a call: tables of [what, body of a function, value]. Their values
 travel together; where one is not right, the test names it."""
 import textwrap
 

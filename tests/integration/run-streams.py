@@ -79,7 +79,7 @@ def test_standard_streams_can_be_opened_by_name():
 
 
 def first_line_of(*words):
-    """What a shell's `cloche … | head -1` gives: the line, and the exit code of cloche."""
+    """As in a shell's `cloche … | head -1`: the line, and the exit code of cloche."""
     process = start(*words)
     line = process.stdout.readline()
     process.stdout.close()

@@ -146,7 +146,7 @@ def reset(s):
 
 
 def mounted(s, code="cat a; echo; ls", *more):
-    """What a script sees of the tree, by the command line."""
+    """A script looks at the tree, by the command line."""
     finished = cli("run", "bash", "-c", f"cd /data; {code}", "--mount", f"/data={s.root}", *more)
     assert finished.code == 0, finished
     return finished.stdout.decode().split(), finished.stderr.decode()
