@@ -193,7 +193,7 @@ static int take_frames(struct connection *c)
 /* How long it may stay as it is. */
 static void set_deadline(struct connection *c)
 {
-        uint64_t partial = c->reader.in.size > c->reader.given;
+        uint64_t partial = frame_reader_pending(&c->reader) > 0;
 
         if (!c->client.is_greeted)
                 return;
@@ -208,7 +208,7 @@ static void let_go_of_memory(struct connection *c)
 {
         size_t max = c->reader.max_bytes;
 
-        if (c->reader.in.size > c->reader.given)
+        if (frame_reader_pending(&c->reader) > 0)
                 return;
         frame_reader_done(&c->reader);
         frame_reader_init(&c->reader, max);

@@ -171,7 +171,7 @@ static void rest(struct server *s)
 {
         size_t max = s->reader.max_bytes;
 
-        if (s->reader.in.room <= KEPT_BYTES || s->reader.in.size > s->reader.given)
+        if (s->reader.in.room <= KEPT_BYTES || frame_reader_pending(&s->reader) > 0)
                 return;
         frame_reader_done(&s->reader);
         frame_reader_init(&s->reader, max);

@@ -52,6 +52,11 @@ void frame_reader_filled(struct frame_reader *r, size_t size)
         r->in.size += size;
 }
 
+size_t frame_reader_pending(const struct frame_reader *r)
+{
+        return r->in.size - r->read - r->given;
+}
+
 int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e)
 {
         uint32_t length, json_size;

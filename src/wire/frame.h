@@ -32,6 +32,9 @@ char *frame_reader_room(struct frame_reader *r, size_t *ret_size);
 /* size bytes were put there. */
 void frame_reader_filled(struct frame_reader *r, size_t size);
 
+/* Bytes of a frame that has not come whole. */
+size_t frame_reader_pending(const struct frame_reader *r);
+
 /* 1: *ret is a frame, its views valid until the next call on r. 0: more bytes are needed. -CLOCHE_E_TOO_LARGE,
  * -CLOCHE_E_PROTOCOL: the stream cannot be read any further. */
 int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e);
