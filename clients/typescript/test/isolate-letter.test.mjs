@@ -210,7 +210,7 @@ describe('isolate, to the letter', real, () => {
       assert.deepEqual(await value('export default { get a () { return 1 } }'), { a: 1 })
       assert.deepEqual((({ code, name }) => [code, name])(await failure('export default { get a () { throw new RangeError("no") } }')), ['ERR_USER_CODE', 'RangeError'])
       const { code, message } = await failure('export default { p: new Proxy({}, {}) }')
-      assert.deepEqual([code, message], ['ERR_EXPORT_NOT_SERIALIZABLE', '$.default.p: proxy cannot be sent'])
+      assert.deepEqual([code, message], ['ERR_EXPORT_NOT_SERIALIZABLE', '$.default.p: proxy cannot be sent: return a copy ({ ...it })'])
     })
   })
 
