@@ -27,11 +27,9 @@ sub CORE::GLOBAL::exit :prototype(;$) ($status = 0) {
 
 # ---- values in (the engine has checked their form) ----
 
-my $attachments;
-my %FORM = (
-    undefined => sub ($tag, $path) { undef },
-    hole      => sub ($tag, $path) { undef },
-    utf16     => sub ($tag, $path) { refuse(TypeError => "$path: a string with a lone surrogate cannot be held by Perl") },
+my ($attachments, %FORM) = (undef,
+    (map { $_ => sub ($tag, $path) { undef } } qw(undefined hole)),
+    utf16     => sub ($tag, $path) { refuse(TypeError => "$path: Perl holds no string with a lone surrogate") },
     number    => sub ($tag, $path) { 1 * ($tag->{v} eq '-0' ? '-0.0' : $tag->{v}) },
     bigint    => sub ($tag, $path) { require Math::BigInt; Math::BigInt->new($tag->{v}) },
     bytes     => sub ($tag, $path) { Cloche::Bytes->new(substr $attachments, $tag->{at}, $tag->{n}) },

@@ -40,13 +40,13 @@ class Limits:
     In descriptors, 16 to 1048576; 1024 by default."""
     result_bytes: int | None = None
     """The encoded result; breach: error.
-    In bytes, 1024 to 1073741824; 67108864 by default."""
+    In bytes, 1 to 1073741824; 67108864 by default."""
     bridge_calls: int | None = None
     """Calls of host functions in one run; breach: the run ends with an error, whatever its code does.
     In calls, 1 to 1000000000; 1000 by default."""
     bridge_bytes: int | None = None
     """Arguments of one call of a host function; breach: as above.
-    In bytes, 1024 to 1073741824; 16777216 by default."""
+    In bytes, 1 to 1073741824; 16777216 by default."""
 
 
 JSON_NAMES = {
