@@ -26,10 +26,10 @@ sub CORE::GLOBAL::exit :prototype(;$) ($status = 0) {
 *CORE::GLOBAL::exit = \&CORE::GLOBAL::exit;    # Perl overrides with what is assigned
 
 # ---- values in (the engine has checked their form) ----
-
-my ($attachments, %FORM) = (undef,
+my $attachments;
+my %FORM = (
     (map { $_ => sub ($tag, $path) { undef } } qw(undefined hole)),
-    utf16     => sub ($tag, $path) { refuse(TypeError => "$path: Perl holds no string with a lone surrogate") },
+    utf16     => sub ($tag, $path) { refuse(TypeError => "$path: Perl holds no lone surrogates") },
     number    => sub ($tag, $path) { 1 * ($tag->{v} eq '-0' ? '-0.0' : $tag->{v}) },
     bigint    => sub ($tag, $path) { require Math::BigInt; Math::BigInt->new($tag->{v}) },
     bytes     => sub ($tag, $path) { Cloche::Bytes->new(substr $attachments, $tag->{at}, $tag->{n}) },
