@@ -190,6 +190,15 @@ void channel_flush(struct channel *c)
                 watch_poll(c);
 }
 
+int channel_request(struct channel *c, int id, const char *method, json_t *params, struct cloche_err *e)
+{
+        int r = rpc_request(json_integer(id), method, params, NULL, 0, &c->out, e);
+
+        if (r == 0)
+                channel_flush(c);
+        return r;
+}
+
 void channel_drain(struct channel *c)
 {
         while (c->fd >= 0 && !c->is_ended && read_some(c))

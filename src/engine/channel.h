@@ -31,6 +31,8 @@ int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 CLOCHE_MUST_CHECK int channel_attach(struct channel *c, int fd);
 /* Closes it, when its message could not be appended. */
 void channel_detach(struct channel *c);
+/* A request without attachments, sent as far as it goes at once. params: stolen. */
+int channel_request(struct channel *c, int id, const char *method, json_t *params, struct cloche_err *e);
 /* What was appended to c->out goes as far as it goes at once; the rest follows. */
 void channel_flush(struct channel *c);
 /* Read nothing until it is let go: whoever speaks waits. */

@@ -164,19 +164,10 @@ static void fail(struct mount *mount, const struct cloche_err *e)
         mounts_unref(mounts);
 }
 
-static int ask(struct mount *mount, int id, const char *method, json_t *params, struct cloche_err *e)
-{
-        int r = rpc_request(json_integer(id), method, params, NULL, 0, &mount->channel.out, e);
-
-        if (r == 0)
-                channel_flush(&mount->channel);
-        return r;
-}
-
 static int ask_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
-        return ask(mount, ASK_CHANGES, "changes", json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE,
+        return channel_request(&mount->channel, ASK_CHANGES, "changes", json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes), "limit", CHANGES_PAGE,
                                                             "fileBytes", (int)FILES_CONTENT_MAX, "allBytes", (json_int_t)mount->values_max), e);
 }
 
@@ -237,7 +228,7 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
                 return ask_changes(mount, e);
-        return ask(mount, ASK_CONTENTS, "contents", json_object(), e);
+        return channel_request(&mount->channel, ASK_CONTENTS, "contents", json_object(), e);
 }
 
 static int keep_contents(struct mount *mount, struct cloche_err *e)
@@ -264,7 +255,7 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "place a file in the mount %.60s", mount->option->target);
         }
-        r = ask(mount, ASK_PLACE, "place", params, e);
+        r = channel_request(&mount->channel, ASK_PLACE, "place", params, e);
         if (r < 0)
                 channel_detach(&mount->channel); /* or the next message would carry it */
         return r;
@@ -274,7 +265,7 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
 static int configure(struct mount *mount, struct cloche_err *e)
 {
         json_t *place = mount->place;
-        int r = ask(mount, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
+        int r = channel_request(&mount->channel, ASK_CONFIGURE, "configure", json_incref(mount->option->configure), e);
 
         mount->is_configuring = 1;
         mount->place = NULL;
@@ -417,7 +408,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
         }
         if (r == 0) /* it waits in the socket */
-                r = ask(mount, ASK_JOURNAL, "journal", json_object(), e);
+                r = channel_request(&mount->channel, ASK_JOURNAL, "journal", json_object(), e);
         if (r == 0) {
                 spec->service = KEEPER_SERVICE_MOUNT;
                 spec->mount = index;

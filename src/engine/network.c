@@ -100,15 +100,6 @@ static int renew_servers(struct network *network)
 
 /* -- what the gate says ------------------------------------------------------------------------------------------- */
 
-static int ask(struct network *network, int id, const char *method, json_t *params, struct cloche_err *e)
-{
-        int r = rpc_request(json_integer(id), method, params, NULL, 0, &network->channel.out, e);
-
-        if (r == 0)
-                channel_flush(&network->channel);
-        return r;
-}
-
 static void fail(struct network *network, const struct cloche_err *e)
 {
         if (network->is_ended || network->is_stopped)
@@ -217,7 +208,7 @@ static void on_timer(uv_timer_t *timer)
         if (!network->is_ready && ++network->looks == START_LOOKS) {
                 err_set(&e, CLOCHE_E_TIMEOUT, "the network did not begin within %d s", START_LOOKS * LOOK_MS / 1000);
                 fail(network, &e);
-        } else if (renew_servers(network) && ask(network, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
+        } else if (renew_servers(network) && channel_request(&network->channel, ASK_SERVERS, "servers", json_pack("{s:s}", "servers", network->servers), &e) < 0)
                 fail(network, &e);
 }
 
@@ -256,7 +247,7 @@ static int begin(struct network *network, struct keeper *keeper, uint32_t box, u
                 r = serve(network, keeper, box, gate_fd, e);
         renew_servers(network);
         if (r == 0)
-                r = ask(network, ASK_START, "start", json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
+                r = channel_request(&network->channel, ASK_START, "start", json_pack("{s:O, s:s}", "policy", policy, "servers", network->servers), e);
         if (r == 0)
                 uv_timer_start(&network->timer, on_timer, LOOK_MS, LOOK_MS);
         return r;
@@ -292,7 +283,7 @@ int network_set_policy(struct network *network, const json_t *policy, struct clo
                 return r;
         if (network->is_ended)
                 return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the network is gone");
-        return ask(network, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
+        return channel_request(&network->channel, ASK_POLICY, "policy", json_pack("{s:O}", "policy", policy), e);
 }
 
 struct network_stats network_stats(const struct network *network)

@@ -267,15 +267,6 @@ static int ask_next(struct cloche_sync *sync)
 
 /* -- a transaction ------------------------------------------------------------------------------------------- */
 
-static int send_message(struct cloche_sync *sync, int id, const char *method, json_t *params, struct cloche_err *e)
-{
-        int r = rpc_request(json_integer(id), method, params, NULL, 0, &sync->channel.out, e);
-
-        if (r == 0)
-                channel_flush(&sync->channel);
-        return r;
-}
-
 static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 {
         json_t *all = sync->chosen[sync->row], *page = json_array();
@@ -284,7 +275,7 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
 
         while (sync->sent < end)
                 json_array_append(page, json_array_get(all, sync->sent++));
-        return send_message(sync, is_last ? ASK_LAST : ASK_PAGE, sync->is_dry ? "plan" : "apply",
+        return channel_request(&sync->channel, is_last ? ASK_LAST : ASK_PAGE, sync->is_dry ? "plan" : "apply",
                             json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
 }
 
@@ -467,11 +458,11 @@ static int start_row(struct cloche_sync *sync, struct cloche_err *e)
         if (r == 0)
                 r = channel_watch(&sync->channel, &sync->engine->loop, e);
         if (r == 0)
-                r = send_message(sync, ASK_CONFIGURE, "configure",
+                r = channel_request(&sync->channel, ASK_CONFIGURE, "configure",
                                  json_pack("{s:O*, s:s, s:s, s:s}", "permissions", sync->set->rows[sync->row].permissions, "onError", sync->on_error, "conflict", sync->conflict,
                                            "links", sync->links), e);
         if (r == 0)
-                r = sync->is_recovery ? send_message(sync, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
+                r = sync->is_recovery ? channel_request(&sync->channel, ASK_LAST, "recover", json_object(), e) : send_page(sync, e);
         return r < 0 ? r : serve(sync, server_fd, e);
 }
 

@@ -237,15 +237,6 @@ int template_failed_by_host(const struct template *t)
 
 /* -- what a template says ------------------------------------------------------------------------------------- */
 
-static int ask(struct template *t, int id, const char *method, struct cloche_err *e)
-{
-        int r = rpc_request(json_integer(id), method, json_object(), NULL, 0, &t->channel.out, e);
-
-        if (r == 0)
-                channel_flush(&t->channel);
-        return r;
-}
-
 static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
         const json_t *data = json_object_get(m->error, "data");
@@ -328,7 +319,7 @@ static int on_answer(struct template *t, const struct rpc_message *m, const stru
         if (is_build)
                 return build_hear(t->engine, &t->setup->build, m, f, e);
         if (id == PREPARE_ID)
-                return ask(t, FREEZE_ID, "freeze", e);
+                return channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), e);
         on_frozen(t);
         return 0;
 }
@@ -531,7 +522,7 @@ static void on_agent(void *data, const struct init_answer *answer, int fd, const
         t->trunk->box.pid = answer->pid;
         r = watch(t, &e);
         if (r == 0)
-                r = ask(t, FREEZE_ID, "freeze", &e);
+                r = channel_request(&t->channel, FREEZE_ID, "freeze", json_object(), &e);
         if (r < 0)
                 break_down(t, &e);
 }
