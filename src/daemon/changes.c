@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "wire/json.h"
+#include "engine/changeset.h"
 #include "wire/value.h"
 
 #include <errno.h>
@@ -195,18 +195,14 @@ static void on_end(void *data, cloche_sync *sync)
         struct sync_job *job = data;
         struct cloche_err e = {0};
         json_t *result = NULL;
-        char *text = NULL;
-        int r = cloche_sync_result(sync, &text, &e);
+        int r = sync_result(sync, &result, &e);
 
-        if (r == 0)
-                r = json_load_text(text, strlen(text), &result, &e);
         job->is_over = 1; /* freed when nobody is in it any more: changes_look */
         if (job->client && r == 0)
                 job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
                 job->client->face->fail(job->client, job->id, &e, NULL);
         json_decref(result);
-        free(text);
 }
 
 /* What is to be synced: a set that is kept, or what the caller says happened. */

@@ -39,5 +39,7 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
 /* sync.c: finish or undo what a killed sync has begun in the directories of opt->changes, whose own changes are not looked
  * at. The result has it as "recovered": [{state: none, finished, undone or busy, paths}]. */
 int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e);
+/* sync.c: the object that cloche_sync_result is the text of; a new reference, not to be changed. */
+int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -293,20 +293,19 @@ static void on_recovered(void *data, cloche_sync *sync)
 {
         struct mount *mount = data;
         struct cloche_err e = {0};
-        char *text = NULL;
-        json_t *result = cloche_sync_result(sync, &text, &e) == 0 ? json_loads(text, 0, NULL) : NULL;
+        json_t *result = NULL;
+        int r = sync_result(sync, &result, &e);
         const json_t *recovered = json_array_get(json_object_get(result, "recovered"), 0);
         const char *state = json_string_value(json_object_get(recovered, "state"));
         size_t count = json_array_size(json_object_get(recovered, "paths"));
 
-        if (!state)
+        if (r < 0 || !state)
                 note(mount, "a sync that was killed could not be finished or undone: %s", e.msg);
         else if (strcmp(state, "finished") == 0 || strcmp(state, "undone") == 0)
                 note(mount, "a sync that was killed was %s first, of %zu path%s", state, count, count == 1 ? "" : "s");
         else if (strcmp(state, "busy") == 0)
                 note(mount, "another sync is at work there: what it writes meanwhile may be seen in part");
         json_decref(result);
-        free(text);
         e = (struct cloche_err){0};
         if (configure(mount, &e) < 0)
                 fail(mount, &e);

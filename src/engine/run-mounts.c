@@ -34,13 +34,9 @@ static void on_synced(void *data, cloche_sync *sync)
 {
         struct cloche_run *run = data;
         struct cloche_err e = {0};
-        char *text = NULL;
 
-        if (cloche_sync_result(sync, &text, &e) == 0)
-                run->synced = json_loads(text, 0, NULL);
-        else
+        if (sync_result(sync, &run->synced, &e) < 0)
                 run->synced = json_pack("{s:[], s:[], s:[], s:{s:s, s:s}}", "synced", "failed", "skipped", "error", "name", cloche_code_name(e.code), "message", e.msg);
-        free(text);
         close_books(run);
 }
 

@@ -547,7 +547,7 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
         return r;
 }
 
-int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
+int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e)
 {
         if (!sync->is_over)
                 return err_set(e, CLOCHE_E_STATE, "the sync is still under way");
@@ -556,7 +556,19 @@ int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
                         *e = sync->error;
                 return -(int)sync->error.code;
         }
-        *ret = json_dumps(sync->result, JSON_COMPACT);
+        *ret = json_incref(sync->result);
+        return 0;
+}
+
+int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e)
+{
+        json_t *result = NULL;
+        int r = sync_result(sync, &result, e);
+
+        if (r < 0)
+                return r;
+        *ret = json_dumps(result, JSON_COMPACT);
+        json_decref(result);
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the result of a sync");
 }
 
