@@ -44,7 +44,6 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
-        fd_open_standard();
         fd_raise_limit(); /* as many connections as the system permits; boxes have a limit of their own */
         if (r == 0)
                 r = privilege_drop(d->uid, e);
@@ -96,6 +95,7 @@ int main(int argc, char **argv)
         static struct daemon d;
         int is_supervised, code;
 
+        fd_open_standard();
         if (options_read(argc, argv, &d.options, &code))
                 return code;
         is_supervised = supervised_enter(&d.options, &d.stats.restarts, &d.options.has_state);
