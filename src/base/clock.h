@@ -36,4 +36,15 @@ static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec tim
         return 0;
 }
 
+/* The time of day so. Returns ret, which is empty where the clock is beyond the year 9999. */
+static inline const char *clock_text_now(char ret[CLOCK_TEXT_SIZE])
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        if (clock_write_utc(ret, t) < 0)
+                ret[0] = '\0';
+        return ret;
+}
+
 #endif

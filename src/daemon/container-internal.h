@@ -151,7 +151,7 @@ const char *container_session(const struct container_ask *a); /* whom the core i
 /* Of a field with variables, a new reference: those that are to be set. There is nothing yet to unset. NULL: absent. */
 json_t *container_env(const struct container_ask *a, const char *name);
 json_t *container_now(void);
-void container_random(char *to, size_t digits); /* hexadecimal */
+void container_random(char *to, size_t digits); /* hexadecimal, an even number, and a zero behind them */
 
 /* UTF-8 of bytes that come in pieces: what is no UTF-8 becomes U+FFFD. */
 struct container_utf8 {

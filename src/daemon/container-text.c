@@ -1,5 +1,7 @@
 #include "container-internal.h"
 
+#include "base/clock.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -7,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 /* -- UTF-8 ----------------------------------------------------------------------------------------------------- */
 
@@ -116,14 +117,6 @@ json_t *container_words(const char *text)
 
 /* -- what stands in URLs --------------------------------------------------------------------------------------- */
 
-static int digit_of(char c)
-{
-        static const char digits[] = "0123456789abcdef";
-        const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
-
-        return at ? (int)(at - digits) : -1;
-}
-
 char *container_decode(const char *text, size_t size)
 {
         char *decoded = malloc(size + 1), *to = decoded;
@@ -135,8 +128,8 @@ char *container_decode(const char *text, size_t size)
                         *to++ = text[i];
                         continue;
                 }
-                high = size - i > 2 ? digit_of(text[i + 1]) : -1;
-                low = size - i > 2 ? digit_of(text[i + 2]) : -1;
+                high = size - i > 2 ? hex_digit(text[i + 1]) : -1;
+                low = size - i > 2 ? hex_digit(text[i + 2]) : -1;
                 if (high < 0 || low < 0 || high * 16 + low == 0) {
                         free(decoded);
                         return NULL;
@@ -179,16 +172,9 @@ char *container_query(const struct container_ask *a, const char *name)
 
 json_t *container_now(void)
 {
-        struct timespec now;
-        struct tm tm;
-        char text[40];
-        size_t size;
+        char text[CLOCK_TEXT_SIZE];
 
-        clock_gettime(CLOCK_REALTIME, &now);
-        gmtime_r(&now.tv_sec, &tm);
-        size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-        snprintf(text + size, sizeof(text) - size, ".%03ldZ", now.tv_nsec / 1000000);
-        return json_string(text);
+        return json_string(clock_text_now(text));
 }
 
 void container_random(char *to, size_t digits)
@@ -202,7 +188,5 @@ void container_random(char *to, size_t digits)
                 clock_gettime(CLOCK_MONOTONIC, &now);
                 memcpy(bytes, &now, sizeof(now) < sizeof(bytes) ? sizeof(now) : sizeof(bytes));
         }
-        for (size_t i = 0; i < digits && i < 2 * sizeof(bytes); i++)
-                to[i] = "0123456789abcdef"[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
-        to[digits] = '\0';
+        hex_write(to, bytes, digits / 2);
 }

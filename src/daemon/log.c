@@ -36,10 +36,8 @@ int log_has_level(enum level level)
 static json_t *now(void)
 {
         char text[CLOCK_TEXT_SIZE];
-        struct timespec t;
 
-        clock_gettime(CLOCK_REALTIME, &t);
-        return clock_write_utc(text, t) < 0 ? json_null() : json_string(text);
+        return json_string(clock_text_now(text));
 }
 
 /* Whoever reads the log too slowly loses lines, and is told how many; the daemon does not wait for him. */

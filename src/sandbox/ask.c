@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TEXT_BYTES_MAX (64u << 10)
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
@@ -446,11 +445,6 @@ int put_bytes(json_t *object, const char *name, const void *data, size_t size, s
         if (text)
                 return json_object_set_new(object, name, text) < 0 ? -ENOMEM : 0;
         return put_raw(object, name, data, size, attachments);
-}
-
-uint64_t now_real_ms(void)
-{
-        return clock_real_ms();
 }
 
 json_t *time_json(uint64_t real_ms)

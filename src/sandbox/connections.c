@@ -1,6 +1,7 @@
 /* Where a sandbox may connect to, and what was decided about it. */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static void on_decision(void *data, const json_t *decision)
         if (!copy)
                 return;
         json_object_set_new(copy, "number", json_integer((json_int_t)++s->decision_count));
-        json_object_set_new(copy, "time", time_json(now_real_ms()));
+        json_object_set_new(copy, "time", time_json(clock_real_ms()));
         if (json_array_size(s->decisions) == DECISIONS_MAX)
                 json_array_remove(s->decisions, 0);
         json_array_append(s->decisions, copy);

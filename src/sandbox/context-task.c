@@ -89,7 +89,7 @@ int context_ask(struct context *c, struct context_task *task, const struct conte
         task->kind = kind;
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
         c->task_count++;
-        c->used_ms = now_real_ms();
+        c->used_ms = clock_real_ms();
         c->is_asked = 1; /* begun in the next turn: who asks is not told anything from within */
         sandbox_turn_soon(c->sandbox);
         return 0;

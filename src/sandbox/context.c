@@ -72,7 +72,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         strcpy(c->name, name);
         c->runtime = runtime;
         c->env = env ? json_incref(env) : json_object();
-        c->created_ms = c->used_ms = now_real_ms();
+        c->created_ms = c->used_ms = clock_real_ms();
         control_init(&c->control, &control_of_context);
         c->channel.fd = c->files_fd = -EBADF;
         for (int i = 0; i < STREAMS; i++)

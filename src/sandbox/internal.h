@@ -90,7 +90,6 @@ int put_bytes(json_t *object, const char *name, const void *data, size_t size, s
 /* As bytes always. */
 int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
 json_t *time_json(uint64_t real_ms);
-uint64_t now_real_ms(void);
 
 /* -- sandboxes (sandbox.c, registry.c) ------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* Ports of a sandbox: which are exposed, which are listened at, and connections to them. */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/handle.h"
@@ -130,7 +131,7 @@ static struct port *port_new(unsigned number, const struct port *old, const char
                 return NULL;
         }
         port->number = number;
-        port->exposed_at_ms = old ? old->exposed_at_ms : now_real_ms();
+        port->exposed_at_ms = old ? old->exposed_at_ms : clock_real_ms();
         return port;
 }
 

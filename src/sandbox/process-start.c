@@ -27,7 +27,7 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 
 static void begun(struct process *p)
 {
-        p->started_ms = now_real_ms();
+        p->started_ms = clock_real_ms();
         p->started_ns = clock_now_ns();
         process_arm_timeout(p);
         if (!p->is_hidden)
@@ -261,7 +261,7 @@ static struct process *process_new(struct sandbox *s, const struct process_optio
         p->rows = opt->rows;
         p->timeout_ms = opt->timeout_ms ? opt->timeout_ms : opt->is_foreground ? session->timeout_ms : 0;
         p->status_fd = p->input_fd = -EBADF;
-        p->started_ms = now_real_ms();
+        p->started_ms = clock_real_ms();
         STAILQ_INIT(&p->input);
         TAILQ_INIT(&p->followers);
         TAILQ_INIT(&p->waits);

@@ -185,7 +185,7 @@ void process_ended(struct process *p, int exit_code, int signal)
         if (p->is_ended)
                 return;
         p->is_ended = 1;
-        p->ended_ms = now_real_ms();
+        p->ended_ms = clock_real_ms();
         p->ended_ns = clock_now_ns();
         p->exit_code = exit_code;
         p->signal = signal;

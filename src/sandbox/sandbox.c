@@ -90,7 +90,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->network_policy = json_incref(all->network);
         s->decisions = json_array();
         s->all = all;
-        s->created_ms = s->used_ms = now_real_ms();
+        s->created_ms = s->used_ms = clock_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
         control_init(&s->control, &control_of_sandbox);
@@ -167,7 +167,7 @@ void sandbox_free(struct sandbox *s)
 void sandbox_touch(struct sandbox *s)
 {
         s->used_ns = clock_now_ns();
-        s->used_ms = now_real_ms();
+        s->used_ms = clock_real_ms();
 }
 
 void sandbox_change(struct sandbox *s)

@@ -2,6 +2,7 @@
  * has ended. */
 #include "shell.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/handle.h"
@@ -46,7 +47,7 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
         session->sandbox = s;
         strcpy(session->name, name);
         session->env = env ? json_incref(env) : NULL;
-        session->created_ms = now_real_ms();
+        session->created_ms = clock_real_ms();
         session->timeout_ms = timeout_ms;
         session->is_isolated = isolated;
         control_init(&session->own_control, &control_of_sandbox);

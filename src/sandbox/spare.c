@@ -39,7 +39,7 @@ struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char 
         s->is_spare = 0;
         s->principal = principal;
         strcpy(s->name, name);
-        s->created_ms = now_real_ms();
+        s->created_ms = clock_real_ms();
         s->kept_ns = clock_now_ns();
         TAILQ_FIRST(&s->sessions)->created_ms = s->created_ms;
         sandbox_touch(s);

@@ -164,7 +164,7 @@ void store_lost(struct sandbox *s)
         const struct sandboxes_options *options = &s->all->options;
 
         s->lost_from_ms = s->saved_ms ? s->saved_ms : s->created_ms;
-        s->lost_to_ms = now_real_ms();
+        s->lost_to_ms = clock_real_ms();
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
         (void)store_define(s, NULL); /* one that still says that it runs makes the next daemon tell it again */
@@ -612,7 +612,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         int pair[2], r;
 
         s->is_dirty = 0; /* what changes from now on may be missing in it */
-        job->begun_ms = now_real_ms();
+        job->begun_ms = clock_real_ms();
         job->begun_ns = clock_now_ns();
         job->dir_fd = open_directory(s, 1);
         job->file_fd = job->dir_fd < 0 ? -EBADF : openat(job->dir_fd, FILES_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
