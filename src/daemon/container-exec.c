@@ -169,12 +169,25 @@ void container_execute(struct container_ask *a)
 struct streams {
         struct container_utf8 out, err;
         int is_of_network; /* it printed that something could not be reached */
+        char err_end[48];  /* the last that it printed: longer than what is looked for, which may come in pieces */
 };
 
 static void tell(struct container_ask *a, json_t *event)
 {
         container_put(event, "command", container_copy(a, "command"));
         container_line(a, with_session(a, event));
+}
+
+static void look_for_network(struct streams *streams, const struct buf *text)
+{
+        _cleanup_buf_ struct buf whole = BUF_INIT(SIZE_MAX / 2);
+        size_t kept;
+
+        if (buf_append(&whole, streams->err_end, strlen(streams->err_end)) < 0 || buf_append(&whole, text->data, text->size) < 0 || buf_append(&whole, "", 1) < 0)
+                return;
+        streams->is_of_network |= is_of_network(whole.data);
+        kept = whole.size < sizeof(streams->err_end) ? whole.size : sizeof(streams->err_end);
+        memcpy(streams->err_end, whole.data + whole.size - kept, kept);
 }
 
 static void tell_text(struct container_ask *a, const char *stream, const char *bytes, size_t size, int is_end)
@@ -186,8 +199,8 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
         if (container_utf8_append(utf8, bytes, size, is_end, &text) < 0 || text.size == 0)
                 return;
         tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
-        if (utf8 == &streams->err && buf_append(&text, "", 1) == 0)
-                streams->is_of_network |= is_of_network(text.data);
+        if (utf8 == &streams->err)
+                look_for_network(streams, &text);
 }
 
 static void explain_stream(struct container_ask *a, const json_t *result)
