@@ -383,12 +383,12 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* The cost of a fork before the code is requested is not the code's. */
+/* The cost of a fork before the module is requested is not the module's. Other runs do not pay for this look at the groups' files. */
 static void count_from_here(struct cloche_run *run)
 {
         struct keeper_usage now;
 
-        if (!run->is_forked || !engine_read_usage(run->engine, run->box.id, &now))
+        if (run->kind != CLOCHE_EVALUATE || !engine_read_usage(run->engine, run->box.id, &now))
                 return;
         if (now.cpu_known && now.cpu_ns > run->before.cpu_ns)
                 run->before.cpu_ns = now.cpu_ns;
