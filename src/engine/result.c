@@ -307,8 +307,12 @@ static void add_output(json_t *root, const char *name, const char *base64_name, 
 {
         _cleanup_buf_ struct buf encoded = BUF_INIT(SIZE_MAX / 2);
 
+        if (utf8_is_valid(bytes->data, bytes->size)) {
+                json_object_set_new(root, name, json_stringn_nocheck(bytes->size > 0 ? bytes->data : "", bytes->size));
+                return;
+        }
         json_object_set_new(root, name, json_valid_text(bytes->data, bytes->size));
-        if (!utf8_is_valid(bytes->data, bytes->size) && base64_encode(&encoded, bytes->data, bytes->size) == 0)
+        if (base64_encode(&encoded, bytes->data, bytes->size) == 0)
                 json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
 }
 
