@@ -132,7 +132,7 @@ static void unfold_superchart(json_t *chart, const struct buf *attachments)
 static json_t *chart_of(const json_t *value, const struct buf *attachments)
 {
         static const char *const types[] = {"line", "bar", "scatter", "pie", "histogram", "heatmap", "superchart"};
-        json_t *chart = plain_of(value, attachments), *elements = json_object_get(chart, "elements"), *told = NULL;
+        json_t *chart = plain_of(value, attachments), *elements, *told = NULL;
         const char *type = json_string_value(json_object_get(chart, "type"));
 
         unfold_superchart(chart, attachments);

@@ -262,8 +262,7 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         return 0;
 }
 
-/* For whoever may come: the users of unix sockets are rather the one who started us. */
-/* proc_meminfo(5). What the kernel does not say is not there. */
+/* Memory that the kernel does not report counts as none. proc_meminfo(5). */
 static int has_memory(void)
 {
         _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -291,6 +290,7 @@ static int warm_by_default(struct daemon *d, struct cloche_err *e)
         return 0;
 }
 
+/* For whoever may come: the users of unix sockets are rather the one who started us. */
 static int warm_contexts(struct daemon *d, struct cloche_err *e)
 {
         const struct listener *l;

@@ -12,8 +12,9 @@
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
         struct cloche_run *run; /* NULL once it is over */
-        json_t *id, *args, *kwargs;                   /* values held */
-        char *target, *args_text, *kwargs_text; /* texts of args and kwargs: for callers who read them */
+        json_t *id, *args, *kwargs; /* values held */
+        char *target;
+        char *args_text, *kwargs_text; /* for callers who read texts */
 };
 
 void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data)

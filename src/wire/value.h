@@ -24,10 +24,9 @@ int value_read(const json_t *value, enum value_form form, const void *attachment
 /* Check a value of a frame with that many bytes of attachments. -CLOCHE_E_PROTOCOL. */
 int value_check(const json_t *value, size_t attachments_size, struct cloche_err *e);
 
-/* Anything held, also several values and the objects between them, in the other form. Bytes that are base64 already (paths in
- * lists of changes) are taken as well. attachments: those of the frame, which
- * grow; else NULL. *ret is owned by the caller and may share leaves with held. -CLOCHE_E_TOO_LARGE, -CLOCHE_E_PROTOCOL
- * of base64, -CLOCHE_E_RESOURCE. */
+/* Anything held, also several values and the objects between them, in another form. Bytes that are base64 already (paths in lists of
+ * changes) are taken as well. attachments: those of the frame, which grow; else NULL. *ret is owned by the caller and may share
+ * leaves with held. -CLOCHE_E_TOO_LARGE, -CLOCHE_E_RESOURCE, and -CLOCHE_E_PROTOCOL when such bytes are not base64. */
 int value_write(const json_t *held, enum value_form form, struct buf *attachments, json_t **ret, struct cloche_err *e);
 
 /* From one form to the other at once, for programs that only pass a value on: value_read and value_write. */
