@@ -31,7 +31,9 @@ static const struct {
         [TOPS] = {"tops", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [HOME] = {"home", 0755}, [SHM] = {"shm", 01777},
 };
 
-const char *const root_tops[ROOT_TOPS] = {"app", "data", "home", "mnt", "opt", "src", "srv", "var"};
+#define NAME(name) name,
+const char *const root_tops[ROOT_TOPS] = {ROOT_EACH_TOP(NAME)};
+#undef NAME
 
 /* Made in them. */
 static const struct {

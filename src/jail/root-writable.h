@@ -11,7 +11,9 @@
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
 /* Directories at the top that a sandbox has besides, where neither the image nor a mount has them: programs are written for such paths. In the same tmpfs. */
-#define ROOT_TOPS 8
+#define ROOT_EACH_TOP(TOP) TOP("app") TOP("data") TOP("home") TOP("mnt") TOP("opt") TOP("src") TOP("srv") TOP("var")
+#define ROOT_ONE_MORE(name) +1
+#define ROOT_TOPS (0 ROOT_EACH_TOP(ROOT_ONE_MORE))
 extern const char *const root_tops[ROOT_TOPS];
 
 int root_is_writable(const char *path);

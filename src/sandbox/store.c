@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "engine/aside.h"
 #include "engine/handle.h"
+#include "jail/root-writable.h"
 #include "wire/json.h"
 
 #include <assert.h>
@@ -606,7 +607,9 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
 
 static int begin_save(struct store_job *job, struct cloche_err *e)
 {
-        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", "/app", "/data", "/home", "/mnt", "/opt", "/src", "/srv", "/var", NULL};
+#define PATH(name) "/" name,
+        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", ROOT_EACH_TOP(PATH) NULL};
+#undef PATH
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;
