@@ -252,9 +252,11 @@ int server_take_fd(struct server *server)
 static int receive(struct server *server)
 {
         union fd_message control;
-        struct iovec iov = {.iov_base = frame_reader_room(&server->in, &iov.iov_len)};
+        size_t room = 0;
+        char *at = frame_reader_room(&server->in, &room);
+        struct iovec iov = {at, room};
         struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
-        ssize_t n = iov.iov_base ? recvmsg(server->socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) : 0;
+        ssize_t n = at ? recvmsg(server->socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) : 0;
 
         if (n < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : -1;
