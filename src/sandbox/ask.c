@@ -1,5 +1,5 @@
-/* Requests: begun, told about, ended. How one ended is told in a turn of its own, when nothing else is on the stack: the face may ask anew, and what it asks may
- * end whatever the answer came from. */
+/* The life of a request. Outcomes are delivered from a separate loop iteration, with nothing else
+ * on the stack: the callback may begin a request that frees the object the outcome came from. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -22,7 +22,7 @@ static const struct method methods[] = {
 #undef SANDBOX_FIELD
 };
 
-/* Of the others: a running sandbox, made on first use. */
+/* All other methods need a running sandbox, made on first use. */
 static const struct {
         int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
         enum method_needs needs;
@@ -39,7 +39,7 @@ static enum method_needs needs_of(const struct method *method)
         return METHOD_RUNS;
 }
 
-/* A request that waits for a sandbox to run has changed nothing, also when it does not come to run. */
+/* A request that waits for a sandbox to run has changed nothing, even if it never begins. */
 static void use(struct sandbox *s, const struct method *method)
 {
         if (needs_of(method) == METHOD_RUNS && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
@@ -56,7 +56,7 @@ static const struct method *find_method(const char *name)
         return NULL;
 }
 
-/* -- the end of an ask ---------------------------------------------------------------------------------------- */
+/* -- the end of a request ------------------------------------------------------------------------------------- */
 
 static void ask_free(struct sandbox_ask *ask)
 {
@@ -69,11 +69,11 @@ static void ask_free(struct sandbox_ask *ask)
         if (ask->sandbox) {
                 TAILQ_REMOVE(&ask->sandbox->asks, ask, link);
                 ask->sandbox->ask_count--;
-                if (ask->is_over) /* it has been told, and changed nothing since its end */
+                if (ask->is_over) /* it is delivered, and changed nothing since it ended */
                         sandbox_touch(ask->sandbox);
                 else
                         use(ask->sandbox, ask->method);
-                if (ask->sandbox->is_deleted) /* which waits for the last of them */
+                if (ask->sandbox->is_deleted) /* it is freed after its last request */
                         sandbox_turn_soon(ask->sandbox);
         } else {
                 TAILQ_REMOVE(&ask->all->asks, ask, link);
@@ -127,13 +127,14 @@ static void on_check(uv_check_t *check)
                 turn(all);
 }
 
-/* Only so that the loop does not wait. */
+/* The timer only keeps the loop from blocking. */
 static void on_wake(uv_timer_t *timer)
 {
         (void)timer;
 }
 
-/* At the end of this round of the loop, or in the next one when we are outside of it. */
+/* Run turn() at the end of this loop iteration, or in the next one if called from outside the
+ * loop. */
 void sandboxes_turn_soon(struct sandboxes *all)
 {
         if (!all->wants_turn)
@@ -239,7 +240,7 @@ void sandbox_ask_hold(struct sandbox_ask *ask, int hold)
                 ask->release(ask);
 }
 
-/* -- its beginning -------------------------------------------------------------------------------------------- */
+/* -- the start of a request ----------------------------------------------------------------------------------- */
 
 static int name_of(const json_t *params, const char **ret, struct cloche_err *e)
 {
@@ -296,7 +297,7 @@ static int begin(struct sandbox_ask *ask, struct cloche_err *e)
         return ask->method->begin(ask, e);
 }
 
-/* Those that waited for the sandbox: begun in their order. */
+/* Begin the requests that waited for the sandbox, in order. */
 void asks_begin(struct sandbox *s)
 {
         struct sandbox_ask *ask;
@@ -322,14 +323,14 @@ void asks_refuse(struct sandbox *s, const struct cloche_err *e)
         }
 }
 
-/* Those that are under way: what they worked on is gone. */
+/* Fail the requests under way: the objects they worked on are gone. */
 void asks_end(struct sandbox *s, const struct cloche_err *e)
 {
         struct sandbox_ask *ask, *next;
 
         for (ask = TAILQ_FIRST(&s->asks); ask; ask = next) {
                 next = TAILQ_NEXT(ask, link);
-                /* Who follows events goes on through a stop. */
+                /* sandbox.events continues through a stop. */
                 if (ask->is_over || ask->is_waiting || !ask->cancel || (ask->method->begin == begin_EVENTS && !s->is_deleted))
                         continue;
                 ask->cancel(ask);
@@ -390,7 +391,7 @@ int sandboxes_ask(struct sandboxes *all, int64_t principal, const char *method_n
         return r;
 }
 
-/* -- what they are asked with --------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
 const char *ask_text(const struct sandbox_ask *ask, const char *name)
 {
@@ -422,11 +423,11 @@ const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *r
         *ret_size = (size_t)json_integer_value(json_object_get(value, "n"));
         if (!json_is_object(value))
                 return NULL;
-        /* value_check has seen that they lie in the attachments. */
+        /* value_check has checked that the range lies in the attachments. */
         return *ret_size ? ask->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
 }
 
-/* -- what they are answered with ------------------------------------------------------------------------------ */
+/* -- answers -------------------------------------------------------------------------------------------------- */
 
 int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
@@ -439,7 +440,8 @@ int put_raw(json_t *object, const char *name, const void *data, size_t size, str
 
 int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
 {
-        /* A NUL takes six letters, and long texts much longer to write and read than bytes. */
+        /* JSON writes a NUL in six characters, and long texts take much longer than bytes to write
+         * and parse. */
         json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data ? data : "", size);
 
         if (text)

@@ -1,4 +1,4 @@
-/* What cells printed, as far as it did not fit their answers. */
+/* Output of cells that did not fit into their answers. */
 #include "internal.h"
 
 #include "base/fd.h"

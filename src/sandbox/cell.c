@@ -1,4 +1,4 @@
-/* context.run: a cell on its way through the queue, what it prints, shows and asks meanwhile, and how it ended. */
+/* context.run: a cell from the queue to its outcome, with its output, displays and questions. */
 #include "context.h"
 
 #include "base/clock.h"
@@ -14,7 +14,8 @@
 #define QUESTIONS_MAX 16
 #define TRACEBACK_BYTES (1u << 20)
 #define GRACE_MS 2000 /* between the interrupt and the kill */
-/* A signal that meets the agent before it has taken the cell from its channel means nothing to it: it is sent again. */
+/* The agent ignores a signal that arrives before it has read the cell from its channel, so the
+ * signal is sent again. */
 #define SIGNAL_AGAIN_MS 100
 #define READ_BYTES 65536
 
@@ -26,12 +27,12 @@ struct question {
 
 struct cell {
         struct context_task task;
-        struct sandbox_ask *ask; /* NULL: nobody waits */
+        struct sandbox_ask *ask; /* NULL: the request was cancelled */
         uint64_t count, begun_ns, timeout_ms;
         uv_timer_t *timer, *signal_timer;
         int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
         json_t *displays;
-        struct buf attachments; /* of them */
+        struct buf attachments; /* of the displays */
         uint64_t display_bytes, displays_dropped;
         TAILQ_HEAD(questions, question) questions;
 };
@@ -66,7 +67,7 @@ static void cell_free(struct cell *cell)
         free(cell);
 }
 
-/* What one printed that was given up is not the next one's. */
+/* Drop the output of an abandoned cell, or the next cell would return it. */
 static void on_release(struct context_task *task)
 {
         if (cell_from(task)->is_begun)
@@ -75,7 +76,7 @@ static void on_release(struct context_task *task)
         cell_free(cell_from(task));
 }
 
-/* -- what it is told by events -------------------------------------------------------------------------------- */
+/* -- events --------------------------------------------------------------------------------------------------- */
 
 static void set_pause(struct cell *cell, int is_paused)
 {
@@ -83,7 +84,8 @@ static void set_pause(struct cell *cell, int is_paused)
         channel_pause(&cell->task.context->channel, is_paused);
 }
 
-/* Who does not keep up has the cell wait. One that is to end is heard all the same, or it could not end in time; what it shows then is not told. */
+/* A held request pauses its cell. A cell that is being ended is not paused, or it could not end in
+ * time; its events are dropped instead. */
 static int is_deaf(const struct cell *cell)
 {
         return cell->ask->is_held && cell->is_ending;
@@ -112,7 +114,7 @@ static void tell_output(struct cell *cell, enum stream_index index, const char *
         wait_if_held(cell);
 }
 
-/* What was printed between cells, or while nobody could be told. */
+/* Send the output from before the cell, or from a hold. */
 static void tell_earlier(struct cell *cell, enum stream_index index)
 {
         const struct context_stream *s = &cell->task.context->streams[index];
@@ -147,7 +149,7 @@ static void ask_let_go(struct sandbox_ask *ask)
                 set_pause(cell, 0);
 }
 
-/* -- its time ------------------------------------------------------------------------------------------------- */
+/* -- timeouts ------------------------------------------------------------------------------------------------- */
 
 static void on_late(uv_timer_t *timer);
 
@@ -158,7 +160,7 @@ static void on_signal_again(uv_timer_t *timer)
         context_signal(cell->task.context);
 }
 
-/* Interrupted, and killed when that does not end it. */
+/* Interrupt the cell, and kill the interpreter if the cell does not end. */
 static void end_soon(struct cell *cell)
 {
         cell->is_ending = 1;
@@ -212,9 +214,9 @@ static json_t *cell_params(struct context_task *task)
                          "storeBytes", (json_int_t)CONTEXT_STORE_BYTES);
 }
 
-/* -- what the agent says meanwhile ---------------------------------------------------------------------------- */
+/* -- messages of the agent ------------------------------------------------------------------------------------ */
 
-/* The attachments have moved by so much. */
+/* Add by to the attachment offsets in value. */
 static void shift(json_t *value, json_int_t by)
 {
         const char *name;
@@ -243,7 +245,7 @@ static void clear(struct cell *cell)
         cell->is_to_clear = 0;
 }
 
-/* Kept for the answer, while there is room. */
+/* Keep the display for the answer, if there is room. */
 static void keep(struct cell *cell, const json_t *display, const struct frame *f)
 {
         uint64_t size = f->json_size + f->attachments_size;
@@ -287,7 +289,8 @@ static int on_display(struct cell *cell, const struct rpc_message *m, const stru
         return 0;
 }
 
-/* Without a stream what is to be cleared is not in the answer: with wait only once something comes in its place. */
+/* Without a stream, cleared displays are left out of the answer; with wait, only once another
+ * display replaces them. */
 static int on_clear(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         int waits = json_is_true(json_object_get(m->params, "wait"));
@@ -363,14 +366,14 @@ int cell_input(struct cell *cell, uint64_t number, const char *value, struct clo
 static const struct {
         const char *method;
         int (*hear)(struct cell *cell, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-        int is_heard; /* answered at once, when it was asked */
+        int is_heard; /* a request is answered at once */
 } words[] = {
         {"display", on_display, 1},
         {"clear", on_clear, 1},
         {"input", on_input, 0},
 };
 
-/* The code goes on only now, so that what it prints later comes later. */
+/* The agent waits for this answer, so that its later output arrives later. */
 static void say_heard(struct context *c, json_t *id)
 {
         struct cloche_err e;
@@ -383,7 +386,7 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
 {
         struct context *c = cell->task.context;
 
-        context_streams_take(c); /* what was printed before comes before it */
+        context_streams_take(c); /* earlier output is sent before this message */
         for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
                 int r;
 
@@ -401,9 +404,10 @@ int cell_hear(struct cell *cell, const struct rpc_message *m, const struct frame
         return m->kind == RPC_NOTIFICATION ? 0 : err_set(e, CLOCHE_E_PROTOCOL, "the agent asked for \"%.60s\"", m->method);
 }
 
-/* -- how it ended --------------------------------------------------------------------------------------------- */
+/* -- the outcome ---------------------------------------------------------------------------------------------- */
 
-/* The bytes of sequences that steer a terminal (ECMA-48, 5.4), as colours do, at its beginning. */
+/* Return the size of the terminal control sequences (ECMA-48, 5.4), such as colours, at the start
+ * of text. */
 static size_t steering(const char *text)
 {
         size_t size = 0;
@@ -416,7 +420,8 @@ static size_t steering(const char *text)
         return size;
 }
 
-/* A cell that was late was interrupted, which the language tells in its own word. */
+/* A cell that timed out was interrupted, so its traceback names the language's interrupt: replace
+ * that name by Timeout. */
 static json_t *late_line(const char *line, const char *name, const char *late, int is_last, int *ret_is_told)
 {
         size_t before = steering(line), size = strlen(name), colour;
@@ -517,7 +522,7 @@ static void finish(struct cell *cell, json_t *error, int is_ended)
         }
         for (int i = 0; i < STREAMS; i++)
                 context_stream_renew(&c->streams[i]);
-        set_pause(cell, 0); /* nobody else lets go of what this one's caller held */
+        set_pause(cell, 0); /* the pause belongs to this request, and no other one ends it */
         ask_result(ask, answer, &cell->attachments);
         cell_free(cell);
 }
@@ -565,7 +570,7 @@ static void on_cancel(struct sandbox_ask *ask)
         context_task_abandon(&cell->task);
 }
 
-/* -- its beginning -------------------------------------------------------------------------------------------- */
+/* -- the start ------------------------------------------------------------------------------------------------ */
 
 static struct context *default_context(struct sandbox *s, const char *language, struct cloche_err *e)
 {
@@ -607,7 +612,7 @@ static struct cell *cell_new(struct sandbox_ask *ask, const struct context *c, s
         return cell;
 }
 
-/* An ended one begins anew when its caller wants that; the default ones always do. */
+/* Restart an ended context if the request wants that; a default context always. */
 static int enliven(struct context *c, struct sandbox_ask *ask, struct cloche_err *e)
 {
         if (c->state != CONTEXT_ENDED)

@@ -1,4 +1,4 @@
-/* Where a sandbox may connect to, and what was decided about it. */
+/* The network policy of a sandbox, and the decisions made under it. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ static void on_decision(void *data, const json_t *decision)
         sandbox_tell(s, "network", copy);
 }
 
-/* The box goes on without a network; connecting fails in it at once. */
+/* The box continues without a network; connecting fails at once. */
 static void on_end(void *data, const struct cloche_err *e)
 {
         struct sandbox *s = data;
@@ -63,7 +63,7 @@ void connections_again(struct sandbox *s)
         struct cloche_err e = {0};
 
         if (connections_open(s, s->network_policy, &e) < 0)
-                s->network_is_over = 1; /* in the next round */
+                s->network_is_over = 1; /* tried again in the next round */
 }
 
 void connections_close(struct sandbox *s)
@@ -88,7 +88,7 @@ int begin_NETWORK_LOG(struct sandbox_ask *ask, struct cloche_err *e)
         return 0;
 }
 
-/* The last connection that was denied, or NULL. */
+/* Return the last denied connection, or NULL. */
 static const json_t *last_denied(const struct sandbox *s)
 {
         for (size_t i = json_array_size(s->decisions); i-- > 0;) {

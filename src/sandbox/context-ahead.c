@@ -14,7 +14,7 @@
 
 struct ahead {
         struct sandbox *sandbox;
-        const struct runtime *runtime; /* of the context that was made last */
+        const struct runtime *runtime; /* of the last context */
         struct seat *seat;
         uv_timer_t *timer;
         uint64_t wanted_ns;
@@ -48,7 +48,7 @@ static void on_seat(struct seat *seat, const struct cloche_err *e)
 {
         struct ahead *ahead = seat->owner;
 
-        if (e) /* whoever wants a context hears why there is none */
+        if (e) /* the request for the next context gets the error */
                 drop_seat(ahead);
 }
 
@@ -95,7 +95,7 @@ void ahead_want(struct sandbox *s, const struct runtime *runtime)
         uv_timer_start(ahead->timer, on_timer, AFTER_MS, 0);
 }
 
-/* Nothing was killed that was to wait, and its limits are the sandbox's still. */
+/* True if no process of the instance was killed, and its limits are still the sandbox's. */
 static int is_well(const struct seat *seat, const struct keeper_box_limits *limits)
 {
         char byte;
@@ -110,7 +110,7 @@ struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime)
         struct keeper_box_limits limits = limits_of_box(&s->limits);
         struct seat *seat = ahead && ahead->runtime == runtime ? ahead->seat : NULL;
 
-        if (!seat || seat->state != SEAT_READY) /* one that is on its way is for the next */
+        if (!seat || seat->state != SEAT_READY) /* an instance that is not ready is left for the next context */
                 return NULL;
         ahead->seat = NULL;
         if (is_well(seat, &limits))

@@ -1,4 +1,5 @@
-/* An interpreter that waits in a sandbox which has made contexts of its language: forked already, its pages its own, so that the next context is there at once. */
+/* A prewarmed interpreter for the next context of a sandbox. It has the language of the last
+ * context; it is forked already and its pages are its own, so the next context starts at once. */
 #ifndef CLOCHE_SANDBOX_CONTEXT_AHEAD_H
 #define CLOCHE_SANDBOX_CONTEXT_AHEAD_H
 
@@ -6,11 +7,12 @@
 
 struct sandbox;
 
-/* One that is ready, now the caller's; NULL: none. */
+/* Return the prewarmed instance, now owned by the caller, or NULL if none is ready. */
 struct seat *ahead_take(struct sandbox *s, const struct runtime *runtime);
-/* One was wanted: so will another be. It is made in a while, off the path of what is asked now. */
+/* Record the start of a context, and schedule a prewarmed instance for the next one. It is made
+ * after a delay, so that it does not slow the current request. */
 void ahead_want(struct sandbox *s, const struct runtime *runtime);
-/* None was wanted for long. */
+/* Drop an instance that was not used for long. */
 void ahead_tidy(struct sandbox *s, uint64_t now_ns);
 void ahead_gone(struct sandbox *s);
 

@@ -1,4 +1,4 @@
-/* What contexts are asked besides cells. */
+/* Requests to contexts other than cells. */
 #include "context.h"
 
 #include "base/err.h"
@@ -9,7 +9,7 @@
 
 #define AT_END INT32_MAX
 
-/* -- questions that wait for their turn ----------------------------------------------------------------------- */
+/* -- requests that wait in the queue -------------------------------------------------------------------------- */
 
 struct question_task {
         struct context_task task;
@@ -88,7 +88,7 @@ static void on_ready(struct context_task *task, const struct rpc_message *m, con
 
 static const struct context_task_kind ready_kind = {NULL, NULL, on_ready, on_failed, on_release};
 
-/* One that could not be made does not stay. */
+/* A context that could not be made is removed. */
 static void on_not_made(struct context_task *task, const struct cloche_err *e)
 {
         struct context *c = task->context;
@@ -158,7 +158,7 @@ int begin_CONTEXT_RESTART(struct sandbox_ask *ask, struct cloche_err *e)
         return ask_in_turn(ask, c, &ready_kind, 0, e);
 }
 
-/* -- at once -------------------------------------------------------------------------------------------------- */
+/* -- without the agent ---------------------------------------------------------------------------------------- */
 
 int begin_CONTEXT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
 {
@@ -222,7 +222,7 @@ int begin_CONTEXT_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
         return r;
 }
 
-/* -- of the agent --------------------------------------------------------------------------------------------- */
+/* -- by the agent --------------------------------------------------------------------------------------------- */
 
 static json_t *complete_params(struct context_task *task)
 {
@@ -237,7 +237,7 @@ static json_t *no_params(struct context_task *task)
         return json_object();
 }
 
-/* Only text goes on, under the names that belong there. */
+/* Pass on only text, under the expected names: the agent is not trusted. */
 static json_t *texts(const json_t *list)
 {
         json_t *clean = json_array(), *item;

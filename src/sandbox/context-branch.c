@@ -1,5 +1,7 @@
-/* Forks of live contexts, and checkpoints, which are forks that stand still. The context is asked `branch`; while it stands still boxes are made on its own,
- * files are put into them, and it is forked into each; the children are asked `enter` and live. A rollback is the same, of a checkpoint. */
+/* Forks of live contexts. A checkpoint is a fork that stays stopped. The context gets the request
+ * `branch` and stops; then boxes are made beneath its own, files are copied into them, and it is
+ * forked into each; the children get the request `enter` and live. A rollback does the same with a
+ * checkpoint. */
 #include "context.h"
 #include "copy.h"
 
@@ -13,34 +15,34 @@
 #define FORKS_MAX 100
 #define CHECKPOINTS_MAX 64
 
-/* One that is being made. */
+/* A context that is being made. */
 struct twig {
         struct branching *branching;
         struct context *to;
-        struct seat *seat; /* until it is the context's */
+        struct seat *seat; /* moved to the context later */
         struct copy *copy;
         int is_made, is_filled, is_forked, is_open;
 };
 
 struct branching {
-        struct context_task task; /* `branch`, of from */
+        struct context_task task; /* `branch`, for from */
         struct sandbox_ask *ask;
-        struct context *from; /* the context, or of a rollback the checkpoint; NULL once it was let go */
+        struct context *from; /* the context, or the checkpoint of a rollback; NULL after its release */
         enum { FORKS, CHECKPOINT, ROLLBACK } kind;
-        int needs_files; /* of the workspace: to be packed, into files_fd */
-        int files_fd;    /* of a rollback the checkpoint's */
+        int needs_files; /* pack the workspace into files_fd */
+        int files_fd;    /* in a rollback, that of the checkpoint */
         struct copy *packing;
         int is_branched;
-        unsigned ordered, making; /* boxes */
+        unsigned ordered, making; /* numbers of boxes */
         unsigned count;
         struct twig twigs[];
 };
 
-/* -- its end -------------------------------------------------------------------------------------------------- */
+/* -- the end -------------------------------------------------------------------------------------------------- */
 
 static void make_spare(struct context *from);
 
-/* The context goes on with what waited. */
+/* Release the context: it continues with its queue. */
 static void let_go(struct branching *b)
 {
         struct context *from = b->from;
@@ -68,7 +70,8 @@ static void branching_free(struct branching *b)
         free(b);
 }
 
-/* Nothing comes of it; what was there stays, but of a rollback's context the interpreter is gone already. */
+/* Undo it. The original stays as it was, except in a rollback: the context's old interpreter has
+ * ended already. */
 static void give_up(struct branching *b, const struct cloche_err *e)
 {
         struct sandbox_ask *ask = b->ask;
@@ -96,7 +99,8 @@ static void give_up(struct branching *b, const struct cloche_err *e)
                 ask_fail(ask, &copy, NULL);
 }
 
-/* One of those that are being made goes while the original has not come to it: nothing comes of the others either. */
+/* One of the new contexts ends before the agent of the original has answered `branch`: the others
+ * are dropped too. */
 static void forget_one(struct branching *b, struct context *c, const struct cloche_err *e)
 {
         struct sandbox_ask *ask = b->ask;
@@ -114,7 +118,7 @@ static void forget_one(struct branching *b, struct context *c, const struct cloc
 
 void branching_abort(struct branching *b, struct context *c, const struct cloche_err *e)
 {
-        /* Of the original: a task that waits for its turn, or its answer, is told by itself. */
+        /* If the original ends earlier, its task fails and reports that. */
         if (b->is_branched)
                 give_up(b, e);
         else if (c != b->from)
@@ -164,7 +168,7 @@ void branching_opened(struct branching *b, struct context *c)
 
 /* -- files, forks --------------------------------------------------------------------------------------------- */
 
-/* The context may go on: all that is taken from it is. */
+/* Release the context if all forks and its files are taken. */
 static void let_go_if_all(struct branching *b)
 {
         for (unsigned i = 0; i < b->count; i++)
@@ -174,7 +178,7 @@ static void let_go_if_all(struct branching *b)
                 let_go(b);
 }
 
-/* The child and its files are there. */
+/* Start the child if it is forked and its files are in place. */
 static int enter_if_ready(struct twig *twig, struct cloche_err *e)
 {
         struct seat *seat = twig->seat;
@@ -199,7 +203,7 @@ static void on_filled(void *data, int fd, const struct cloche_err *e)
                 give_up(twig->branching, &error);
 }
 
-/* The box is there, and so are the files: they go where the interpreter will see them, while it is forked. */
+/* Copy the files into the box, if both are there, while the interpreter is being forked. */
 static int fill(struct twig *twig, struct cloche_err *e)
 {
         struct branching *b = twig->branching;
@@ -208,7 +212,7 @@ static int fill(struct twig *twig, struct cloche_err *e)
 
         if (!twig->is_made || twig->copy || b->packing)
                 return 0;
-        if (b->files_fd >= 0 && b->kind != CHECKPOINT) /* whose files lie packed */
+        if (b->files_fd >= 0 && b->kind != CHECKPOINT) /* a checkpoint keeps them packed */
                 return copy_in(s, is_apart ? &twig->to->control : &s->control, b->files_fd, !is_apart, on_filled, twig, &twig->copy, e);
         twig->is_filled = 1;
         return enter_if_ready(twig, e);
@@ -315,11 +319,12 @@ static void on_spare(struct seat *seat, const struct cloche_err *e)
 
         if (!e)
                 return;
-        seat_free(seat); /* the next fork makes one, or says why not */
+        seat_free(seat); /* the next fork makes one, or returns the error */
         c->spare = NULL;
 }
 
-/* What was forked once is forked again: a box stands ready, half of what a fork takes. */
+/* A context that was forked once is often forked again, so keep a box ready: that is half of the
+ * time of a fork. */
 static void make_spare(struct context *from)
 {
         struct seat_order order = order_of(from);
@@ -332,7 +337,7 @@ static void make_spare(struct context *from)
                 from->spare = NULL;
 }
 
-/* 1: it is the twig's. */
+/* 1: the twig has it now. */
 static int take_spare(struct twig *twig, const struct seat_order *order)
 {
         struct context *from = twig->branching->from;
@@ -341,7 +346,7 @@ static int take_spare(struct twig *twig, const struct seat_order *order)
         if (!spare || order->is_template || order->shared_with != KEEPER_NO_BOX)
                 return 0;
         from->spare = NULL;
-        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) != 0) { /* the sandbox's are others now */
+        if (memcmp(&spare->limits, &order->limits, sizeof(order->limits)) != 0) { /* the sandbox's limits have changed */
                 seat_free(spare);
                 return 0;
         }
@@ -369,7 +374,8 @@ static int find_box(struct twig *twig, struct cloche_err *e)
         return r;
 }
 
-/* No more than the keeper takes orders for: it would be waited for, and those that are made be told of meanwhile. */
+/* Order only as many boxes as the keeper accepts without blocking: a blocking order runs callbacks
+ * of other boxes. */
 static int make_boxes(struct branching *b, struct cloche_err *e)
 {
         int r = 0;
@@ -477,7 +483,7 @@ static int begin(struct branching *b, struct cloche_err *e)
         return r;
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- the methods ---------------------------------------------------------------------------------------------- */
 
 static struct context *forkable_of(struct sandbox_ask *ask, struct cloche_err *e)
 {
@@ -590,7 +596,7 @@ int begin_CONTEXT_CHECKPOINT(struct sandbox_ask *ask, struct cloche_err *e)
         if (old)
                 context_free(old);
         k->of = c;
-        k->is_apart = c->is_apart; /* the kernel knows no way back to the sandbox's files from a box without them */
+        k->is_apart = c->is_apart; /* a box with files of its own cannot return to the sandbox's */
         k->is_forkable = 1;
         b->needs_files = ask_flag(ask, "files", 1);
         graft(b, 0, k);

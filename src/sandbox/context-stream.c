@@ -1,4 +1,4 @@
-/* What a context prints: read as it comes, kept for the cell that runs or the next one. */
+/* The output of a context: read when it arrives, kept for the current or the next cell. */
 #include "context.h"
 
 #include "base/err.h"
@@ -26,7 +26,7 @@ static ssize_t read_some(struct context_stream *s, size_t most)
 
         if (n <= 0)
                 return n;
-        (void)spool_append(&s->spool, data, (size_t)n); /* a full disk loses output of the guest, which the totals show */
+        (void)spool_append(&s->spool, data, (size_t)n); /* with a full disk output is lost, which the totals show */
         if (cell)
                 cell_bytes(cell, index, data, (size_t)n);
         return n;
@@ -39,7 +39,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
         (void)events;
         if (n == 0 || (n < 0 && (status < 0 || (errno != EAGAIN && errno != EINTR))))
-                end(s); /* its code has closed it */
+                end(s); /* the guest closed it */
 }
 
 void context_stream_renew(struct context_stream *s)
@@ -66,7 +66,7 @@ int context_streams_open(struct context *c, struct stdio *stdio, struct cloche_e
         return 0;
 }
 
-/* No more than was there at once: others may go on writing for ever. */
+/* Read only the bytes that are there now: a guest may write without end. */
 void context_streams_take(struct context *c)
 {
         for (int i = 0; i < STREAMS; i++) {

@@ -1,4 +1,4 @@
-/* What a context is asked, one thing at a time, and what its agent says. */
+/* The queue of a context, its requests to the agent, and the agent's messages. */
 #include "context.h"
 
 #include "base/clock.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define REQUEST_ID_BYTES 64
-#define ANSWER_PATIENCE_MS 30000 /* of an agent that only has to stand still, to complete or to describe: its guest may have stopped it */
-#define UNREAD_BYTES (4u << 20) /* of what the agent is told */
+#define ANSWER_PATIENCE_MS 30000 /* for an agent that only freezes, completes or describes: its guest may have stopped it */
+#define UNREAD_BYTES (4u << 20) /* of requests and answers to the agent */
 
 /* -- the queue ------------------------------------------------------------------------------------------------ */
 
@@ -57,7 +57,8 @@ static int ask_agent(struct context *c, struct context_task *task, struct cloche
         return r;
 }
 
-/* The first in the queue, as soon as the agent is free; of one that is not live only what makes it so. */
+/* Begin the first task of the queue, if the agent is free. Before the context lives, only a task
+ * that makes it live begins. */
 void context_tasks_begin(struct context *c)
 {
         struct context_task *task;
@@ -65,7 +66,7 @@ void context_tasks_begin(struct context *c)
         while (!c->current && !c->is_held && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
                 struct cloche_err e;
 
-                if (!task->kind->method) { /* it only waits for its turn, of a context that lives */
+                if (!task->kind->method) { /* it only waits until it is the first task of a context that lives */
                         if (c->state != CONTEXT_LIVE)
                                 return;
                         leave(task);
@@ -90,7 +91,7 @@ int context_ask(struct context *c, struct context_task *task, const struct conte
         TAILQ_INSERT_TAIL(&c->tasks, task, link);
         c->task_count++;
         c->used_ms = clock_real_ms();
-        c->is_asked = 1; /* begun in the next turn: who asks is not told anything from within */
+        c->is_asked = 1; /* begun in the next loop iteration: the caller gets no callback from within */
         sandbox_turn_soon(c->sandbox);
         return 0;
 }
@@ -110,7 +111,7 @@ void context_tasks_fail(struct context *c, const struct cloche_err *e)
         struct context_tasks tasks = TAILQ_HEAD_INITIALIZER(tasks);
         struct context_task *task;
 
-        /* What is told may ask anew: that waits for the next life. */
+        /* A callback may add tasks: they wait for the next life of the context. */
         TAILQ_CONCAT(&tasks, &c->tasks, link);
         c->task_count = 0;
         c->current = NULL;
@@ -123,7 +124,7 @@ void context_tasks_fail(struct context *c, const struct cloche_err *e)
         }
 }
 
-/* -- what the agent says -------------------------------------------------------------------------------------- */
+/* -- messages of the agent ------------------------------------------------------------------------------------ */
 
 void context_read_error(const struct rpc_message *m, struct cloche_err *ret)
 {
@@ -141,7 +142,7 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
         if (!task || !json_is_integer(m->id) || json_integer_value(m->id) != task->id)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         uv_timer_stop(c->end_timer);
-        context_streams_take(c); /* what was printed before */
+        context_streams_take(c); /* output from before the answer */
         leave(task);
         if (task->is_abandoned)
                 task->kind->release(task);
@@ -150,7 +151,7 @@ static int on_answer(struct context *c, const struct rpc_message *m, const struc
         return 0;
 }
 
-/* What it asks is kept, and answered in words of its own: no more of either than an agent needs. */
+/* We keep the request's id and queue an answer, so both are bounded. */
 static int check_request(const struct context *c, const struct rpc_message *m, struct cloche_err *e)
 {
         if (json_string_length(m->id) > REQUEST_ID_BYTES)
@@ -172,7 +173,7 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 return r;
         if (m->kind == RPC_RESULT || m->kind == RPC_ERROR) {
                 r = on_answer(c, m, f, e);
-                if (r == 0 && c->state == CONTEXT_LIVE) /* what was told may have ended it */
+                if (r == 0 && c->state == CONTEXT_LIVE) /* a callback may have ended it */
                         context_tasks_begin(c);
                 return r;
         }

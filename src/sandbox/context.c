@@ -1,4 +1,4 @@
-/* The life of contexts: forked from a notebook's prefix, ended, made again. */
+/* The life of contexts: forked from a notebook's prefix, ended, started again. */
 #include "context.h"
 #include "context-ahead.h"
 #include "copy.h"
@@ -17,10 +17,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define END_PATIENCE_MS 200 /* between the end of its channel and the word how it ended */
-#define OPEN_PATIENCE_MS 60000 /* a forked context's own code may have seen to it that nobody answers */
+#define END_PATIENCE_MS 200 /* from the end of its channel to the report of its exit status */
+#define OPEN_PATIENCE_MS 60000 /* the code in a forked context may prevent an answer */
 
-/* -- finding, making ------------------------------------------------------------------------------------------ */
+/* -- lookup, creation ----------------------------------------------------------------------------------------- */
 
 struct context *context_look_up(struct sandbox *s, const char *name)
 {
@@ -106,9 +106,9 @@ struct context *context_like(const struct context *c, const char *name, struct c
         return like;
 }
 
-/* -- its end -------------------------------------------------------------------------------------------------- */
+/* -- the end -------------------------------------------------------------------------------------------------- */
 
-/* What it holds of its box, which ends with it. */
+/* Release its parts of the box, which ends with them. */
 static void release(struct context *c)
 {
         template_await_no_more(&c->wait);
@@ -192,14 +192,14 @@ void contexts_turn(struct sandbox *s)
                         context_tasks_begin(c);
                 c->is_asked = 0;
         }
-        while ((c = doomed_one(s))) /* its checkpoints go with it: any of them may be the next one */
+        while ((c = doomed_one(s))) /* its checkpoints are freed with it, and any of them may be the next in the list */
                 context_free(c);
 }
 
 void contexts_gone(struct sandbox *s)
 {
         ahead_gone(s);
-        while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints go with what they are of, or before it */
+        while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
 
@@ -212,7 +212,7 @@ static void say_status(int wait_status, char *to, size_t size)
                 snprintf(to, size, "left with exit code %d", WEXITSTATUS(wait_status));
 }
 
-/* 0 where the engine may not read it. */
+/* 0 if the engine may not read it. */
 static uint64_t count_oom_kills(const struct context *c)
 {
         struct keeper_usage usage;
@@ -242,7 +242,7 @@ static void end_by_itself(struct context *c)
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s", limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
         err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
-        e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell calls that MemoryLimit */
+        e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
         context_end(c, &e);
 }
 
@@ -262,7 +262,7 @@ static void on_exited(struct template_child *child, const struct init_answer *ex
                 end_by_itself(c);
 }
 
-/* Its channel or its box is at an end, and the word how is on its way. */
+/* The channel or the box has ended; wait for the report of the exit status. */
 static void await_status(struct context *c)
 {
         if (!c->child.of)
@@ -271,7 +271,7 @@ static void await_status(struct context *c)
                 uv_timer_start(c->end_timer, on_no_status, END_PATIENCE_MS, 0);
 }
 
-/* -- its beginning -------------------------------------------------------------------------------------------- */
+/* -- the start ------------------------------------------------------------------------------------------------ */
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
@@ -323,7 +323,7 @@ static json_t *open_params(struct context_task *task)
         return json_pack("{s:s, s:o*, s:s}", "cwd", c->cwd, "env", env, "language", c->runtime->name);
 }
 
-/* Guest text that clients see: cut between characters. A copy has its original's. */
+/* Copy guest text that clients see, cut between characters. A fork has that of its original. */
 static void take_interpreter(struct context *c, const struct rpc_message *m)
 {
         const char *text = json_string_value(json_object_get(m->result, "interpreter"));
@@ -366,7 +366,7 @@ static void not_opened(struct context_task *task, const struct cloche_err *e)
         struct context *c = task->context;
 
         free(task);
-        if (c->state == CONTEXT_STARTING) /* it could not even be asked */
+        if (c->state == CONTEXT_STARTING) /* the request could not be sent */
                 context_end(c, e);
 }
 
@@ -383,7 +383,7 @@ static void on_not_opened(uv_timer_t *timer)
         context_end(timer->data, &e);
 }
 
-/* Before those that wait. */
+/* Put the request in front of the tasks that wait. */
 static int ask_to_open(struct context *c, const char *method, struct cloche_err *e)
 {
         struct opening *opening = calloc(1, sizeof(*opening));
@@ -405,7 +405,7 @@ int context_take_control(struct context *c, struct seat *seat, struct cloche_err
         int fd;
 
         box_take_control(&seat->box);
-        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the seat sends on its own */
+        fd = fcntl(seat->box.control_fd, F_DUPFD_CLOEXEC, 3); /* the instance keeps its own descriptor for sending */
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "talk to the box of a context");
         c->control.on_exit = on_program_exit;
@@ -510,7 +510,7 @@ void context_start(struct context *c)
                 template_await(template, &c->wait);
 }
 
-/* -- what is said of it --------------------------------------------------------------------------------------- */
+/* -- signals, description ------------------------------------------------------------------------------------- */
 
 void context_signal(struct context *c)
 {

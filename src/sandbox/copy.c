@@ -13,7 +13,7 @@ struct copy {
         TAILQ_ENTRY(copy) link;
         struct sandbox *sandbox;
         struct control *control;
-        int fd; /* being packed into; -EBADF: it unpacks */
+        int fd; /* to pack into; -EBADF: this copy unpacks */
         int is_in;
         int32_t pid; /* 0: not started yet */
         copy_done done;
@@ -37,7 +37,7 @@ void copy_cancel(struct copy *copy)
         copy_free(copy);
 }
 
-/* What was packed must stay as it is, whatever the box still does with its descriptor. */
+/* The packed files must not change, whatever the box does with its descriptor. */
 static int seal(int fd)
 {
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -133,7 +133,7 @@ int copy_in(struct sandbox *s, struct control *control, int fd, int empties, cop
         if (!copy)
                 return -(int)e->code;
         copy->is_in = 1;
-        /* A position of its own: others may read at the same time. */
+        /* Open it again for a file offset of our own: other copies may read it at the same time. */
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         own_fd = open(path, O_RDONLY | O_CLOEXEC);
         r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace") : files_ask(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);

@@ -1,5 +1,6 @@
-/* Files of one box for another, or kept: packed by the file program in the one into a memory file, unpacked by it in the other. The memory is on the account of
- * the box that packs, and is bounded by its limits. */
+/* Copy files out of one box, to keep them or to put them into another. The file program in the
+ * first box packs them into a memory file, and that in the second unpacks it. The box that packs is
+ * charged for the memory, so its limits bound the size. */
 #ifndef CLOCHE_SANDBOX_COPY_H
 #define CLOCHE_SANDBOX_COPY_H
 
@@ -7,16 +8,18 @@
 
 struct copy;
 
-/* done is told once, never from within. fd: what was packed, sealed, owned by the hearer; -EBADF of one that unpacks, or with e. */
+/* Called once, never from within a function of this header. fd: the packed files, sealed, owned by
+ * the callee; -EBADF after copy_in, and with e. */
 typedef void (*copy_done)(void *data, int fd, const struct cloche_err *e);
 
-/* What is in WORKSPACE of the box whose PID 1 that is. */
+/* Pack the content of WORKSPACE in the box of that PID 1. */
 int copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret, struct cloche_err *e);
-/* fd: of copy_out, borrowed for the call; several may read it. empties: what is in WORKSPACE goes before. */
+/* fd: from copy_out, borrowed for the call; several copies may read it. empties: remove the old
+ * content of WORKSPACE first. */
 int copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data, struct copy **ret, struct cloche_err *e);
-/* Nobody is told. Accepts NULL. */
+/* Stop without a callback. Accepts NULL. */
 void copy_cancel(struct copy *copy);
-/* A program of that PID 1 ended. */
+/* Handle the exit of a program of that PID 1. */
 void copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit);
 
 #endif

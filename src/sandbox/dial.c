@@ -1,4 +1,5 @@
-/* Connections from outside to ports of sandboxes: made by PID 1 in the box, whose network is nobody else's, and handed out. */
+/* Connections from outside to ports of sandboxes: PID 1 of the box makes the socket, because only
+ * the box is in its network, and passes it to us. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -13,7 +14,7 @@
 
 struct sandbox_dial {
         TAILQ_ENTRY(sandbox_dial) link;
-        struct sandbox *sandbox; /* NULL: it has ended */
+        struct sandbox *sandbox; /* NULL: the connection has ended */
         unsigned port;
         int needs_token;
         sandbox_connected connected;
@@ -35,7 +36,7 @@ static void leave(struct sandbox_dial *dial)
         dial->sandbox = NULL;
 }
 
-/* 1: connected; 0: not yet; negative: refused. */
+/* Check the connection. 1: connected; 0: not yet; negative: refused. */
 static int look(int fd)
 {
         struct pollfd polled = {.fd = fd, .events = POLLOUT};
@@ -95,7 +96,7 @@ static void on_answer(void *data, const struct init_answer *answer, int fd, cons
                 connected(dial);
                 return;
         }
-        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial, &dial->poll); /* its queue is full: it may still take us */
+        r = handle_poll(&dial->sandbox->all->engine->loop, fd, dial, &dial->poll); /* the listen queue is full: it may still accept us */
         if (r < 0) {
                 err_os(&failure, CLOCHE_E_RESOURCE, -r, "connect to port %u", dial->port);
                 refuse(dial, &failure);
@@ -128,7 +129,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
         return 0;
 }
 
-/* In a time that tells nothing of how much of it was right. */
+/* Compare in constant time: the time must not show how much of the token is right. */
 static int is_token(const char *token, const char *given)
 {
         char a[sizeof(((struct port *)0)->token)] = "", b[sizeof(a)] = "";
@@ -151,7 +152,7 @@ static int is_exposed(const struct sandbox *s, unsigned number, const char *toke
         return 0;
 }
 
-/* Names are their principals', so several sandboxes may have this one; the token says which is meant. */
+/* Sandboxes of different principals may have the same name; the token selects one. */
 int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, const char *token, sandbox_connected heard, void *data,
                       struct sandbox_dial **ret, struct cloche_err *e)
 {

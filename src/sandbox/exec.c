@@ -11,7 +11,7 @@
 #define OUTPUT_BYTES (1u << 20)
 #define OUTPUT_BYTES_MAX (256u << 20)
 #define KEEP_BYTES (UINT64_C(64) << 20)
-#define TIMED_OUT_CODE 124 /* of timeout(1) */
+#define TIMED_OUT_CODE 124 /* as timeout(1) returns */
 
 struct exec {
         struct sandbox_ask *ask;
@@ -24,7 +24,7 @@ static void exec_free(struct exec *x)
 {
         unfollow(&x->follower);
         if (x->is_pinned) {
-                x->process->on_end = NULL; /* followers are fed before it would be told */
+                x->process->on_end = NULL; /* followers are fed before on_end, and one of them called us */
                 process_unpin(x->process);
         }
         free(x);
@@ -34,13 +34,14 @@ static void exec_cancel(struct sandbox_ask *ask)
 {
         struct exec *x = ask->state;
 
-        unfollow(&x->follower); /* one that has not begun ends at once, and would be answered */
+        unfollow(&x->follower); /* abandoning a command that has not begun calls back at once, which would deliver an outcome */
         if (x->process)
                 process_abandon(x->process);
         exec_free(x);
 }
 
-/* Without a character at the end whose rest is on the next page. */
+/* Return the size without an incomplete character at the end: the rest of it is on the next
+ * page. */
 static uint64_t cut_character(const char *data, uint64_t size)
 {
         for (size_t back = 1; back <= 3 && back < size; back++) {
@@ -52,7 +53,7 @@ static uint64_t cut_character(const char *data, uint64_t size)
         return size;
 }
 
-/* The beginning of a stream, cut between characters when it is text. */
+/* Add the part of a stream from offset, cut between characters if it is text. */
 static int put_stream(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_put)
 {
         uint64_t end = spool_end(spool), left = offset < end ? end - offset : 0;
@@ -147,7 +148,7 @@ static void on_begin(struct process *p, const struct cloche_err *e)
         ask_fail(ask, e, NULL);
 }
 
-/* With a stream the answer comes behind what is still to be told. */
+/* With a stream, on_complete answers, after the remaining output. */
 static void on_end(struct process *p)
 {
         struct exec *x = p->data;
@@ -193,7 +194,7 @@ int begin_EXEC(struct sandbox_ask *ask, struct cloche_err *e)
                 return r;
         }
         if (ask->state != x)
-                return 0; /* it could not begin, and was told */
+                return 0; /* it could not begin; the outcome is set */
         process_pin(x->process);
         x->is_pinned = 1;
         if (ask_flag(ask, "stream", 0))

@@ -1,5 +1,6 @@
-/* git.checkout: git of the image, in the sandbox and through its network; nothing of a repository is ever read outside. What varies comes to the script in
- * variables, credentials through a pipe, so that they stand in no command line, environment or file. */
+/* git.checkout: run git of the image, in the sandbox and through its network; no data of a
+ * repository is read outside. The script receives its parameters in variables, and credentials
+ * through a pipe, so that these appear in no command line, environment or file. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -32,11 +33,11 @@ struct checkout {
         char *url, *password;
 };
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
 static const char *const schemes[] = {"https://", "http://", "ssh://", "git://", "file://"};
 
-/* https://NAME:PASSWORD@host/…: both come out of the text. */
+/* Cut NAME:PASSWORD out of a URL https://NAME:PASSWORD@host/…. */
 static int take_credentials(char *url, char **ret_name, char **ret_password)
 {
         char *host = strstr(url, "://"), *at, *colon;
@@ -71,9 +72,9 @@ static int check_url(const char *url, struct cloche_err *e)
         for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
                 if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
                         return 0;
-        if (url[0] == '/') /* of the sandbox: a repository or a bundle */
+        if (url[0] == '/') /* a path in the sandbox: a repository or a bundle */
                 return 0;
-        /* NAME@HOST:PATH; "ext::" and the like are commands. */
+        /* NAME@HOST:PATH; "ext::" and similar ones are commands. */
         if (url[0] != '-' && colon && colon[1] != ':' && strncmp(colon, "://", 3) != 0 && strcspn(url, "/") > (size_t)(colon - url))
                 return 0;
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "url must begin with https://, http://, ssh://, git:// or file://, or be NAME@HOST:PATH or an absolute path in the sandbox");
@@ -86,10 +87,10 @@ static int check_text(const char *name, const char *text, const char *refused, s
         return 0;
 }
 
-/* A bundle is a file that git bundle made, of a repository or a part of one. */
+/* A bundle is a file made by git bundle, with a repository or a part of one. */
 static const char *const endings[] = {".git", ".bundle"};
 
-/* The last part of its path, without its ending, as git clone has it. */
+/* Return the last part of its path, without its ending, as git clone does. */
 static char *directory_of(const char *url)
 {
         size_t end = strlen(url), begin;
@@ -112,7 +113,7 @@ static char *directory_of(const char *url)
         return dir;
 }
 
-/* -- what came of it ------------------------------------------------------------------------------------------ */
+/* -- the outcome ---------------------------------------------------------------------------------------------- */
 
 static const struct {
         const char *text;
@@ -168,7 +169,7 @@ static void redact(char *text, const char *secret)
                 memset(at, '*', size);
 }
 
-/* Of what git printed the line that says why. */
+/* Copy the line of git's output that gives the reason. */
 static void why_of(const char *text, char *ret, size_t size)
 {
         const char *line = strstr(text, "fatal: ");
@@ -231,7 +232,7 @@ static void finish(struct checkout *c)
         free(printed);
 }
 
-/* -- its course ----------------------------------------------------------------------------------------------- */
+/* -- the process ---------------------------------------------------------------------------------------------- */
 
 static void checkout_cancel(struct sandbox_ask *ask)
 {
@@ -254,7 +255,7 @@ static void on_begin(struct process *p, const struct cloche_err *e)
         ask_fail(ask, e, NULL);
 }
 
-/* It has ended, and what git said of its progress was told. */
+/* It has ended, and all of git's progress was sent. */
 static void on_complete(struct follower *f)
 {
         finish((struct checkout *)((char *)f - offsetof(struct checkout, follower)));
@@ -268,7 +269,7 @@ static void on_release(struct sandbox_ask *ask)
                 follower_feed(&c->follower);
 }
 
-/* git clones a bundle by its path, and takes a file:// URL for a repository. */
+/* git clones a bundle by its path, but takes a file:// URL for a repository. */
 static const char *source_of(const char *url)
 {
         static const char scheme[] = "file://";
@@ -371,9 +372,9 @@ int begin_GIT_CHECKOUT(struct sandbox_ask *ask, struct cloche_err *e)
                 return r;
         }
         if (ask->state != c)
-                return 0; /* it could not begin, and was told */
+                return 0; /* it could not begin; the outcome is set */
         process_pin(c->process);
         follow(&c->follower, c->process, ask, 0, on_complete);
-        c->follower.at[STREAM_OUT] = UINT64_MAX; /* our script's own */
+        c->follower.at[STREAM_OUT] = UINT64_MAX; /* output of our own script */
         return 0;
 }

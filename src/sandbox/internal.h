@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* The structs and functions that the files of this folder share. */
 #ifndef CLOCHE_SANDBOX_INTERNAL_H
 #define CLOCHE_SANDBOX_INTERNAL_H
 
@@ -15,10 +15,10 @@
 #define SANDBOX_NAME_MAX 64
 #define SANDBOX_ENV_MAX 4096        /* variables of one request */
 #define SANDBOX_SESSIONS_MAX 256
-#define SANDBOX_PROCESSES_MAX 1000  /* remembered */
-#define SANDBOX_OUTPUTS_MAX 64      /* of exec, remembered */
+#define SANDBOX_PROCESSES_MAX 1000  /* kept */
+#define SANDBOX_OUTPUTS_MAX 64      /* of exec, kept */
 #define SANDBOX_ASKS_MAX 4096       /* under way in one sandbox */
-#define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20) /* of all that a sandbox printed; then the oldest outputs of exec are forgotten */
+#define SANDBOX_SPOOL_BYTES (UINT64_C(512) << 20) /* of all output that a sandbox keeps; beyond it the oldest outputs of exec are dropped */
 #define DEFAULT_SESSION "default"
 #define WORKSPACE "/workspace"
 
@@ -28,66 +28,68 @@ struct process;
 struct method;
 struct context;
 
-/* -- asks (ask.c) --------------------------------------------------------------------------------------------- */
+/* -- requests (ask.c) ----------------------------------------------------------------------------------------- */
 
 struct sandbox_ask {
-        TAILQ_ENTRY(sandbox_ask) link;      /* of its sandbox, or of those without one */
-        TAILQ_ENTRY(sandbox_ask) turn_link; /* of those that wait: for the sandbox to run, or to be told how it ended */
+        TAILQ_ENTRY(sandbox_ask) link;      /* in the list of its sandbox, or of those without one */
+        TAILQ_ENTRY(sandbox_ask) turn_link; /* in waiting of its sandbox, in ended or in released */
         struct sandboxes *all;
-        struct sandbox *sandbox; /* NULL: of none */
+        struct sandbox *sandbox; /* or NULL */
         const struct method *method;
         int64_t principal;
         json_t *params;
         struct buf attachments;
         const struct sandbox_face *face;
         void *data;
-        /* Of whoever works on it: taken back by cancel, which may be NULL. */
+        /* For the handler. cancel frees state; it may be NULL. */
         void *state;
         void (*cancel)(struct sandbox_ask *ask);
-        void (*flush)(struct sandbox_ask *ask); /* likewise */
-        void (*release)(struct sandbox_ask *ask); /* the asker takes events again; may be NULL */
+        void (*flush)(struct sandbox_ask *ask); /* may be NULL */
+        void (*release)(struct sandbox_ask *ask); /* the client accepts events again; may be NULL */
         int is_held, is_waiting, is_over, is_to_release;
-        /* How it ended, until it is told. */
+        /* The outcome, until it is delivered. */
         json_t *outcome;
         struct buf outcome_attachments;
         struct cloche_err error;
 };
 
-/* Nothing; a sandbox that is there; a running one, made on first use. */
+/* The sandbox that a method needs: none; an existing one; a running one, made on first use. */
 enum method_needs { METHOD_PLAIN, METHOD_FINDS, METHOD_RUNS };
 
 struct method {
         const char *name;
-        /* Begin; 0: the outcome is told by ask_result or ask_fail, now or later. Negative: not begun, e says why. */
+        /* Begin the request. 0: ask_result or ask_fail delivers the outcome, now or later.
+         * Negative: it did not begin, with e. */
         int (*begin)(struct sandbox_ask *ask, struct cloche_err *e);
 };
 
-/* Those that waited for the sandbox to run; those under way when it ended. */
+/* Begin, or fail, the requests that waited for the sandbox to run; end those under way when it has
+ * ended. */
 void asks_begin(struct sandbox *s);
 void asks_refuse(struct sandbox *s, const struct cloche_err *e);
 void asks_end(struct sandbox *s, const struct cloche_err *e);
 
-/* result is stolen; NULL: no memory. attachments: NULL or moved. */
+/* result is stolen; NULL: no memory. attachments: moved, or NULL. */
 void ask_result(struct sandbox_ask *ask, json_t *result, struct buf *attachments);
-/* about: stolen, or NULL. */
+/* about is stolen; it may be NULL. */
 void ask_fail(struct sandbox_ask *ask, const struct cloche_err *e, json_t *about);
 /* about is stolen. */
 void ask_event(struct sandbox_ask *ask, const char *event, json_t *about, const struct buf *attachments);
 
-/* The event output of exec and its like. */
+/* Send the event "output", for exec and similar methods. */
 void ask_output(struct sandbox_ask *ask, const char *stream, const char *data, size_t size);
 
-/* Its release is called in the next turn. */
+/* Call its release in the next loop iteration. */
 void ask_release_soon(struct sandbox_ask *ask);
 
 const char *ask_text(const struct sandbox_ask *ask, const char *name); /* NULL: absent */
 uint64_t ask_count(const struct sandbox_ask *ask, const char *name, uint64_t absent);
 int ask_flag(const struct sandbox_ask *ask, const char *name, int absent);
-/* Text or bytes; NULL: absent. Borrowed from the ask. */
+/* Text or bytes; NULL: absent. Borrowed from the request. */
 const char *ask_bytes(const struct sandbox_ask *ask, const char *name, size_t *ret_size);
-/* Put text or bytes: text when they are UTF-8. The bytes go to attachments. 0 or -ENOMEM. */
+/* Add data as text if it is UTF-8, else as bytes in attachments. Returns 0 or -ENOMEM. */
 int put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
-/* As bytes always. */
+/* The same, always as bytes. */
 int put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments);
 json_t *time_json(uint64_t real_ms);
 
@@ -106,22 +108,22 @@ struct sandboxes {
         struct cloche_engine *engine;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
-        json_t *network; /* of sandboxes that are made without a policy */
+        json_t *network; /* policy of sandboxes that are made without one */
         int state_fd; /* -EBADF: none */
-        int shell_fd, files_fd; /* the builtin and the file program, sealed; -errno */
+        int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
-        struct sandbox_list spares; /* nobody's yet */
+        struct sandbox_list spares; /* running, not yet assigned to a principal */
         unsigned spare_count;
         int wants_spares;
         SLIST_HEAD(notebook_list, notebook) notebooks;
-        uint64_t made_ns; /* when one was wanted last */
+        uint64_t made_ns; /* when a sandbox was last requested */
         uv_timer_t *refill_timer;
-        TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* of no sandbox */
-        TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* to be told */
+        TAILQ_HEAD(ask_list, sandbox_ask) asks;   /* without a sandbox */
+        TAILQ_HEAD(ask_turns, sandbox_ask) ended; /* outcome to be delivered */
         TAILQ_HEAD(ask_releases, sandbox_ask) released;
         uv_timer_t *turn_timer, *tidy_timer;
         uv_check_t *turn_check;
-        int wants_turn, has_put_off; /* of sandboxes: sandbox_turn */
+        int wants_turn, has_put_off; /* a sandbox has work for sandbox_turn */
         unsigned running, ask_count;
         int is_stopping;
         void (*on_stopped)(void *data);
@@ -135,12 +137,12 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_spare;
-        int wants_stop, wants_save; /* in the next turn, or when it has started */
-        int is_dropping;            /* its box is going; nothing is saved any more */
+        int wants_stop, wants_save; /* in the next loop iteration, or when it has started */
+        int is_dropping;            /* its box is being dropped; nothing is saved any more */
         uint64_t created_ms, used_ms, saved_ms; /* real time */
-        uint64_t lost_from_ms, lost_to_ms;      /* real time; changes between these were lost last; 0: none ever were */
+        uint64_t lost_from_ms, lost_to_ms;      /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                       /* monotonic */
-        /* What it was made with. */
+        /* The options it was made with. */
         struct cloche_limits limits, asked_limits;
         json_t *env, *network_policy, *labels;
         uint64_t idle_ms;
@@ -150,81 +152,82 @@ struct sandbox {
         int pidfd;
         struct control control;
         STAILQ_HEAD(update_list, update) updates;
-        struct keeper_usage usage; /* where we may not read its groups: as the keeper told last */
-        int has_usage, is_measuring; /* it has told; it was asked */
+        struct keeper_usage usage; /* the keeper's last report, if we may not read its groups */
+        int has_usage, is_measuring; /* a report came; a request for one is under way */
         struct network *network;
         int network_is_over;
         json_t *decisions;
         uint64_t decision_count;
         TAILQ_HEAD(session_list, session) sessions;
-        TAILQ_HEAD(process_list, process) processes; /* oldest first; those of exec too */
+        TAILQ_HEAD(process_list, process) processes; /* oldest first; also those of exec */
         TAILQ_HEAD(drain_list, drain) drains;
         TAILQ_HEAD(tool_list, tool) tools;
         TAILQ_HEAD(sandbox_asks, sandbox_ask) asks;
-        TAILQ_HEAD(sandbox_waiting, sandbox_ask) waiting; /* for it to run */
+        TAILQ_HEAD(sandbox_waiting, sandbox_ask) waiting; /* until it runs */
         TAILQ_HEAD(port_list, port) ports;
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
         TAILQ_HEAD(context_list, context) contexts;
-        struct ahead *ahead; /* an interpreter for the next context, or NULL */
+        struct ahead *ahead; /* a prewarmed interpreter, or NULL */
         TAILQ_HEAD(copy_list, copy) copies;
         TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */
         struct port_watch *port_watch;
         struct store_job *store_job;
         struct cloche_err start_error;
-        char save_error[256]; /* why it could not be saved last, or "" */
-        int is_unsaved;          /* on_unsaved was called since it was saved last */
-        uint64_t kept_ns;        /* monotonic: when its files were last on the disk, or it began */
-        uint64_t save_again_ns;  /* monotonic: until then nothing is saved without being asked for */
+        char save_error[256]; /* of the last failed save, or "" */
+        int is_unsaved;          /* on_unsaved was called since the last save */
+        uint64_t kept_ns;        /* monotonic: the last save, or the start */
+        uint64_t save_again_ns;  /* monotonic: no automatic save before this */
         unsigned ask_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
 };
 
-/* Takes what is in asked, 0: as a sandbox has it by default. */
+/* Set the limits in asked; 0 stands for the default of sandboxes. */
 int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, struct cloche_err *e);
-/* connections.c: the box's network as the policy says; in force when sandbox_network_ready is told. */
+/* connections.c: set up the box's network for the policy. It is in force when connections_ready is
+ * called. */
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
-void connections_again(struct sandbox *s); /* it had ended by itself */
+void connections_again(struct sandbox *s); /* restart it after it ended by itself */
 void connections_close(struct sandbox *s);
-/* sandbox.c: told once after connections_open began with a box that had no network. */
+/* sandbox.c: called once after connections_open for a box that had no network. */
 void connections_ready(struct sandbox *s, const struct cloche_err *e);
 void box_forget(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
-/* At once, without saving; those who ask hear nothing. */
+/* End it at once, without saving and without callbacks of its requests. */
 void sandbox_end(struct sandbox *s);
-/* One that is in no list. */
+/* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
-/* spare.c: one that runs already, or NULL. */
+/* spare.c: return a pooled sandbox that runs already, or NULL. */
 struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char *name);
 unsigned spares_running(const struct sandboxes *all);
 void spares_fill(struct sandboxes *all);
 void spares_tidy(struct sandboxes *all, uint64_t now_ns);
 void spare_runs(struct sandbox *s);
 void spare_failed(struct sandbox *s);
-/* What was put off; it may be freed by it. */
+/* Do the scheduled work; it may free s. */
 void sandbox_turn(struct sandbox *s);
 void sandbox_turn_soon(struct sandbox *s);
 extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
 struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name);
-/* May this principal have one more? -CLOCHE_E_QUEUE_FULL. */
+/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have one more. */
 int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
-/* Make it run; those in waiting are begun, or told why not. */
+/* Start it; the requests in waiting begin, or fail with the reason. */
 void sandbox_start(struct sandbox *s);
-/* End what runs in it, in the next turn; saved before, when save and there is where. Those in waiting start it again. One that cannot be saved
- * goes on running. */
+/* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
+ * fails it goes on running. Requests in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);
-void sandbox_free(struct sandbox *s); /* a stopped one */
-void sandbox_touch(struct sandbox *s);  /* somebody asked something */
-void sandbox_change(struct sandbox *s); /* and its files may be others now */
+void sandbox_free(struct sandbox *s); /* must be stopped */
+void sandbox_touch(struct sandbox *s);  /* a request came */
+void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);
-/* The box is gone under us. */
+/* The box ended unexpectedly. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
-void sandbox_tell(struct sandbox *s, const char *event, json_t *about); /* those who follow sandbox.events; about is stolen */
+void sandbox_tell(struct sandbox *s, const char *event, json_t *about); /* event for followers of sandbox.events; about is stolen */
 void sandboxes_turn_soon(struct sandboxes *all);
 int asks_watch(struct sandboxes *all);
 
@@ -240,18 +243,20 @@ struct spawn {
         uint32_t flags, cols, rows;
 };
 int spawn_ask(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
-/* The file program with that command line (NULL-terminated); in_fd, out_fd: borrowed, or negative: nothing. */
+/* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
+ * negative for none. */
 int files_ask(struct sandbox *s, struct control *control, const char *const *argv, int in_fd, int out_fd, control_done done, void *data, struct cloche_err *e);
 int kill_ask(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared, size_t spared_count, control_done done,
              void *data, struct cloche_err *e);
-/* The environment of what is started: ours, the sandbox's, then more's (objects of text, null: unset; may be NULL). free() the list and what is in it with env_free(). */
+/* Return the environment for a program: ours, the sandbox's, then more (both objects of text, null:
+ * unset; more may be NULL). Free it with env_free(). */
 char **env_list(const struct sandbox *s, const json_t *more);
-/* The same from what a shell had exported. */
+/* The same, on top of the variables that a shell had exported. */
 char **env_from(char *const *exported, const json_t *more);
 void env_free(char **env);
 int env_is_name(const char *name);
 int env_check(const json_t *env, struct cloche_err *e);
-/* Of a sandbox or session. */
+/* For env of a sandbox or session, which apply to all programs. */
 int env_check_of_all(const json_t *env, struct cloche_err *e);
 
 /* -- sessions (session.c) ------------------------------------------------------------------------------------- */
@@ -262,15 +267,15 @@ struct shell_command {
         size_t command_size;
         const char *cwd;     /* NULL: the session's */
         const json_t *env;   /* object, or NULL */
-        int fds[3];          /* owned until it is sent; closed then */
+        int fds[3];          /* owned until sent, then closed */
         int is_fork, is_export;
-        int status_fd;       /* of a fork: the end to be written, owned likewise */
-        /* Once: sent to the shell. Of a fork with the pid, or negative errno. */
+        int status_fd;       /* for a fork: the write end, owned likewise */
+        /* Called once: the command was sent to the shell. For a fork: pid, or negative errno. */
         void (*on_begin)(void *data, int32_t pid);
-        int32_t supervisor_pid; /* of a fork, once it has begun */
-        /* Of others, once: how it ended. session_ended: with the shell. */
+        int32_t supervisor_pid; /* for a fork, once it has begun */
+        /* Called once when another command has ended. session_ended: the shell ended with it. */
         void (*on_end)(void *data, int exit_code, int signal, int session_ended, int interrupted);
-        /* Instead of both. */
+        /* Called instead of both. */
         void (*on_fail)(void *data, const struct cloche_err *e);
         void *data;
         uint32_t serial;
@@ -285,7 +290,7 @@ struct session {
         json_t *env;
         uint64_t created_ms, timeout_ms;
         int is_isolated;
-        /* An isolated one has a box of its own beside the sandbox's. */
+        /* An isolated session has its own box beside the sandbox's. */
         uint32_t box;
         int has_box;
         struct control own_control;
@@ -296,34 +301,37 @@ struct session {
         uv_timer_t *stuck_timer;
         int32_t pid;
         struct shell_answer last_answer; /* while settling */
-        char *cwd;         /* as it said last */
+        char *cwd;         /* as last reported */
         char **exported;   /* likewise, or NULL */
         int32_t jobs[SHELL_JOBS_MAX];
         uint32_t job_count, next_serial;
-        TAILQ_HEAD(shell_commands, shell_command) commands; /* the first is under way when busy */
+        TAILQ_HEAD(shell_commands, shell_command) commands; /* the first is under way while busy */
         int is_closing, is_ready;
-        struct shell_command stand_in; /* for one that was forgotten while it was under way */
-        unsigned users; /* processes that point here */
+        struct shell_command stand_in; /* takes the place of a detached command that was under way */
+        unsigned users; /* number of processes that point here */
 };
 
-/* The session of that name; NULL: the default one, which is made when it is not there. NULL with e. */
+/* Find the session of that name; NULL: the default one, which is made if it does not exist. Returns
+ * NULL with e. */
 struct session *session_find(struct sandbox *s, const char *name, struct cloche_err *e);
 struct session *session_look_up(struct sandbox *s, const char *name);
 struct session *session_new(struct sandbox *s, const char *name, const char *cwd, json_t *env, int isolated, uint64_t timeout_ms, struct cloche_err *e);
-/* It is taken up when those before it have ended; command lives until on_end, on_fail or session_forget; of a fork until on_begin. */
+/* Queue the command. The caller keeps it until on_end, on_fail or session_forget; a fork until
+ * on_begin. */
 void session_run(struct session *session, struct shell_command *command);
-/* Kill what the command started, and it; on_end follows. Of one that is not begun on_end follows at once. */
+/* Kill the command and the processes it started; on_end follows, at once if it has not begun. */
 void session_kill(struct session *session, struct shell_command *command);
-/* Nobody hears of it any more; killed when under way. */
+/* Detach the command: no callback is called; it is killed if it is under way. */
 void session_forget(struct session *session, struct shell_command *command);
-/* Whether a fork would have to wait for a command. */
+/* True if a fork would have to wait for a command. */
 int session_is_busy(const struct session *session);
-void session_close(struct session *session); /* and what runs in it; freed when nobody points to it */
+void session_close(struct session *session); /* and kill its processes; it is freed when no process points to it */
 void session_unuse(struct session *session);
 void sessions_exited(struct sandbox *s, const struct init_answer *exit);
-/* Where they are and what they have exported is what they will begin with. */
+/* Record the directories and exported variables of the shells, with which their sessions will start
+ * again. */
 void sessions_remember(struct sandbox *s);
-/* The sandbox has ended: shells are gone, definitions stay. */
+/* The sandbox has ended: drop the shells, keep the definitions. */
 void sessions_gone(struct sandbox *s);
 
 /* -- processes (process.c) ------------------------------------------------------------------------------------ */
@@ -337,19 +345,20 @@ struct stream_of {
         struct spool spool;
         struct process *process;
         int is_paused;
-        int is_mute; /* what comes is not kept */
+        int is_mute; /* bytes are read and dropped */
 };
 
-/* One who is told what a process prints. */
+/* A request that follows the output of a process. */
 struct follower {
         TAILQ_ENTRY(follower) link;
         struct sandbox_ask *ask;
         struct process *process;
-        uint64_t at[STREAMS]; /* up to here it was told */
-        void (*complete)(struct follower *f); /* the process has ended and all was told; once */
+        uint64_t at[STREAMS]; /* bytes sent */
+        void (*complete)(struct follower *f); /* called once: the process has ended and all output was sent */
 };
 
-/* A pipe whose writers outlive what they belong to: read, so that they do not notice, and forgotten. */
+/* A pipe whose writers outlive its owner. It is read so that they do not fail, and the bytes are
+ * dropped. */
 struct drain {
         TAILQ_ENTRY(drain) link;
         struct sandbox *sandbox;
@@ -366,10 +375,10 @@ struct process {
         struct session *session;
         char *id, *command;
         size_t command_size;
-        int is_hidden;   /* of exec, git: not in lists */
+        int is_hidden;   /* of exec or git: not in lists */
         int is_foreground, is_terminal, is_spawned, auto_cleanup, keeps_input;
-        struct control *control; /* of the PID 1 it is beneath */
-        int32_t pid;     /* 0: not begun */
+        struct control *control; /* of its PID 1 */
+        int32_t pid;     /* 0: not started */
         enum process_status status;
         int exit_code, signal, timed_out, session_ended, is_ended, is_stopping;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
@@ -383,21 +392,21 @@ struct process {
         int input_fd;    /* or the terminal */
         uv_poll_t *input_poll;
         STAILQ_HEAD(input_pieces, input_piece) input;
-        size_t input_bytes; /* that wait */
+        size_t input_bytes; /* in the queue */
         uint64_t timeout_ms;
         uv_timer_t *timer, *grace_timer, *sweep_timer;
         int32_t supervisor_pid;
-        int is_terminating, is_sweeping; /* told to end; what it left behind is told too */
-        uint64_t grace_ns;               /* until then in good */
+        int is_terminating, is_sweeping; /* SIGTERM was sent; also to the processes it left behind */
+        uint64_t grace_ns;               /* SIGKILL follows after this */
         TAILQ_HEAD(followers, follower) followers;
         TAILQ_HEAD(process_waits, process_wait) waits;
         TAILQ_HEAD(process_killings, killing_row) killings;
         uint32_t cols, rows;
-        /* Of whoever started it: told once. */
-        void (*on_begin)(struct process *p, const struct cloche_err *e); /* e: it was not started; it is freed afterwards */
+        /* Callbacks of the owner, each called once. */
+        void (*on_begin)(struct process *p, const struct cloche_err *e); /* e: it was not started, and is freed after the call */
         void (*on_end)(struct process *p);
         void *data;
-        unsigned pins;   /* those who still read it */
+        unsigned pins;   /* number of readers */
         int is_forgotten;
 };
 
@@ -409,7 +418,7 @@ struct process_options {
         int is_foreground, is_hidden, keeps_input, auto_cleanup;
         const void *stdin_data;
         size_t stdin_size;
-        uint32_t cols, rows; /* not 0: a terminal */
+        uint32_t cols, rows; /* both not 0: a terminal */
         enum spool_keep keep;
         uint64_t keep_bytes;
         void (*on_begin)(struct process *p, const struct cloche_err *e);
@@ -420,58 +429,60 @@ struct process_options {
 int process_start(struct sandbox *s, const struct process_options *opt, struct process **ret, struct cloche_err *e);
 struct process *process_find(struct sandbox *s, const char *id, struct cloche_err *e);
 const struct process *process_find_output(const struct sandbox *s, const char *id);
-/* signal 0: TERM, then KILL after grace_ms. */
+/* signal 0: SIGTERM, then SIGKILL after grace_ms. */
 int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e);
-void process_forget(struct process *p); /* an ended one; freed when nobody reads it */
+void process_forget(struct process *p); /* must have ended; freed after the last reader */
 void process_pin(struct process *p);
 void process_unpin(struct process *p);
-void process_abandon(struct process *p); /* whoever started it hears nothing more; it is killed and forgotten */
+void process_abandon(struct process *p); /* its owner gets no callback; it is killed and removed */
 json_t *signal_json(int signal);
 json_t *process_json(const struct process *p);
 int process_write(struct process *p, const void *data, size_t size, int end, void (*done)(void *data, int code), void *done_data, struct cloche_err *e);
 int process_resize(struct process *p, uint32_t cols, uint32_t rows, struct cloche_err *e);
-/* -- process-stream.c: what it prints */
-/* Our end of a pipe or terminal, taken over. */
+/* -- process-stream.c: its output */
+/* Take over our end of a pipe or terminal. */
 int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e);
-/* It has ended: what is in the pipes now is taken. is_last: nothing that comes later is kept. */
+/* The process has ended: read the bytes that are in the pipes now. is_last: drop all that come
+ * later. */
 void streams_drain(struct process *p, int is_last);
 void streams_close(struct process *p);
-/* f is the caller's, as long as it follows. from: of each stream; UINT64_MAX: what comes from now on. */
+/* f belongs to the caller, until unfollow. from: offset in each stream; UINT64_MAX: only new
+ * bytes. */
 void follow(struct follower *f, struct process *p, struct sandbox_ask *ask, uint64_t from, void (*complete)(struct follower *f));
 void unfollow(struct follower *f);
-/* Tell it what it has not seen, unless its asker is held. */
+/* Send it the output since f->at, unless its request is held. */
 void follower_feed(struct follower *f);
 void followers_feed(struct process *p);
 /* -- process-input.c */
 void input_close(struct process *p);
-/* Whoever was to be told with done_data is gone. */
+/* Drop the callback with this done_data. */
 void process_unwrite(struct process *p, const void *done_data);
 void drains_gone(struct sandbox *s);
 void processes_exited(struct sandbox *s, struct control *control, const struct init_answer *exit);
 void processes_gone(struct sandbox *s);
 unsigned processes_running(const struct sandbox *s);
-/* process-ask.c: it has ended, and so has what it started; or whether it has is not known. */
+/* process-ask.c: the process and all that it started have ended; or this cannot be determined. */
 void killings_ended(struct process *p);
 void killings_failed(struct process *p, const struct cloche_err *e);
-/* exec.c: a page of what was printed, cut between characters. 0 or -ENOMEM. */
+/* exec.c: add a page of output, cut between characters. Returns 0 or -ENOMEM. */
 int put_page(json_t *answer, const char *name, const struct spool *spool, uint64_t offset, uint64_t most, struct buf *attachments, uint64_t *ret_next);
-/* How much of each stream the answer may hold. */
+/* Return the maximum of bytes of each stream in the answer. */
 uint64_t output_most(const struct sandbox_ask *ask);
-/* cell-output.c: what was printed, for output.read; NULL: there is no such, or not any more. */
+/* cell-output.c: find output for output.read. NULL: unknown, or dropped. */
 const struct spool *output_find(struct sandbox *s, const char *id, enum stream_index index);
-/* What a cell has printed is taken over (both spools); its id, or NULL without memory. */
+/* Take over both spools of a cell; return the output's id, or NULL without memory. */
 const char *output_keep(struct sandbox *s, struct spool *out, struct spool *err);
 uint64_t outputs_bytes(const struct sandbox *s);
 void outputs_free(struct sandbox *s);
-/* wait.c: bytes came, it ended. */
+/* wait.c: bytes came; the process ended. */
 void waits_bytes(struct process *p, enum stream_index stream, const char *data, size_t size);
 void waits_ended(struct process *p);
 
 /* -- files (tool.c) ------------------------------------------------------------------------------------------- */
 
-/* Hand a file.* or archive.* ask on to the file program; params without "sandbox". */
+/* Forward a file.* or archive.* request to the file program, with params without "sandbox". */
 int tool_begin(struct sandbox_ask *ask, struct cloche_err *e);
-/* The same for ourselves. on_done: result or e; on_event may be NULL. cancel with tool_cancel. */
+/* The same for our own use. on_done: result or e. Cancel it with tool_cancel. */
 struct tool_job;
 int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
              void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e), void *data,
@@ -484,37 +495,40 @@ void tools_gone(struct sandbox *s);
 
 void contexts_gone(struct sandbox *s);
 unsigned contexts_count(const struct sandbox *s);
-void contexts_turn(struct sandbox *s); /* what was asked begins; what is to be freed goes */
+void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees contexts of context_free_soon */
 
 /* -- ports (port.c, dial.c), saving (store.c) ----------------------------------------------------------------- */
 
-void ports_gone(struct sandbox *s);  /* the sandbox stopped: connections and watches end, exposures stay */
+void ports_gone(struct sandbox *s);  /* the sandbox stopped: connections and watches end, exposed ports stay */
 void ports_free(struct sandbox *s);
-void dials_hang_up(struct sandbox *s, unsigned port); /* those who came with a token */
+void dials_hang_up(struct sandbox *s, unsigned port); /* connections of previews */
 void dials_gone(struct sandbox *s);
-void port_watch_need(struct sandbox *s); /* somebody wants to hear of ports, or nobody any more */
+void port_watch_need(struct sandbox *s); /* start or stop it, as there are followers of port events or not */
 json_t *port_json(const struct sandbox *s, const struct port *port);
-/* Something accepts connections, and answers GET path with a status in range; done once, never from within. */
+/* Wait until a port accepts connections and answers GET path with a status in range. done is called
+ * once, never from within. */
 struct probe;
 int probe_start(struct sandbox *s, unsigned port, const char *path, int first, int last, uint64_t timeout_ms,
                 void (*done)(void *data, int status, const struct cloche_err *e), void *data, struct probe **ret, struct cloche_err *e);
 void probe_cancel(struct probe *probe);
 void probes_gone(struct sandbox *s);
 
-/* Write what it is; 0 when there is nowhere. */
+/* Write the definition; 0 without a state directory. */
 int store_define(struct sandbox *s, struct cloche_err *e);
 int store_load(struct sandboxes *all, struct cloche_err *e);
 void store_remove(struct sandbox *s);
 /* Report the changes since the last save as lost, and record that in the definition. */
 void store_lost(struct sandbox *s);
-/* Save the files; done once, also when there is nowhere. Restore likewise, of a box that is new. */
+/* Save the files; done is called once, also without a state directory. store_restore does the
+ * reverse, into a new box. */
 void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Drop the callbacks of waiters with this data. */
 void store_forget(struct sandbox *s, const void *data);
 void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
-/* -CLOCHE_E_RESOURCE: so many bytes of files would not fit. Programs in the box are not disturbed. */
+/* Fail with -CLOCHE_E_RESOURCE if this many bytes of files would not fit. It does not disturb
+ * programs in the box. */
 int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e);
-/* It could not be saved: note it, and report it once. */
+/* Record a failed save, and report it once. */
 void store_failed(struct sandbox *s, const struct cloche_err *e);
 void store_gone(struct sandbox *s);
 void stores_exited(struct sandbox *s, const struct init_answer *exit);

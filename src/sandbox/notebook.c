@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SETUP_WALL_MS 120000 /* the first import of everything, on a disk that has not read it yet */
+#define SETUP_WALL_MS 120000 /* for the first import of all modules, from a cold disk */
 #define SETUP_MEMORY_BYTES (UINT64_C(2) << 30)
 #define SETUP_FILE_BYTES (1u << 20)
 

@@ -1,4 +1,4 @@
-/* Ports of a sandbox: which are exposed, which are listened at, and connections to them. */
+/* Ports of a sandbox: exposed ports, listening ports, and events about them. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 #define TOKEN_SIZE 16
 #define PORTS_MAX 64       /* exposed */
 #define LOOK_EVERY_MS 250
-#define LISTENING_MAX 1024 /* that are told of */
+#define LISTENING_MAX 1024 /* that are reported */
 
 /* -- exposed -------------------------------------------------------------------------------------------------- */
 
@@ -60,12 +60,12 @@ static int make_up_token(char *ret, struct cloche_err *e)
         if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a token");
         for (size_t i = 0; i < TOKEN_SIZE; i++)
-                ret[i] = token_letters[chance[i] & 31]; /* 32 of them: 80 bits */
+                ret[i] = token_letters[chance[i] & 31]; /* 32 letters: 80 bits */
         ret[TOKEN_SIZE] = '\0';
         return 0;
 }
 
-/* Host names have no capital letters, and 63 bytes a part. */
+/* Return the preview URL, or NULL. One part of a host name has at most 63 bytes. */
 static char *url_of(const struct sandbox *s, const struct port *port)
 {
         char *url = NULL;
@@ -111,7 +111,7 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         return count < PORTS_MAX || find(s, number) ? 0 : err_set(e, CLOCHE_E_QUEUE_FULL, "%u ports are exposed already", count);
 }
 
-/* With the token and name of the one in whose place it comes, where it has none of its own. */
+/* Take the token and name of the old row if the request has none. */
 static struct port *port_new(unsigned number, const struct port *old, const char *token, const char *name, struct cloche_err *e)
 {
         struct port *port = calloc(1, sizeof(*port));
@@ -158,7 +158,7 @@ int begin_PORT_EXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
         if (!port)
                 return -(int)e->code;
         replace(s, old, port);
-        if (store_define(s, e) < 0) { /* it stays as it was */
+        if (store_define(s, e) < 0) { /* restore the old row */
                 if (old)
                         TAILQ_INSERT_AFTER(&s->ports, port, old, link);
                 port_free(s, port);
@@ -190,7 +190,7 @@ int begin_PORT_UNEXPOSE(struct sandbox_ask *ask, struct cloche_err *e)
         return 0;
 }
 
-/* -- listened at ---------------------------------------------------------------------------------------------- */
+/* -- listening ------------------------------------------------------------------------------------------------ */
 
 struct listening {
         struct init_port rows[LISTENING_MAX];
@@ -204,13 +204,13 @@ static int by_port(const void *a, const void *b)
         return left->port < right->port ? -1 : left->port > right->port;
 }
 
-/* The box's network is served at these, which are below what code of a box may bind. */
+/* True for the ports of the box's network, which are too low for guests to bind. */
 static int is_ours(const struct init_port *row)
 {
         return row->is_loopback && (row->port == NET_GATE_PORT || row->port == NET_NAMES_PORT);
 }
 
-/* Sorted, each port once: open to all when one of its sockets is. */
+/* Sort the rows and merge those of one port: it is open to all if one of its sockets is. */
 static void read_ports(int fd, struct listening *ret)
 {
         size_t count = 0;
@@ -287,7 +287,7 @@ int begin_PORT_LIST(struct sandbox_ask *ask, struct cloche_err *e)
         return r;
 }
 
-/* While somebody follows events. */
+/* Exists while a request follows events. */
 struct port_watch {
         struct sandbox *sandbox;
         uv_timer_t *timer;

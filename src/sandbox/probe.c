@@ -1,4 +1,5 @@
-/* Until something accepts connections at a port of a sandbox, and answers over HTTP if that is asked: tried again and again. */
+/* Wait until a port of a sandbox accepts connections, and, if requested, answers over HTTP: try
+ * again until then. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -23,7 +24,7 @@ struct probe {
         TAILQ_ENTRY(probe) link;
         struct sandbox *sandbox;
         unsigned port;
-        char *request; /* NULL: accepting is enough */
+        char *request; /* NULL: only connect */
         size_t sent;
         int first, last;
         uint64_t pause_ms, deadline_ns; /* 0: none */

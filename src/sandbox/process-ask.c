@@ -1,4 +1,4 @@
-/* What processes are asked. */
+/* Requests about processes. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -225,9 +225,9 @@ static int signal_of(const char *name, struct cloche_err *e)
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.30s\" is no signal: expected SIGTERM, TERM, 15 and the like", name);
 }
 
-/* One who waits for processes to be dead. */
+/* A request that waits for the end of processes. */
 struct killing_row {
-        TAILQ_ENTRY(killing_row) link; /* of the process, while it is waited for */
+        TAILQ_ENTRY(killing_row) link; /* in the list of the process, while it waits */
         struct process *process;
         struct killing *killing;
         int is_waiting;
@@ -426,7 +426,7 @@ int begin_PROCESS_INPUT(struct sandbox_ask *ask, struct cloche_err *e)
         process_pin(p);
         r = process_write(p, data, size, is_end && !p->is_terminal, on_written, ask, e);
         if (r == 0 && is_end && p->is_terminal)
-                r = process_write(p, "\x04", 1, 0, NULL, NULL, e); /* what a terminal has for an end of file */
+                r = process_write(p, "\x04", 1, 0, NULL, NULL, e); /* the end-of-file character of terminals */
         if (r < 0) {
                 process_unwrite(p, ask);
                 ask->cancel = NULL;

@@ -1,4 +1,4 @@
-/* What a process reads: pieces in their order, each told when the kernel has it. */
+/* Input of a process: pieces in order; the callback of each is called when the kernel has it. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES_MAX (64u << 20) /* that wait */
+#define INPUT_BYTES_MAX (64u << 20) /* in the queue */
 
 struct input_piece {
         STAILQ_ENTRY(input_piece) link;
@@ -70,7 +70,7 @@ static void on_writable(uv_poll_t *poll, int status, int events)
                 if (r == -EAGAIN)
                         return;
                 if (r < 0) {
-                        input_close(p); /* nobody reads there any more */
+                        input_close(p); /* its readers are gone */
                         return;
                 }
                 finish(p, 0);

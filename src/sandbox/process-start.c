@@ -1,4 +1,6 @@
-/* How processes begin: in a session's shell (exec), in a copy of it, or, when it is busy or a terminal is wanted, by PID 1 with what the shell had last. */
+/* Start of processes: exec runs in a session's shell, others in a forked copy of it. If the shell
+ * is busy or a terminal is requested, PID 1 starts the process with the shell's last directory and
+ * variables. */
 #include "process.h"
 
 #include "base/clock.h"
@@ -18,7 +20,7 @@ static void not_begun(struct process *p, const struct cloche_err *e)
 
         p->is_ended = p->is_forgotten = 1;
         process_stop_timers(p);
-        p->pins++; /* whoever hears it lets go of it */
+        p->pins++; /* the callback may release it */
         if (p->on_begin)
                 p->on_begin(p, &copy);
         p->on_begin = NULL;
@@ -50,7 +52,7 @@ static void on_status(uv_poll_t *poll, int status, int events)
                 return;
         if (n == sizeof(told))
                 process_ended_as(p, told.wait_status);
-        else /* the copy of the shell was killed before it could tell */
+        else /* the copy of the shell was killed before it wrote its status */
                 process_ended(p, 128 + SIGKILL, SIGKILL);
 }
 
@@ -71,7 +73,7 @@ static void on_shell_begin(void *data, int32_t pid)
         }
         p->pid = pid;
         p->supervisor_pid = p->shell.supervisor_pid;
-        uv_poll_start(p->status_poll, UV_READABLE, on_status); /* it may have ended before we hear that it began */
+        uv_poll_start(p->status_poll, UV_READABLE, on_status); /* only now: the command may have ended before the report of its start */
         begun(p);
 }
 
@@ -101,7 +103,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         int r = 0;
 
         if (!e && p->is_terminal) {
-                p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* a loop has each descriptor once */
+                p->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* an epoll instance accepts each descriptor once */
                 r = fd < 0 || p->input_fd < 0 ? err_set(&failure, CLOCHE_E_SPAWN, "the command got no terminal") : stream_open(p, STREAM_OUT, fd, &failure);
                 fd = r < 0 ? fd : -EBADF;
         }
@@ -127,7 +129,7 @@ static int open_pipe(int *ret_read_fd, int *ret_write_fd, struct cloche_err *e)
         return 0;
 }
 
-/* The guest's ends go to fds, owned by the caller. */
+/* Open the pipes; fds receives the guest's ends, owned by the caller. */
 static int open_pipes(struct process *p, int wants_input, int fds[3], struct cloche_err *e)
 {
         int our_fd = -EBADF, r = 0;
@@ -296,7 +298,7 @@ int process_start(struct sandbox *s, const struct process_options *opt, struct p
         outputs_forget_old(s);
         *ret = p;
         p->pins++;
-        /* A copy of a shell that is busy would have to wait for it. */
+        /* A copy of a busy shell would have to wait for it. */
         if (p->is_terminal || (!p->is_foreground && session_is_busy(session) && session->state != SHELL_STARTING && session->control->fd >= 0))
                 r = start_by_init(p, wants_input, e);
         else

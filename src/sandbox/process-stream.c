@@ -1,5 +1,5 @@
-/* What a process prints: read from its pipes as it comes, kept in spools, told to those who follow. A follower that does not keep up has the
- * spool; only when that is full, and keeps the beginning, the process waits for it. */
+/* Output of a process: read from its pipes, kept in spools, sent to followers. A slow follower
+ * reads from the spool; only if a spool that keeps the beginning is full, the process waits. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -41,10 +41,10 @@ static void feed_stream(struct follower *f, enum stream_index index)
                 long n;
 
                 if (f->at[index] < spool_begin(spool))
-                        f->at[index] = spool_begin(spool); /* gone: it was too slow */
+                        f->at[index] = spool_begin(spool); /* dropped: the follower was too slow */
                 n = spool_read(spool, f->at[index], data, sizeof(data));
                 if (n <= 0) {
-                        f->at[index] = spool_end(spool); /* the disk lost it */
+                        f->at[index] = spool_end(spool); /* lost: the disk was full */
                         return;
                 }
                 f->at[index] += (uint64_t)n;
@@ -123,7 +123,7 @@ static void take(struct stream_of *s, const char *data, size_t size)
 
         if (s->is_mute)
                 return;
-        (void)spool_append(&s->spool, data, size); /* a full disk loses output of the guest, which the totals show */
+        (void)spool_append(&s->spool, data, size); /* with a full disk output is lost, which the totals show */
         TAILQ_FOREACH(f, &s->process->followers, link)
                 if (f->at[index] == before && !f->ask->is_held) {
                         f->at[index] = s->spool.total;
@@ -139,7 +139,7 @@ static void end(struct stream_of *s)
         fd_close(&s->fd);
 }
 
-/* Whoever follows has not seen what the spool has no room for. */
+/* True if the spool has no room for bytes that a follower has not received. */
 static int must_wait(const struct stream_of *s)
 {
         const struct follower *f;
@@ -176,7 +176,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
         n = read_some(s, READ_BYTES);
         if (n > 0 || (n < 0 && status >= 0 && (errno == EAGAIN || errno == EINTR)))
                 return;
-        end(s); /* of a terminal whose other side is closed read(2) says EIO */
+        end(s); /* read(2) fails with EIO if the other side of a terminal is closed */
 }
 
 int stream_open(struct process *p, enum stream_index index, int fd, struct cloche_err *e)
@@ -194,7 +194,7 @@ int stream_open(struct process *p, enum stream_index index, int fd, struct cloch
         return 0;
 }
 
-/* No more than was there at once: others may go on writing for ever. */
+/* Read only the bytes that are there now: a guest may write without end. */
 static void take_rest(struct stream_of *s)
 {
         int left = 0;
@@ -222,7 +222,7 @@ void streams_drain(struct process *p, int is_last)
         }
 }
 
-/* -- those whose process is forgotten ------------------------------------------------------------------------- */
+/* -- pipes of freed processes --------------------------------------------------------------------------------- */
 
 static void drain_free(struct drain *d)
 {

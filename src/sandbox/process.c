@@ -1,4 +1,4 @@
-/* Processes: how they end, are killed, remembered and spoken of. */
+/* Processes: their end, kills, records and descriptions. */
 #include "process.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-/* -- being remembered ----------------------------------------------------------------------------------------- */
+/* -- records -------------------------------------------------------------------------------------------------- */
 
 static void process_free(struct process *p)
 {
@@ -120,11 +120,11 @@ unsigned processes_running(const struct sandbox *s)
 }
 
 #define SWEEP_EVERY_MS 20
-#define END_PATIENCE_MS 2000 /* between a kill and the word of whoever waits for the process */
+#define END_PATIENCE_MS 2000 /* from a kill to the report of the supervisor */
 
 static void on_sweep(uv_timer_t *timer);
 
-/* -- its end -------------------------------------------------------------------------------------------------- */
+/* -- the end -------------------------------------------------------------------------------------------------- */
 
 void process_stop_timers(struct process *p)
 {
@@ -133,7 +133,8 @@ void process_stop_timers(struct process *p)
         p->timer = p->grace_timer = NULL;
 }
 
-/* What was forked while the others were told to end, and is beneath the supervisor now, is told too, until nothing is left. */
+/* A process may fork between SIGTERM and SIGKILL, so all processes beneath the supervisor are
+ * signalled repeatedly until none remain. */
 static void sweep_over(struct process *p)
 {
         p->is_sweeping = 0;
@@ -217,7 +218,7 @@ void process_ended_as(struct process *p, int wait_status)
 {
         if (WIFSIGNALED(wait_status))
                 process_ended(p, 128 + WTERMSIG(wait_status), WTERMSIG(wait_status));
-        else /* a shell says by 128 and more that what it ran was killed */
+        else /* a shell exits with 128 or more if its command was killed */
                 process_ended(p, WEXITSTATUS(wait_status), 0);
 }
 
@@ -232,13 +233,13 @@ void processes_exited(struct sandbox *s, struct control *control, const struct i
                 }
 }
 
-/* -- being killed --------------------------------------------------------------------------------------------- */
+/* -- kills ---------------------------------------------------------------------------------------------------- */
 
 static void on_killed(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
         (void)answer;
         fd_close(&fd);
-        if (e && e->code == CLOCHE_E_TIMEOUT) /* else it has ended, or its box has */
+        if (e && e->code == CLOCHE_E_TIMEOUT) /* other errors: it has ended, or its box has */
                 killings_failed(data, e);
 }
 
@@ -257,7 +258,8 @@ static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, ui
         return 0;
 }
 
-/* The guest may have stopped the supervisor of the process, which then never reports its end. Killing the supervisor closes the pipe, and that is the end. */
+/* The guest may have stopped the supervisor, which then never reports the end. Its death closes the
+ * pipe, and that reports it. */
 static void on_no_end(uv_timer_t *timer)
 {
         struct process *p = timer->data;
@@ -279,7 +281,7 @@ void process_kill_hard(struct process *p)
         else if (p->pid && (kill_tree(p, SIGKILL, INIT_KILL_TREE, NULL) < 0 || await_end(p, NULL) < 0))
                 return; /* the box has ended, or there is no memory for a timer */
         else if (!p->pid)
-                p->is_stopping = 1; /* as soon as it has a pid */
+                p->is_stopping = 1; /* killed as soon as it has a pid */
 }
 
 static void on_timeout(uv_timer_t *timer)
@@ -287,7 +289,7 @@ static void on_timeout(uv_timer_t *timer)
         struct process *p = timer->data;
 
         p->timed_out = 1;
-        streams_drain(p, 1); /* the shell prints on stderr that it was killed, or not, as it happens to be fast */
+        streams_drain(p, 1); /* drop all later output: whether the shell still prints that the command was killed depends on timing */
         process_kill_hard(p);
 }
 
@@ -299,7 +301,7 @@ static void on_grace_over(uv_timer_t *timer)
 void process_arm_timeout(struct process *p)
 {
         if (p->timeout_ms && start_timer(p, &p->timer, on_timeout, p->timeout_ms, NULL) < 0)
-                process_kill_hard(p); /* it would have no end */
+                process_kill_hard(p); /* without a timer it would run without end */
 }
 
 int process_kill(struct process *p, int signal, int tree, uint64_t grace_ms, struct cloche_err *e)
@@ -376,13 +378,13 @@ json_t *process_json(const struct process *p)
         return object;
 }
 
-/* The box is dead: so are they. */
+/* The box is dead, and all its processes with it. */
 void processes_gone(struct sandbox *s)
 {
         struct process *p;
 
         TAILQ_FOREACH(p, &s->processes, link)
-                p->on_begin = NULL; /* whoever asked was told */
+                p->on_begin = NULL; /* the request has its outcome already */
         while ((p = TAILQ_FIRST(&s->processes))) {
                 control_forget(p->control, p);
                 if (p->has_shell_command)

@@ -1,4 +1,4 @@
-/* Between process.c and process-start.c. */
+/* Functions that process.c and process-start.c share. */
 #ifndef CLOCHE_SANDBOX_PROCESS_H
 #define CLOCHE_SANDBOX_PROCESS_H
 
@@ -6,11 +6,11 @@
 
 void process_ended(struct process *p, int exit_code, int signal);
 void process_ended_as(struct process *p, int wait_status);
-/* SIGKILL for all of it; at once, or as soon as it has a pid. */
+/* Send SIGKILL to all of the process; at once, or as soon as it has a pid. */
 void process_kill_hard(struct process *p);
 void process_arm_timeout(struct process *p);
 void process_stop_timers(struct process *p);
-/* Of what exec printed, the oldest go when there is too much. */
+/* Drop the oldest outputs of exec if there are too many. */
 void outputs_forget_old(struct sandbox *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* All sandboxes of an engine: made, listed, changed, put to rest when nobody uses them. */
+/* All sandboxes of an engine: created, listed, updated, stopped when idle. */
 #include "context-ahead.h"
 #include "internal.h"
 #include "notebook.h"
@@ -23,8 +23,9 @@
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-/* A program for boxes, held in memory: nobody can change it, and all boxes have the same pages. mode: one that may not be read runs as a process that is not dumpable from its
- * first instruction on (would_dump, fs/exec.c). */
+/* Copy a program for boxes into a sealed memory file: it cannot be changed, and all boxes share its
+ * pages. mode: a program without read permission runs not dumpable from its first instruction
+ * (would_dump, fs/exec.c). */
 static int hold_program(const struct cloche_engine *engine, const char *name, mode_t mode, struct cloche_err *e)
 {
         _cleanup_fd_ int from_fd = -EBADF, fd = -EBADF;
@@ -46,7 +47,7 @@ static int hold_program(const struct cloche_engine *engine, const char *name, mo
         return TAKE_FD(fd);
 }
 
-/* In a pause of its use, if there is one in time. */
+/* A save waits for a pause in the use, up to twice its interval. */
 static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 {
         uint64_t every_ns = s->all->options.save_every_ms * 1000000, since_ns = now_ns - s->kept_ns;
@@ -63,7 +64,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         ahead_tidy(s, now_ns);
-        if (s->network_is_over) /* its gate was killed, for want of memory say */
+        if (s->network_is_over) /* its gate was killed, perhaps for memory */
                 connections_again(s);
         if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_again_ns)
                 sandbox_stop(s, 1);
@@ -87,7 +88,7 @@ void registry_turn(struct sandboxes *all)
 {
         struct sandbox *s, *next;
 
-        if (!all->has_put_off) /* as a rule: each answer is a turn */
+        if (!all->has_put_off) /* the usual case: each outcome causes a turn */
                 return;
         all->has_put_off = 0;
         for (s = TAILQ_FIRST(&all->list); s; s = next) {
@@ -216,9 +217,10 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
         return count;
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- the methods ---------------------------------------------------------------------------------------------- */
 
-/* What a box is born with, and what its shells are: the rest can be changed in one that runs. */
+/* True if a pooled sandbox fits: its variables and network are fixed, and so are most limits of its
+ * box; the limits named here can be changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
 {
         static const char *const changeable[] = {"memoryBytes", "pids", "cpuPercent"};
@@ -241,7 +243,7 @@ static void make_up_name(char *ret)
         hex_write(ret + 4, chance, sizeof(chance));
 }
 
-/* A sandbox of which create has said what it is to be is in answers only when it runs: errors of the kernel are told at once. */
+/* create answers only when the sandbox runs, so that it returns the kernel's errors. */
 static void create_runs(struct sandbox_ask *ask)
 {
         json_t *object = sandbox_json(ask->sandbox);
@@ -279,7 +281,7 @@ int begin_CREATE(struct sandbox_ask *ask, struct cloche_err *e)
         struct sandbox *s;
         int r;
 
-        if (ask->sandbox) { /* it waited for it to run */
+        if (ask->sandbox) { /* the sandbox it waited for runs */
                 create_runs(ask);
                 return 0;
         }
@@ -358,7 +360,7 @@ int begin_STOP(struct sandbox_ask *ask, struct cloche_err *e)
         if (s->state == SANDBOX_STOPPED)
                 ask_result(ask, sandbox_json(s), NULL);
         else
-                sandbox_stop(s, 1); /* answered when it is */
+                sandbox_stop(s, 1); /* the outcome comes when it has stopped */
         return 0;
 }
 
@@ -385,9 +387,9 @@ int begin_SAVE(struct sandbox_ask *ask, struct cloche_err *e)
         if (s->all->state_fd < 0)
                 return err_set(e, CLOCHE_E_STATE, "the daemon has no state directory (--state-dir): nothing can be saved");
         if (s->state == SANDBOX_STOPPING && s->wants_save)
-                return 0; /* answered with the stop */
+                return 0; /* the outcome comes with the stop */
         if (s->state != SANDBOX_RUNNING) {
-                ask_result(ask, sandbox_json(s), NULL); /* all of it is saved */
+                ask_result(ask, sandbox_json(s), NULL); /* it is saved completely */
                 return 0;
         }
         ask->cancel = save_cancel;

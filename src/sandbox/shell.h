@@ -1,4 +1,5 @@
-/* The shell of a session, between shell.c (its life), shell-command.c (what is run in it) and session.c. */
+/* The shell of a session: functions that shell.c (its life), shell-command.c (its commands) and
+ * session.c share. */
 #ifndef CLOCHE_SANDBOX_SHELL_H
 #define CLOCHE_SANDBOX_SHELL_H
 
@@ -8,17 +9,18 @@
 
 /* shell.c */
 void shell_start(struct session *session);
-/* Nothing is left of it here; whoever it ran for is not told. */
+/* Release the shell's descriptors and timers, without calling back. */
 void shell_forget(struct session *session);
-/* Those who wait for it are told, and wait no more. */
+/* Fail all commands that wait for it. */
 void shell_refuse_all(struct session *session, const struct cloche_err *e);
 
 /* shell-command.c */
-void shell_take_up(struct session *session); /* the next command, if there is one and the shell is free */
+void shell_take_up(struct session *session); /* begin the next command, if there is one and the shell is free */
 struct shell_command *shell_take_first(struct session *session);
-/* SIGKILL for what the command at hand has started; what commands before it left is spared. */
+/* Send SIGKILL to the processes of the current command; those of earlier commands are spared. */
 void shell_kill_below(struct session *session);
-/* It has been asked something that runs nothing of the guest's: a shell that does not answer for long is killed. */
+/* Start the timeout of a request that runs no guest code: a shell that does not answer is
+ * killed. */
 void shell_await_answer(struct session *session);
 uint32_t shell_op_of(const struct shell_command *command);
 
