@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #define OUT_MAX (1u << 30)
-#define SEND_SIZE (256u << 10) /* of what is told, before it is worth a system call */
+#define SEND_SIZE (256u << 10) /* bytes queued before a system call is worthwhile */
 
 int control_init(struct control *control, int fd, const struct control_method *methods, void *argument)
 {
@@ -83,7 +83,7 @@ static void receive(struct control *control)
                 control->gone = true;
 }
 
-/* 1: *ret is a request, or what needs no answer; 0: there is none yet. Nonsense is the end. */
+/* 1: *ret is a message; 0: none yet. An invalid message closes the connection. */
 static int next_message(struct control *control, struct rpc_message *ret)
 {
         struct frame frame;
@@ -122,7 +122,7 @@ static void serve_message(struct control *control, const struct rpc_message *m)
         if (m->kind != RPC_REQUEST)
                 return;
         if (strcmp(m->method, "cancel") == 0) {
-                answer(control, m->id, json_pack("{s:b}", "cancelled", 0), NULL); /* too late, or nothing is at work */
+                answer(control, m->id, json_pack("{s:b}", "cancelled", 0), NULL); /* too late or idle */
                 return;
         }
         control->cancelled = false;
@@ -148,7 +148,7 @@ void control_serve(struct control *control)
         }
 }
 
-/* -- while a request is at work -------------------------------------------------------------------------------- */
+/* -- while a request runs -------------------------------------------------------------------------------------- */
 
 static void meet_message(struct control *control, const struct rpc_message *m)
 {

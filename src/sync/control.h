@@ -1,4 +1,4 @@
-/* The control socket: requests one after the other, and while one is at work a look for whether it is to be cancelled. */
+/* The control socket. It serves one request at a time and polls for `cancel` while a request runs. */
 #ifndef CLOCHE_SYNC_CONTROL_H
 #define CLOCHE_SYNC_CONTROL_H
 
@@ -12,14 +12,14 @@ struct control;
 struct control_method {
         const char *name; /* NULL ends a table */
         int (*call)(void *argument, const json_t *params, json_t **ret, struct cloche_err *e);
-        bool first; /* comes before all others, and only once; when it fails that is the end */
+        bool first; /* must be the first request, and only once; if it fails, the process ends */
 };
 
 struct control {
         int fd; /* borrowed; made non-blocking */
         struct frame_reader in;
         struct buf out;
-        size_t sent, flush_at; /* of out */
+        size_t sent, flush_at; /* bytes of out */
         const struct control_method *methods;
         void *argument;
         bool configured, gone, cancelled;
@@ -28,12 +28,13 @@ struct control {
 int control_init(struct control *control, int fd, const struct control_method *methods, void *argument);
 void control_done(struct control *control);
 
-/* Until the other side has gone, talks nonsense, or could not configure. */
+/* Serve until the peer closes, sends an invalid message or fails to configure. */
 void control_serve(struct control *control);
 
-/* For a request at work: reads what has come. True when it is to be undone: by `cancel`, or as nobody is there any more. */
+/* Read pending messages while a request runs. True if the request must be undone: by `cancel`, or
+ * because the peer has closed. */
 bool control_is_cancelled(struct control *control);
-/* Never waits; sent with what comes after. params is stolen. */
+/* Queue a notification without blocking; it is sent with later output. Steals params. */
 void control_tell(struct control *control, const char *method, json_t *params);
 
 #endif
