@@ -11,10 +11,10 @@
 
 #define REQUEST_MAX (1u << 20)
 #define OUT_MAX (1u << 20)
-#define TOLD_MAX (OUT_MAX / 2) /* of it by what nobody asked for */
+#define TOLD_MAX (OUT_MAX / 2) /* share of it for notifications */
 #define ERROR_CODE (-32000)
 
-/* -- saying ------------------------------------------------------------------------------------------------------- */
+/* -- sending ------------------------------------------------------------------------------------------------------ */
 
 static void on_control(uv_poll_t *poll, int status, int events);
 
@@ -26,7 +26,7 @@ static void flush(struct control *control)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        break; /* that it is gone the reading side tells */
+                        break; /* the reading side detects a closed socket */
                 buf_consume(&control->out, (size_t)n);
         }
         uv_poll_start(&control->poll, UV_READABLE | (control->out.size > 0 ? UV_WRITABLE : 0), on_control);
@@ -59,7 +59,7 @@ void control_tick(struct control *control)
                 memcpy(control->told, now, sizeof(now));
 }
 
-/* -- being asked -------------------------------------------------------------------------------------------------- */
+/* -- requests ----------------------------------------------------------------------------------------------------- */
 
 static int do_policy(struct gate *gate, const json_t *params, json_t **ret, struct cloche_err *e)
 {
@@ -86,7 +86,7 @@ static int do_servers(struct gate *gate, const json_t *params, json_t **ret, str
         return r;
 }
 
-/* Nothing of the guest was read before. */
+/* No guest bytes are read before this request. */
 static int do_start(struct gate *gate, const json_t *params, json_t **ret, struct cloche_err *e)
 {
         json_t *ignored = NULL;
@@ -157,7 +157,7 @@ static int take_frames(struct control *control, struct cloche_err *e)
         return r;
 }
 
-/* The gate ends with its engine: what is left behind the kernel closes. */
+/* The gate exits with its engine; the kernel closes the rest. */
 static void on_control(uv_poll_t *poll, int status, int events)
 {
         struct control *control = poll->data;

@@ -1,4 +1,4 @@
-/* The gate's side of the engine's socket: spec/gate.md. */
+/* The control socket to the engine: spec/gate.md. */
 #ifndef CLOCHE_GATE_CONTROL_H
 #define CLOCHE_GATE_CONTROL_H
 
@@ -15,16 +15,17 @@ struct control {
         struct frame_reader in;
         struct buf out;
         int is_started;
-        uint64_t told[5]; /* the last stats */
+        uint64_t told[5]; /* the last stats sent */
 };
 
 int control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
-/* params is stolen. Negative: the engine does not keep up, or is gone. */
+/* Steals params. Negative: the engine reads too slowly or has exited. */
 int control_tell(struct control *control, const char *method, json_t *params);
-/* Once a second: what has changed. */
+/* Once a second: send the changed stats. */
 void control_tick(struct control *control);
 
-/* guard.c. Files, privilege and most system calls out of reach. optional: of "landlock" and "seccomp", or NULL. *ret: what is in force. */
+/* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and
+ * "seccomp", or NULL. *ret: the protections in force. */
 int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -680,7 +680,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         uint32_t placed = c->type == CHANGE_MODIFIED ? plan_find(&plan->places, c->path) : ROW_NONE;
         int r;
 
-        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* a link of the host itself has no target here */
+        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* a link of the host has no target here */
                 settle(plan, row, VERDICT_FAILED, "denied", link_fault(c->path, c->target));
         if (c->link)
                 find_link(plan, row);
