@@ -13,15 +13,15 @@
 #include <sys/socket.h>
 
 #define REQUEST_MAX (16u << 20)
-#define TOLD_WAITING_MAX 256    /* notifications nobody reads */
-#define ANSWERS_WAITING_MAX 512 /* then requests are not read either */
-#define ATTACHED_MAX (1u << 20) /* of contents in one answer, and one file more: the box's memory is what is left to us */
+#define TOLD_WAITING_MAX 256    /* unsent notifications; beyond that they are dropped */
+#define ANSWERS_WAITING_MAX 512 /* beyond that no requests are read */
+#define ATTACHED_MAX (1u << 20) /* contents in one answer, plus one file: we share the box's memory limit */
 
 struct outgoing {
         struct outgoing *next;
         struct buf bytes;
         size_t sent;
-        int fd; /* goes with the first byte; -EBADF: none */
+        int fd; /* sent with the first byte; -EBADF: none */
 };
 
 /* -- sending -------------------------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ void control_done(struct control *control)
         frame_reader_done(&control->in);
 }
 
-/* bytes and fd are taken. */
+/* Takes bytes and fd. */
 static int enqueue(struct control *control, struct buf *bytes, int fd)
 {
         struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
@@ -157,7 +157,7 @@ static int read_index(const json_t *params, const char *key, size_t *ret, struct
         return 0;
 }
 
-/* All pages are of the list as it was when the first was asked for. */
+/* All pages show the list as of the first page's request. */
 static int prepare_list(struct control *control, size_t after, struct cloche_err *e)
 {
         if (after == 0) {
@@ -177,7 +177,7 @@ static void add_ledger(json_t *ret, const struct ledger *ledger)
         json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
 }
 
-/* The first that came and was not taken; -EBADF: none. */
+/* Take the first received descriptor; -EBADF: none. */
 static int take_given(struct control *control)
 {
         int fd;
@@ -189,7 +189,7 @@ static int take_given(struct control *control)
         return fd;
 }
 
-/* 0: it is as the list says. Else the row goes without. */
+/* 0: attached. Otherwise the row goes without contents. */
 static int attach_contents(struct control *control, const struct change *change, json_t *row)
 {
         _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
@@ -202,7 +202,8 @@ static int attach_contents(struct control *control, const struct change *change,
         return json_object_set_new(row, "bytes", json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
 }
 
-/* Contents of rows that have some of their own, file_max bytes of each and all_max of all at most. A page of rows ends where the answer is large enough. */
+/* Attach the contents of rows, at most file_max bytes each and all_max in total. The page of rows
+ * ends when the answer is large enough. */
 static void attach_page(struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end)
 {
         for (size_t i = from; i < *end; i++) {
@@ -289,7 +290,7 @@ static int do_open(struct control *control, const json_t *params, json_t **ret, 
         return r;
 }
 
-/* Of what was deleted, too: then by the path the host has it under. */
+/* Find a node by its path on the host, deleted ones included. */
 static struct node *find_gone(struct mount *mount, const char *path)
 {
         struct node *node = mount->tree.root;
@@ -386,7 +387,7 @@ static int do_configure(struct control *control, const json_t *params, json_t **
         return r;
 }
 
-/* Whether a sync was begun here that has not ended. What is in there is cloche-sync's to read. */
+/* Check for an unfinished sync. Its journal is read by cloche-sync only. */
 static int do_journal(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
 {
         (void)params;
@@ -396,7 +397,7 @@ static int do_journal(struct control *control, const json_t *params, json_t **re
         return 0;
 }
 
-/* early: may come before configure. */
+/* early: permitted before configure. */
 static const struct method {
         const char *name;
         int (*call)(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e);
@@ -465,7 +466,7 @@ static int take_messages(struct control *control)
         return r;
 }
 
-/* The descriptors of one message; -1 when there are more than anybody asked for. */
+/* Keep the descriptors of one message; -1 if there are more than any request uses. */
 static int keep_given(struct control *control, const struct msghdr *msg)
 {
         const struct cmsghdr *header = CMSG_FIRSTHDR(msg);

@@ -1,5 +1,6 @@
-/* The control socket: the engine's requests, answered between the guest's, and what is told to it. README.md lists them. Frames of
- * JSON-RPC over a stream socket; a descriptor comes with the bytes of the request or answer that speaks of it. */
+/* The control socket: the engine's requests, served between the guest's, and notifications to the
+ * engine. README.md lists them. Frames of JSON-RPC over a stream socket; a descriptor travels with
+ * the bytes of its request or answer. */
 #ifndef CLOCHE_FS_CONTROL_H
 #define CLOCHE_FS_CONTROL_H
 
@@ -14,28 +15,29 @@ struct control {
         int fd;
         struct mount *mount;
         struct frame_reader in;
-        int given[4]; /* descriptors that came, for requests that want one */
+        int given[4]; /* received descriptors, for requests that use one */
         unsigned given_count;
-        struct changes list; /* of which pages are given */
-        bool listed;         /* there is more of it */
+        struct changes list; /* the list that is being paged */
+        bool listed;         /* more pages remain */
         struct outgoing *first, *last;
-        size_t waiting; /* messages not sent yet */
-        struct buf attached; /* goes with the answer that is being made */
+        size_t waiting; /* unsent messages */
+        struct buf attached; /* attachment of the answer in preparation */
         bool frozen;
-        /* Answers configure; the connection is of no use before. */
+        /* Handles configure; it must be the first request. */
         int (*configure)(void *argument, const json_t *params, json_t **ret, struct cloche_err *e);
         void *argument;
-        bool configured, failed; /* a failed configure is the end, once it is told */
+        bool configured, failed; /* a failed configure closes the connection after its answer */
 };
 
 void control_init(struct control *control, int fd, struct mount *mount);
 void control_done(struct control *control);
 
-/* What poll(2) is to wait for. */
+/* The events for poll(2). */
 short control_events(const struct control *control);
-/* Read, answer and send what can be without waiting. 0; -1: the other side is gone or talks nonsense, and it is all over. */
+/* Read, answer and send without blocking. 0; -1: the peer has closed or sent an invalid message;
+ * the connection is over. */
 int control_serve(struct control *control);
-/* Dropped, and counted by nobody, when the other side does not read. */
+/* Queue a notification; it is dropped, uncounted, if the peer does not read. */
 void control_tell(struct control *control, const char *method, json_t *params);
 
 #endif
