@@ -109,7 +109,7 @@ static int take_cell(struct run *run, size_t number, json_t *cell)
         return code;
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all cells ------------------------------------------------------------------------------------------------ */
 
 static int run_cells(struct run *run)
 {

@@ -180,7 +180,7 @@ static int finish(const struct plan *plan, uint32_t row, struct steps *steps)
         return 0;
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- the whole plan -------------------------------------------------------------------------------------------- */
 
 static bool is_placed(const struct plan *plan, uint32_t row)
 {

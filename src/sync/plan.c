@@ -708,7 +708,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         set_gid(plan, row, d);
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all rows ------------------------------------------------------------------------------------------------- */
 
 static void begin(struct plan *plan, uint32_t row)
 {

@@ -494,7 +494,7 @@ static int undo_set(const struct steps_run *run, const struct step *step)
         return r == -EPERM ? 0 : r; /* a directory of another owner, which the step has not changed either */
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all steps ------------------------------------------------------------------------------------------------ */
 
 static const struct {
         int (*perform)(const struct steps_run *run, const struct step *step);
