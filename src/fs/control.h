@@ -11,8 +11,8 @@
 struct control {
         struct server server;
         struct mount *mount;
-        struct changes list; /* its pages are sent one after the other */
-        bool listed;         /* there is more of it */
+        struct changes list; /* the list that is being paged */
+        bool listed;         /* more pages remain */
         bool frozen;
         int (*configure)(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e);
 };

@@ -118,7 +118,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
 }
 
-/* A failure ends the process: what was half made is not made again. */
+/* A failure ends the process: a partial configuration is not repeated. */
 static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
         int abi = 0, r = prepare(params, e);

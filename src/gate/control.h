@@ -12,11 +12,11 @@ struct control {
         struct gate *gate;
         uv_poll_t poll;
         struct server server;
-        uint64_t sent[5]; /* the last statistics */
+        uint64_t sent[5]; /* the last statistics sent */
 };
 
 int control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
-/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE when the engine does not keep up. */
+/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
 int control_notify(struct control *control, const char *method, json_t *params);
 /* Called once a second. */
 void control_tick(struct control *control);
