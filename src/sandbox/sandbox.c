@@ -1,7 +1,7 @@
 /* The life of one sandbox:
  *
- *   STOPPED ── somebody asks ──▶ STARTING (box, control, network, files of before) ──▶ RUNNING ◀──────┐ cannot be saved
- *      ▲                                                                                  │ idle, asked to, collapsed
+ *   STOPPED ── a request ──────▶ STARTING (box, control, network, saved files) ──────▶ RUNNING ◀──────┐ cannot be saved
+ *      ▲                                                                                  │ idle, stop requested, collapsed
  *      └───────────────────────── box dropped ◀── STOPPING (files saved) ◀────────────────┘ ───────────┘ */
 #include "copy.h"
 #include "update.h"
@@ -40,7 +40,7 @@ struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const cha
         return NULL;
 }
 
-/* A sandbox stays: no time limits it, and there is more in it than in a run. */
+/* A sandbox has no time limits, and larger other limits than a run. */
 static const struct cloche_limits sandbox_limits = {
         .wall_ms = CLOCHE_UNLIMITED,
         .cpu_ms = CLOCHE_UNLIMITED,
@@ -134,7 +134,7 @@ struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char
         return s;
 }
 
-/* A session whose own box is being made waits for the keeper's reply, and is not freed before. */
+/* A session whose own box is being made is freed only after the keeper's reply. */
 static void session_end(struct session *session)
 {
         unsigned replies = keeper_detach(session->sandbox->all->engine->keeper, session);
@@ -176,7 +176,7 @@ void sandbox_change(struct sandbox *s)
         s->is_dirty = 1;
 }
 
-/* Who only looks on keeps nothing awake. */
+/* Count the requests that do not keep the sandbox from being idle. */
 static unsigned onlookers(const struct sandbox *s)
 {
         const struct sandbox_ask *ask;
@@ -218,9 +218,9 @@ static void define_state(struct sandbox *s)
                 store_failed(s, &e);
 }
 
-/* -- its end -------------------------------------------------------------------------------------------------- */
+/* -- the end -------------------------------------------------------------------------------------------------- */
 
-/* Answer the requests to stop it, and those to save it that came meanwhile. e: NULL, or why it was not stopped. */
+/* Answer the requests to stop it, and later ones to save it. e: why it was not stopped, or NULL. */
 static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 {
         struct sandbox_ask *ask, *next;
@@ -280,7 +280,7 @@ static void nobody_hears(void *data, struct keeper_reply *reply)
 
 void box_forget(const struct sandboxes *all, uint32_t box)
 {
-        /* The keeper gone: so is the box. */
+        /* An error means that the keeper has ended, and the box with it. */
         if (keeper_box_drop_later(all->engine->keeper, box, nobody_hears, NULL, NULL) < 0)
                 return;
 }
@@ -296,7 +296,7 @@ static void end_work(struct sandbox *s)
         sessions_gone(s);
 }
 
-/* What we hold of a box that is dead or will be. */
+/* Release our objects of a box that is dead or will be. */
 static void release(struct sandbox *s)
 {
         end_work(s);
@@ -305,7 +305,7 @@ static void release(struct sandbox *s)
         fd_close(&s->pidfd);
 }
 
-/* Those who work on it are told, then it goes. */
+/* End the requests under way, then drop the box. */
 static void drop(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e = *why;
@@ -330,13 +330,14 @@ static void drop_stopped(struct sandbox *s)
         drop(s, &why);
 }
 
-/* PID 1 is gone, and sandbox_collapse is about to be called: those who waited for an answer are told first. */
+/* True if PID 1 has ended. sandbox_collapse is called next, after the callbacks of pending
+ * answers. */
 static int has_lost_box(const struct sandbox *s)
 {
         return s->control.fd < 0;
 }
 
-/* Its files are in its box and nowhere else: it goes on. */
+/* Keep the sandbox running, because its files exist only in its box. */
 static void stop_failed(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err why = *e;
@@ -372,13 +373,14 @@ static void on_quiet(void *data, const struct init_answer *answer, int fd, const
         struct sandbox *s = data;
 
         (void)answer;
-        (void)e; /* what could not be ended ends with the box */
+        (void)e; /* programs that could not be ended end with the box */
         fd_close(&fd);
         if (s->state == SANDBOX_STOPPING && s->has_box && !has_lost_box(s))
                 store_save(s, on_saved, s);
 }
 
-/* Nothing runs beside what saves: the files stand still, and nobody can stop it or take its memory. */
+/* End all other programs before a save, so that files do not change and no guest can stop the file
+ * program or take its memory. */
 static int quiesce(struct sandbox *s, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_QUIESCE};
@@ -410,7 +412,7 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
                 return;
         if (s->is_deleted)
                 drop_stopped(s);
-        /* The daemon's end takes the box in any case: then it is tried. */
+        /* The end of the daemon ends the box in any case, so a save is tried even without room. */
         else if (!e && !s->all->is_stopping && store_check_room(s, answer->disk_bytes_used, &why) < 0) {
                 store_failed(s, &why);
                 stop_failed(s, &why);
@@ -418,7 +420,8 @@ static void on_measured(void *data, const struct init_answer *answer, int fd, co
                 save_and_drop(s);
 }
 
-/* Nothing in the box is ended before it is likely that it can be saved. */
+/* Check for room first, so that no program in the box is ended before a save is likely to
+ * succeed. */
 static void stop_now(struct sandbox *s)
 {
         struct init_request request = {.op = INIT_DISK};
@@ -435,7 +438,7 @@ void sandbox_stop(struct sandbox *s, int save)
         if (s->state != SANDBOX_STARTING && s->state != SANDBOX_RUNNING)
                 return;
         s->wants_stop = 1;
-        s->wants_save |= save && s->state == SANDBOX_RUNNING; /* one that starts is as it was saved */
+        s->wants_save |= save && s->state == SANDBOX_RUNNING; /* a sandbox that is starting has no unsaved changes */
         sandbox_turn_soon(s);
 }
 
@@ -454,7 +457,7 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         drop(s, &e);
 }
 
-/* -- its start ------------------------------------------------------------------------------------------------ */
+/* -- the start ------------------------------------------------------------------------------------------------ */
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
@@ -476,7 +479,7 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
-        s->is_dirty = 0; /* all there is was saved */
+        s->is_dirty = 0; /* it has only saved files */
         asks_refuse(s, &copy);
         drop(s, &copy);
 }
@@ -491,19 +494,19 @@ static void on_restored(void *data, const struct cloche_err *e)
                 fail_start(s, e);
                 return;
         }
-        s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* they are about to use it */
+        s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */
         s->kept_ns = clock_now_ns();
         set_state(s, SANDBOX_RUNNING);
         define_state(s);
         if (s->wants_stop || s->is_deleted)
-                sandbox_stop(s, 0); /* perhaps again: there is a turn for it */
+                sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
         else if (s->is_spare)
                 spare_runs(s);
         else
                 asks_begin(s);
 }
 
-/* Commands are to find the network in force; without one there is nothing to wait for. */
+/* Commands must find the network in force; without a network there is no wait. */
 void connections_ready(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy;
@@ -575,7 +578,7 @@ void sandbox_start(struct sandbox *s)
         s->state = SANDBOX_STARTING;
         s->all->running++;
         r = s->all->running - spares_running(s->all) > most ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already", most) : make_box(s, &e);
-        if (r < 0) { /* told in the next turn: whoever asks is not to hear of it from within */
+        if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_turn_soon(s);
         }
@@ -592,7 +595,7 @@ void sandbox_delete(struct sandbox *s)
                 asks_end(s, &e);
                 sandbox_turn_soon(s);
         } else if (s->state == SANDBOX_STOPPING && !s->is_dropping) {
-                drop_stopped(s); /* what it waits for may never come: its init can be stopped */
+                drop_stopped(s); /* it may wait forever: the guest can stop PID 1 */
         } else {
                 sandbox_stop(s, 0);
         }
@@ -607,7 +610,7 @@ void sandbox_end(struct sandbox *s)
         if (s->has_box)
                 box_forget(s->all, s->box);
         s->has_box = 0;
-        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or going */
+        (void)keeper_detach(s->all->engine->keeper, s); /* its box may be in the making, or being dropped */
         release(s);
         sandbox_free(s);
 }
@@ -627,7 +630,7 @@ void sandbox_turn(struct sandbox *s)
                 sandbox_free(s);
 }
 
-/* -- what is said of it --------------------------------------------------------------------------------------- */
+/* -- its description ------------------------------------------------------------------------------------------ */
 
 static void on_usage(void *data, struct keeper_reply *reply)
 {
@@ -639,7 +642,7 @@ static void on_usage(void *data, struct keeper_reply *reply)
                 s->usage = reply->answer->usage;
 }
 
-/* Where we may not read its groups the keeper is asked, for whoever wants to know next. */
+/* If we may not read its groups, request the usage from the keeper; the next description has it. */
 static void add_usage(struct sandbox *s, json_t *object)
 {
         struct cloche_engine *engine = s->all->engine;

@@ -1,4 +1,4 @@
-/* What sessions are asked. */
+/* Requests about sessions. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -12,7 +12,8 @@ static const char *cwd_of(const struct session *session)
         return session->cwd ? session->cwd : session->start_cwd;
 }
 
-/* 0: it was answered. The session may have been made while its directory was. */
+/* 0: the request has its outcome. Another request may have made the session while the directory was
+ * made. */
 static int create(struct sandbox_ask *ask, const char *name, struct cloche_err *e)
 {
         struct session *session = session_look_up(ask->sandbox, name);
@@ -45,7 +46,8 @@ static void on_directory(void *data, const json_t *result, const struct buf *att
                 ask_fail(ask, &error, NULL);
 }
 
-/* A session does not begin elsewhere than asked: its directory is made, or it is an error. */
+/* Make the directory of a session. If that fails the session is not made: it must not start
+ * elsewhere. */
 static int make_directory(struct sandbox_ask *ask, const char *cwd, struct cloche_err *e)
 {
         struct tool_job *job;
@@ -114,7 +116,7 @@ int begin_SESSION_DELETE(struct sandbox_ask *ask, struct cloche_err *e)
         return 0;
 }
 
-/* -- exporting ------------------------------------------------------------------------------------------------ */
+/* -- variables ------------------------------------------------------------------------------------------------ */
 
 struct export {
         struct sandbox_ask *ask;

@@ -1,5 +1,5 @@
-/* Sessions: a name, a directory, an environment, and while it is used a shell. The shell is started when the first command comes, and again when it
- * has ended. */
+/* Sessions: a name, a directory, an environment and, while in use, a shell. The first command
+ * starts the shell, and the next one restarts it after it ended. */
 #include "shell.h"
 
 #include "base/clock.h"
@@ -93,7 +93,7 @@ static void session_free(struct session *session)
         free(session);
 }
 
-/* What it holds of the box; commands under way are told that the session has ended. */
+/* Release its parts of the box, and fail its commands. */
 static void release(struct session *session, const struct cloche_err *e)
 {
         if (session->state != SHELL_NONE && session->pid && session->control->fd >= 0)
@@ -145,7 +145,7 @@ static int has_row(char *const *rows, const char *row)
         return 0;
 }
 
-/* What is not the sandbox's anyway. */
+/* Record the exported variables that differ from the sandbox's. */
 static void remember_exported(struct session *session)
 {
         char **base = env_list(session->sandbox, NULL);
@@ -157,7 +157,7 @@ static void remember_exported(struct session *session)
                 if (is_own(*row) || has_row(base, *row))
                         continue;
                 *equals = '\0';
-                if (env_is_name(*row)) /* not functions; nor what is no UTF-8 */
+                if (env_is_name(*row)) /* skips functions; json_string fails unless it is UTF-8 */
                         json_object_set_new(env, *row, json_string(equals + 1));
                 *equals = '=';
         }

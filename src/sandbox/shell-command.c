@@ -1,4 +1,4 @@
-/* What is run in a session's shell: one command after another, each with descriptors of its own. */
+/* The commands of a session's shell: one after the other, each with its own descriptors. */
 #include "shell.h"
 
 #include "base/err.h"
@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define STUCK_AFTER_MS 1500 /* a command that was killed and is not given up by its shell: then the shell goes too */
-#define ANSWER_PATIENCE_MS 30000 /* of a shell that only has to start, to fork or to export: code of the guest may have stopped it */
+#define STUCK_AFTER_MS 1500 /* the shell is killed too if a killed command still runs after this time */
+#define ANSWER_PATIENCE_MS 30000 /* for a shell that only starts, forks or exports: its guest may have stopped it */
 
 static void close_fds(struct shell_command *command)
 {
@@ -110,7 +110,7 @@ static void begin(struct session *session, struct shell_command *command)
         command->is_sent = 1;
         session->state = SHELL_BUSY;
         close_fds(command);
-        if (command->is_fork || command->is_export) /* it answers without running anything of the guest's */
+        if (command->is_fork || command->is_export) /* the answer needs no guest code */
                 shell_await_answer(session);
         if (!command->is_fork)
                 command->on_begin(command->data, 0);
@@ -131,7 +131,8 @@ void session_run(struct session *session, struct shell_command *command)
         shell_take_up(session);
 }
 
-/* The shell first, so that it begins nothing more of the command; then what was begun. */
+/* Interrupt the shell first, so that it starts no further part of the command; then kill the parts
+ * that run. */
 static void interrupt(struct session *session)
 {
         (void)kill_ask(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
@@ -174,7 +175,7 @@ static void nobody_fails(void *data, const struct cloche_err *e)
         (void)e;
 }
 
-/* Its place is taken by one of our own, as the shell will still answer. */
+/* A command of our own takes its place, as the shell will still answer it. */
 void session_forget(struct session *session, struct shell_command *command)
 {
         static const struct shell_command nobody = {.on_begin = nobody_begins, .on_end = nobody_ends, .on_fail = nobody_fails};

@@ -1,5 +1,6 @@
-/* A session's shell: started in the sandbox, or in a box of its own beside it, listened to, given up. What it says (shell-protocol.h) is believed only
- * as far as it concerns itself: its guest shares the process. */
+/* A session's shell: its start in the sandbox or in a box of its own, its answers
+ * (shell-protocol.h), its end. A guest shares its process, so an answer is trusted only for the
+ * session's own directory, variables and commands. */
 #include "shell.h"
 
 #include "base/err.h"
@@ -33,7 +34,7 @@ void shell_forget(struct session *session)
         session->exported = NULL;
 }
 
-/* The command it ran has ended with it, the others go on in a new one. */
+/* The current command has ended with the shell; the others wait for a new one. */
 static void shell_ended(struct session *session, int exit_code, int signal)
 {
         struct shell_command *command = TAILQ_FIRST(&session->commands);
@@ -50,11 +51,11 @@ static void shell_ended(struct session *session, int exit_code, int signal)
         shell_take_up(session);
 }
 
-/* It sent what is no answer, or closed its socket: whatever runs there is not our shell any more. */
+/* The shell sent an invalid answer or closed its socket: the process is no longer our shell. */
 static void give_up(struct session *session, int was_closed)
 {
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
-        /* The program of `exec PROGRAM` is in its place: the command ends when that does. */
+        /* After `exec PROGRAM` that program is in its place: the command ends when it exits. */
         int goes_on = was_closed && command && command->is_sent && !command->is_fork && !command->is_export;
 
         if (session->pid && !goes_on)
@@ -62,7 +63,7 @@ static void give_up(struct session *session, int was_closed)
         handle_close(session->poll);
         session->poll = NULL;
         peer_close(&session->shell_fd);
-        session->state = SHELL_GONE; /* until its end is told */
+        session->state = SHELL_GONE; /* until the report of its exit */
 }
 
 void shell_refuse_all(struct session *session, const struct cloche_err *e)
@@ -79,7 +80,7 @@ static void exited(struct session *session, const struct init_answer *exit)
         int status = exit->wait_status;
         struct cloche_err e;
 
-        if (!session->is_ready) { /* another one would do no better */
+        if (!session->is_ready) { /* a second one would fail too */
                 err_set(&e, CLOCHE_E_SPAWN, "the session's shell could not start: it ended with %s %d", WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
                 shell_forget(session);
@@ -103,9 +104,9 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit)
                 }
 }
 
-/* -- what a shell says ---------------------------------------------------------------------------------------- */
+/* -- answers of a shell --------------------------------------------------------------------------------------- */
 
-/* A list of terminated strings in a memory file that the guest made. */
+/* Read the list of terminated strings from a memory file that the guest made. */
 static void take_exported(struct session *session, int fd)
 {
         char *text = malloc(SHELL_EXPORTED_BYTES_MAX + 1), **rows, **shrunk;
@@ -140,7 +141,7 @@ static void take_state(struct session *session, const struct shell_answer *answe
         memcpy(session->jobs, answer->jobs, session->job_count * sizeof(session->jobs[0]));
 }
 
-/* The command at hand has ended as the answer says. */
+/* End the current command with this answer. */
 static void conclude(struct session *session, const struct shell_answer *answer)
 {
         struct shell_command *command = TAILQ_FIRST(&session->commands);
@@ -161,13 +162,13 @@ static void on_settled(void *data, const struct init_answer *answer, int fd, con
         struct session *session = data;
 
         (void)answer;
-        (void)e; /* the box's end, which is told elsewhere */
+        (void)e; /* the end of the box, which is reported elsewhere */
         fd_close(&fd);
         if (session->state == SHELL_SETTLING)
                 conclude(session, &session->last_answer);
 }
 
-/* What it started between our looks is killed too, before anything of the next command is there. */
+/* Kill the processes that it started since the last kill, before the next command starts any. */
 static void settle(struct session *session, const struct shell_answer *answer)
 {
         session->state = SHELL_SETTLING;
@@ -176,7 +177,8 @@ static void settle(struct session *session, const struct shell_answer *answer)
                 conclude(session, answer);
 }
 
-/* It is idle once it has said so and init has told its pid, in either order: without the pid nothing of it could be killed. */
+/* The shell is idle after both its ready message and PID 1's report of its pid, which come in
+ * either order: without the pid it could not be killed. */
 static void begin_idle(struct session *session)
 {
         if (session->state != SHELL_STARTING || !session->is_ready || !session->pid)
@@ -218,7 +220,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
 
                 if (n == -EAGAIN && status >= 0)
                         break;
-                if (n == -EMFILE) /* the variables it told of are not known, then */
+                if (n == -EMFILE) /* too many open files: only the variables are lost */
                         n = sizeof(answer);
                 if (n == sizeof(answer) && fd >= 0 && (answer.flags & SHELL_ENVIRONMENT))
                         take_exported(session, fd);
@@ -231,7 +233,7 @@ static void on_shell(uv_poll_t *poll, int status, int events)
         }
 }
 
-/* -- a shell is started --------------------------------------------------------------------------------------- */
+/* -- the start of a shell ------------------------------------------------------------------------------------- */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
@@ -251,7 +253,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
 
 static int spawn_shell(struct session *session, int their_fd, struct cloche_err *e)
 {
-        /* A directory that was removed or shut must not keep a session from beginning. */
+        /* A removed or unreadable directory must not keep a session from starting. */
         static const char script[] = "cd -- \"$1\" 2>/dev/null || { mkdir -p -- \"$1\" && cd -- \"$1\"; } 2>/dev/null || cd /\n"
                                      "set --; enable -f /proc/self/fd/4 cloche_session && cloche_session";
         const char *const argv[] = {"bash", "--norc", "--noprofile", "-c", script, "bash", session->start_cwd, NULL};
@@ -337,7 +339,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         session_unuse(session);
 }
 
-/* In a pid namespace of its own. */
+/* Make the session's own box, with its own pid namespace. */
 static int make_box(struct session *session, struct cloche_err *e)
 {
         struct sandbox *s = session->sandbox;
@@ -349,7 +351,7 @@ static int make_box(struct session *session, struct cloche_err *e)
         spec->limits = limits_of_box(&s->limits);
         r = engine_box_spec(s->all->engine, NULL, spec, e);
         spec->shared_with = s->box;
-        spec->image[0] = '\0'; /* it has the sandbox's */
+        spec->image[0] = '\0'; /* it uses the sandbox's */
         if (r == 0)
                 r = keeper_box_make_later(s->all->engine->keeper, spec, on_box, session, e);
         free(spec);

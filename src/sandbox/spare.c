@@ -1,5 +1,6 @@
-/* Sandboxes that run before anybody asks for them, a shell in each: whoever makes one of the usual kind has it at once. Made off the path of what is
- * asked, and only while sandboxes are being made at all. */
+/* The pool of running sandboxes, each with a shell: a request for one with the usual options gets
+ * it at once. They are made after a delay, so that they do not slow the current request, and only
+ * while new sandboxes are being requested. */
 #include "shell.h"
 
 #include "base/clock.h"
@@ -8,7 +9,7 @@
 
 #define SPARES 2
 #define REFILL_AFTER_MS 20
-#define KEPT_NS UINT64_C(60000000000) /* when nobody makes any */
+#define KEPT_NS UINT64_C(60000000000) /* without requests for new sandboxes */
 
 static void on_refill(uv_timer_t *timer)
 {
@@ -47,7 +48,7 @@ struct sandbox *spare_take(struct sandboxes *all, int64_t principal, const char 
         return s;
 }
 
-/* Of those that count as running. */
+/* Count the pooled ones among the running. */
 unsigned spares_running(const struct sandboxes *all)
 {
         const struct sandbox *s;
@@ -58,7 +59,7 @@ unsigned spares_running(const struct sandboxes *all)
         return count;
 }
 
-/* One after the other: what is asked has the processors in between. */
+/* Make one at a time, which leaves the processors to requests in between. */
 void spares_fill(struct sandboxes *all)
 {
         struct sandbox *s;
@@ -89,7 +90,7 @@ void spare_runs(struct sandbox *s)
 void spare_failed(struct sandbox *s)
 {
         s->is_deleted = 1;
-        s->all->wants_spares = 0; /* until somebody makes one again, and is told why not */
+        s->all->wants_spares = 0; /* until the next request for a sandbox, which gets the error */
 }
 
 void spares_tidy(struct sandboxes *all, uint64_t now_ns)

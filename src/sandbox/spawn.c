@@ -1,4 +1,4 @@
-/* Programs in a sandbox: what PID 1 is asked to start and to kill, and with which environment. */
+/* Programs in a sandbox: requests to PID 1 to start and kill them, and their environment. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -21,7 +21,7 @@ static const char *const own_env[] = {
         "TMPDIR=/tmp",
 };
 
-/* -- environments --------------------------------------------------------------------------------------------- */
+/* -- requests to PID 1 ---------------------------------------------------------------------------------------- */
 
 int env_is_name(const char *name)
 {

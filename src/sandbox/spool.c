@@ -22,7 +22,7 @@ void spool_done(struct spool *s)
         fd_close(&s->fd);
 }
 
-/* The bytes that came before memory or disk space ran out; all when neither did. */
+/* Return the number of bytes that came before memory or disk space ran out. */
 static uint64_t stored(const struct spool *s)
 {
         return s->has_lost ? s->lost_from : s->total;
@@ -96,7 +96,8 @@ static int write_at(struct spool *s, uint64_t at, const char *data, size_t size)
         return 0;
 }
 
-/* Where the bytes stand: a ring of room_bytes, which is never passed when the first ones are kept. */
+/* Write the bytes at their place in a ring of room_bytes. It never wraps if the first bytes are
+ * kept. */
 static int store(struct spool *s, uint64_t offset, const char *data, size_t size)
 {
         while (size > 0) {

@@ -1,7 +1,7 @@
-/* What of a sandbox survives: its definition as JSON, its files as an archive that the file program makes and reads in the box; nobody outside
- * ever looks into it.
+/* The saved state of sandboxes: the definition as JSON, and the files as an archive that the file
+ * program writes and reads in the box. It is never parsed outside.
  *
- *   STATE/PRINCIPAL/NAME/sandbox.json   what it is
+ *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
  *   STATE/PRINCIPAL/NAME/files          its writable places (root_places, root_tops), but /dev/shm; replaced as a whole */
 #include "internal.h"
 
@@ -27,8 +27,8 @@
 #define FILES_NEW "files.new"
 #define READ_BYTES (256u << 10)
 #define ARCHIVE_OVERHEAD_BYTES (UINT64_C(64) << 20) /* beyond the quota: headers of small files */
-#define DEFINITION_BYTES_MAX (1u << 20) /* a daemon reads all of them at its start */
-#define ROOM_BYTES (64u << 10)             /* definition, and headers of a few files */
+#define DEFINITION_BYTES_MAX (1u << 20) /* the daemon reads all of them when it starts */
+#define ROOM_BYTES (64u << 10)             /* for a definition and headers of a few files */
 #define SAVE_AGAIN_NS (UINT64_C(60000000000))
 
 struct store_waiter {
@@ -39,17 +39,18 @@ struct store_waiter {
 
 #define FLUSHED_MAX 4
 
-/* fsync(2) of what is open at these descriptors, in their order: of all that was packed it takes seconds, and is done beside the loop. */
+/* fsync(2) of these descriptors, in order, in a separate thread: for a whole archive it takes
+ * seconds. */
 struct store_job;
 struct flush {
         struct aside *aside;
-        struct store_job *job; /* NULL: it is over */
+        struct store_job *job; /* NULL: the job has ended */
         void (*then)(struct store_job *job);
         int fds[FLUSHED_MAX];
         int code;
 };
 
-/* The file program at work. */
+/* A run of the file program. */
 struct store_job {
         struct sandbox *sandbox;
         int is_restore, dir_fd, file_fd, pipe_fd;
@@ -57,15 +58,15 @@ struct store_job {
         int32_t pid;
         int has_exited, wait_status;
         uint64_t bytes;
-        uint64_t begun_ms, begun_ns; /* real, monotonic: of what changed later it may have nothing */
-        int code; /* of writing the file */
+        uint64_t begun_ms, begun_ns; /* real, monotonic: the archive may lack later changes */
+        int code; /* of writing the archive */
         struct cloche_err error; /* or of the definition */
-        struct flush *flush; /* while something of it goes to the disk */
+        struct flush *flush; /* while an fsync(2) is under way */
         TAILQ_HEAD(store_waiters, store_waiter) waiters;
-        struct store_waiters later; /* who came when the files were being read: another job is theirs */
+        struct store_waiters later; /* waiters that came while files were being read: the next job is theirs */
 };
 
-/* -- places --------------------------------------------------------------------------------------------------- */
+/* -- directories ---------------------------------------------------------------------------------------------- */
 
 static void principal_name(const struct sandbox *s, char *ret, size_t size)
 {
@@ -82,7 +83,7 @@ static int open_below(int at_fd, const char *name, int make)
         return fd < 0 ? -errno : fd;
 }
 
-/* The sandbox's directory, or -errno. */
+/* Return the sandbox's directory, or -errno. */
 static int open_directory(const struct sandbox *s, int make)
 {
         char principal[32];
@@ -119,8 +120,9 @@ static json_t *ports_json(const struct sandbox *s)
         return list;
 }
 
-/* Without fsync(2), which would hold up everybody the daemon serves for up to 90 ms: what a power cut leaves may be the old text, or on some file systems
- * none, which store_load can live with. A save flushes it with the files. */
+/* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After a
+ * power cut the file may have its old content, or on some file systems none; store_load accepts
+ * both. A save flushes it with the files. */
 static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
         static const char new_name[] = DEFINITION ".new";
@@ -168,7 +170,7 @@ void store_lost(struct sandbox *s)
         s->lost_to_ms = clock_real_ms();
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
-        (void)store_define(s, NULL); /* one that still says that it runs makes the next daemon tell it again */
+        (void)store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss again */
 }
 
 static void load_session(struct sandbox *s, const json_t *row)
@@ -207,7 +209,7 @@ static void replace(json_t **member, json_t *value)
         *member = json_incref(value);
 }
 
-/* Whole: json_loadfd(3) reads byte by byte. */
+/* Read the file in one piece: json_loadfd(3) reads byte by byte. */
 static json_t *read_definition(int fd, json_error_t *ret_why)
 {
         struct stat st;
@@ -237,7 +239,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 json_decref(object);
                 return -(int)e->code;
         }
-        if (!json_is_object(object)) { /* its files are there, and go on with what any sandbox has */
+        if (!json_is_object(object)) { /* keep its files; it gets default options */
                 snprintf(s->save_error, sizeof(s->save_error), "its definition could not be read (%s) and was kept as " DEFINITION ".bad", object ? "no object" : why.text);
                 (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
                 json_decref(object);
@@ -263,7 +265,8 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         return sandbox_set_limits(s, &s->asked_limits, e);
 }
 
-/* What a daemon left that was killed: files half written, and a sandbox that was being made or deleted. 1: there is one. */
+/* Remove the remains of a killed daemon: partial files, and a sandbox that was being made or
+ * deleted. 1: a sandbox is left. */
 static int tidy_directory(int principal_fd, const char *name, int dir_fd)
 {
         struct stat st;
@@ -349,7 +352,7 @@ static void tell_waiters(struct store_waiters *waiters, const struct cloche_err 
         }
 }
 
-/* The waiters may end the sandbox. */
+/* Free the job, then call the waiters, which may end the sandbox. */
 static void job_over(struct store_job *job, int is_gone, const struct cloche_err *e)
 {
         struct sandbox *s = job->sandbox;
@@ -446,7 +449,7 @@ static void on_flush(void *data)
 {
         struct flush *flush = data;
 
-        /* EINVAL: a file system whose directories need no such thing. */
+        /* EINVAL: this file system needs no fsync(2) of directories. */
         for (size_t i = 0; i < FLUSHED_MAX && flush->code == 0; i++)
                 if (flush->fds[i] >= 0 && fsync(flush->fds[i]) < 0 && errno != EINVAL)
                         flush->code = -errno;
@@ -468,7 +471,7 @@ static void on_flushed(void *data)
         flush_free(flush);
 }
 
-/* fds: duplicated; negative ones are passed over. */
+/* fds: duplicated; negative ones are skipped. */
 static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)(struct store_job *job))
 {
         struct flush *flush = calloc(1, sizeof(*flush));
@@ -483,7 +486,7 @@ static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)
         }
         flush->job = job;
         flush->then = then;
-        /* libuv's own threads end the process when they cannot be made (uv_queue_work). */
+        /* uv_queue_work would abort the process if its threads could not be made. */
         if (r == 0 && aside_start(&job->sandbox->all->engine->loop, -EBADF, on_flush, on_flushed, flush, &flush->aside, &job->error) < 0)
                 r = -job->error.os_errno;
         if (r < 0)
@@ -493,7 +496,8 @@ static int flush(struct store_job *job, const int fds[FLUSHED_MAX], void (*then)
         return r;
 }
 
-/* The new files in place of the old, whole or not at all, with what belongs to them; the directories, so that all of it is found again. */
+/* Replace the old archive by the new one and write the definition that belongs to it; then flush
+ * the definition and all directories, so that they survive a power cut. */
 static void keep(struct store_job *job)
 {
         struct sandbox *s = job->sandbox;
@@ -566,7 +570,7 @@ static void on_packed(uv_poll_t *poll, int status, int events)
         if (job->code == 0)
                 job->code = fd_write_full(job->file_fd, data, (size_t)n);
         if (job->code < 0)
-                close_pipe(job); /* the file program ends by that */
+                close_pipe(job); /* this ends the file program */
 }
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
@@ -614,7 +618,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;
 
-        s->is_dirty = 0; /* what changes from now on may be missing in it */
+        s->is_dirty = 0; /* later changes may be missing in the archive */
         job->begun_ms = clock_real_ms();
         job->begun_ns = clock_now_ns();
         job->dir_fd = open_directory(s, 1);
@@ -669,7 +673,7 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
                 if (done)
                         done(data, &e);
-        } else if (s->store_job) { /* it may have read what changed since */
+        } else if (s->store_job) { /* the current job may have read the files before their last changes */
                 TAILQ_INSERT_TAIL(&s->store_job->later, waiter, link);
         } else {
                 TAILQ_INSERT_TAIL(&waiters, waiter, link);
@@ -677,7 +681,8 @@ void store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_
         }
 }
 
-/* A file without a name takes the room for a moment. File systems that have no such files, or cannot reserve, are not asked. */
+/* Reserve the bytes in an unnamed file for a moment. File systems without such files or without
+ * fallocate(2) are not checked. */
 int store_check_room(const struct sandbox *s, uint64_t bytes, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = open_directory(s, 1), fd = -EBADF;
@@ -710,7 +715,8 @@ void store_restore(struct sandbox *s, void (*done)(void *data, const struct cloc
                 done(data, NULL);
                 return;
         }
-        /* Without them the next save would put nothing in their place. */
+        /* Fail: a start without the saved files would make the next save replace them by
+         * nothing. */
         if (file_fd < 0 || fstat(file_fd, &st) < 0 || !S_ISREG(st.st_mode)) {
                 err_os(&e, CLOCHE_E_UNREADABLE_FILE, file_fd < 0 ? why : EINVAL, "open the saved files of the sandbox %s", s->name);
                 done(data, &e);

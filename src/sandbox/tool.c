@@ -1,5 +1,6 @@
-/* The file program of a sandbox (src/files): started when it is needed, ended when it was not for a while. It runs in the box with the box's
- * rights, so paths lead nowhere else; what it says is checked as whatever comes from there. */
+/* The file program of a sandbox (src/files): started on demand, ended after a time without
+ * requests. It runs in the box with the box's rights, so paths cannot lead out of it. Its messages
+ * are checked like all data from a box. */
 #include "internal.h"
 
 #include "base/err.h"
@@ -17,9 +18,9 @@
 
 struct tool_job {
         TAILQ_ENTRY(tool_job) link;
-        struct tool *tool; /* NULL: not asked yet or not any more */
+        struct tool *tool; /* NULL: not sent, or done */
         json_int_t id;
-        struct sandbox_ask *ask; /* of whoever asks, or NULL */
+        struct sandbox_ask *ask; /* its request, or NULL for our own */
         int is_flushing;
         void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e);
         void *data;
@@ -36,7 +37,7 @@ struct tool {
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
 };
 
-/* -- its end -------------------------------------------------------------------------------------------------- */
+/* -- the end -------------------------------------------------------------------------------------------------- */
 
 static void job_done(struct tool_job *job, const json_t *result, const struct buf *attachments, const struct cloche_err *e)
 {
@@ -78,7 +79,7 @@ void tools_exited(struct sandbox *s, const struct init_answer *exit)
 
         TAILQ_FOREACH(tool, &s->tools, link)
                 if (tool->pid == exit->pid) {
-                        tool->is_draining = 1; /* the end of its channel is no news then */
+                        tool->is_draining = 1; /* on_end ignores the end of the channel then */
                         channel_drain(&tool->channel);
                         tool->is_draining = 0;
                         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox's file program was killed");
@@ -96,7 +97,7 @@ void tools_gone(struct sandbox *s)
                 end(TAILQ_FIRST(&s->tools), &e);
 }
 
-/* -- what it says --------------------------------------------------------------------------------------------- */
+/* -- its messages --------------------------------------------------------------------------------------------- */
 
 static struct tool_job *find_job(struct tool *tool, const json_t *id)
 {
@@ -136,9 +137,9 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         if (m->kind != RPC_ERROR)
                 r = value_check(m->kind == RPC_RESULT ? m->result : m->params, f->attachments_size, e);
         if (r < 0 || !job)
-                return r; /* one that was cancelled */
+                return r; /* it was cancelled */
         if (event) {
-                /* The guest can send the signal too. */
+                /* The guest can send that signal too, without a flush from us. */
                 if (strcmp(event, "flushed") == 0 && !job->is_flushing)
                         return 0;
                 job->is_flushing &= strcmp(event, "flushed") != 0;
@@ -173,7 +174,7 @@ static void on_idle(uv_timer_t *timer)
         end(tool, &e);
 }
 
-/* Whoever is the same user may have stopped it. */
+/* Other processes of the same user may have stopped it, so continue it. */
 static void on_wake(uv_timer_t *timer)
 {
         struct tool *tool = timer->data;
@@ -188,7 +189,7 @@ static void rest(struct tool *tool)
         uv_timer_start(tool->idle_timer, on_idle, IDLE_MS, 0);
 }
 
-/* -- its beginning -------------------------------------------------------------------------------------------- */
+/* -- the start ------------------------------------------------------------------------------------------------ */
 
 static void on_spawned(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
@@ -264,7 +265,7 @@ static struct tool *tool_of(struct sandbox *s, struct cloche_err *e)
         return tool_new(s, e);
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
 int tool_ask(struct sandbox *s, const char *method, json_t *params, const struct buf *attachments,
              void (*on_done)(void *data, const json_t *result, const struct buf *attachments, const struct cloche_err *e), void *data,
@@ -306,7 +307,7 @@ void tool_cancel(struct tool_job *job)
         free(job);
 }
 
-/* A watch that ends meanwhile ends its request, so nobody waits for ever. */
+/* If the watch ends meanwhile, its request ends, so no flush waits forever. */
 static void ask_flush(struct sandbox_ask *ask)
 {
         struct tool_job *job = ask->state;

@@ -4,11 +4,12 @@
 
 #include <stdlib.h>
 
-/* The keeper owes an answer to each. Answers come in the order of the requests, and before that to a drop of the box. */
+/* A request that waits for the keeper. The keeper answers in the order of the requests, and before
+ * a later drop of the box. */
 struct update {
         STAILQ_ENTRY(update) link;
         struct sandbox_ask *ask; /* NULL: cancelled */
-        int is_new;              /* the sandbox is made by it */
+        int is_new;              /* the request that creates the sandbox */
         json_t *params;
         void (*done)(struct sandbox_ask *ask, const struct cloche_err *e);
 };
@@ -39,7 +40,7 @@ static int check_names(const json_t *limits, struct cloche_err *e)
         return 0;
 }
 
-/* ret: as the sandbox will have them; NULL: they are taken. */
+/* ret: receives the new limits; NULL: they are set. */
 static int resolve_limits(struct sandbox *s, const json_t *limits, struct cloche_limits *ret, struct cloche_err *e)
 {
         struct cloche_limits asked = s->asked_limits, before = s->limits;
@@ -56,7 +57,8 @@ static int resolve_limits(struct sandbox *s, const json_t *limits, struct cloche
         return r;
 }
 
-/* Only what is named: another request may be under way. 0: the running box holds none of it. */
+/* Copy only the limits that the request names: another request may be under way. 0: none of them
+ * concerns the running box. */
 static int describe_limits(const json_t *limits, const struct cloche_limits *wanted, struct keeper_box_limits *ret)
 {
         struct keeper_box_limits box = limits_of_box(wanted);
@@ -69,7 +71,7 @@ static int describe_limits(const json_t *limits, const struct cloche_limits *wan
         return ret->memory_bytes || ret->pids || ret->cpu_percent;
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------------ */
+/* -- the whole update ----------------------------------------------------------------------------------------- */
 
 static int check(struct sandbox *s, const json_t *params, struct cloche_limits *ret, struct cloche_err *e)
 {
@@ -135,7 +137,7 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
                 define(s, &before);
                 s->asked_limits = asked_limits;
                 s->limits = limits;
-                (void)store_define(s, NULL); /* when it cannot be written now, what is there may be newer than the sandbox: the next change writes it */
+                (void)store_define(s, NULL); /* if this fails, the file may be newer than the sandbox until the next change writes it */
         }
         definition_done(&before);
         return r;

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES_MAX (64u << 10) /* of a longer line only this much is looked at */
+#define LINE_BYTES_MAX (64u << 10) /* of a line; the rest of a longer one is ignored */
 #define MATCH_STEPS_MAX 1000000
 #define GROUPS_MAX 100
 
 struct process_wait {
-        TAILQ_ENTRY(process_wait) link; /* of the process */
+        TAILQ_ENTRY(process_wait) link; /* in the list of the process */
         struct sandbox_ask *ask;
-        struct process *process; /* NULL: of port.wait */
+        struct process *process; /* NULL for port.wait */
         struct probe *probe;
         uv_timer_t *timer;
         const char *text;
@@ -86,7 +86,7 @@ static json_t *groups(const char *line, const PCRE2_SIZE *at, int count, struct 
         return list;
 }
 
-/* 1: it was this line, and w is gone. */
+/* 1: the line matched, and w is freed. */
 static int look_at(struct process_wait *w, enum stream_index stream, const char *line, size_t size)
 {
         struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
@@ -134,7 +134,7 @@ static int take(struct process_wait *w, enum stream_index stream, const char *da
                         return 1;
                 buf_consume(line, line->size);
         }
-        /* A prompt has no end of line. */
+        /* A prompt has no line end. */
         return line->size > 0 && look_at(w, stream, line->data, line->size);
 }
 
@@ -165,7 +165,7 @@ void waits_ended(struct process *p)
         }
 }
 
-/* What it has printed until now. 1: w is gone. */
+/* Search the output until now. 1: w is freed. */
 static int replay(struct process_wait *w)
 {
         char data[4096];
@@ -187,7 +187,7 @@ static int replay(struct process_wait *w)
         return 0;
 }
 
-/* -- the beginning -------------------------------------------------------------------------------------------- */
+/* -- the start ------------------------------------------------------------------------------------------------ */
 
 static void on_timeout(uv_timer_t *timer)
 {
