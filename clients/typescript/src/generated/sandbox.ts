@@ -5,49 +5,49 @@ import type { Limits } from './limits.js'
 
 /** Of sandbox.create. */
 export interface SandboxCreateParams {
-  /** Of the whole sandbox, by name; 0: none. */
+  /** Limits of the whole sandbox, by name; 0: none. */
   limits?: Limits | undefined
-  /** Added to the environment of everything started in it. */
+  /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
-  /** Where it may connect to: {allow, deny}; absent: nowhere. */
+  /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */
   network?: NetworkPolicy | undefined
-  /** It is saved and stopped when nothing was asked and nothing ran for so long; absent: 1200000, 0: never. */
+  /** It is saved and stopped after this time without requests and processes; absent: 1200000, 0: never. */
   idleMs?: number | undefined
-  /** The caller's own words about it. */
+  /** Labels for the caller's own use. */
   labels?: Record<string, string> | undefined
 }
 
 /** Of sandbox.update. */
 export interface SandboxUpdateParams {
-  /** memoryBytes, pids and cpuPercent act at once, others when it starts next. */
+  /** memoryBytes, pids and cpuPercent take effect at once, other limits at the next start. */
   limits?: Limits | undefined
-  /** In place of what was there; for what is started from now on. */
+  /** Replaces all earlier variables, for programs started from now on. */
   env?: Record<string, string> | undefined
-  /** In place of what was there; acts at once, on open connections too. */
+  /** Replaces the earlier policy at once, also for open connections. */
   network?: NetworkPolicy | undefined
-  /** As of sandbox.create. */
+  /** As in sandbox.create. */
   idleMs?: number | undefined
-  /** In place of what was there. */
+  /** Replaces all earlier labels. */
   labels?: Record<string, string> | undefined
 }
 
 /** Of session.create. */
 export interface SessionCreateParams {
-  /** Its name; absent: one is made up. */
+  /** Its name; absent: a new name is generated. */
   session?: string | undefined
-  /** Where it begins; absent: /workspace. */
+  /** Its first directory; absent: /workspace. */
   cwd?: string | undefined
   /** Added to the sandbox's. */
   env?: Record<string, string> | undefined
-  /** In a pid namespace of its own. */
+  /** true: in its own pid namespace. */
   isolation?: boolean | undefined
-  /** Of its commands that name none; 0 or absent: none. */
+  /** Timeout of commands that set none; 0 or absent: none. */
   timeoutMs?: number | undefined
 }
 
 /** Of session.delete. */
 export interface SessionDeleteParams {
-  /** Which. */
+  /** Its name. */
   session: string
 }
 
@@ -63,41 +63,41 @@ export interface SessionEnvParams {
 export interface ExecParams {
   /** Absent: default, made on first use. */
   session?: string | undefined
-  /** For the shell: several lines, here documents, anything. */
+  /** Shell code of any length: lines, here documents, functions. */
   command: string | Uint8Array
   /** For this command only. */
   cwd?: string | undefined
   /** For this command only: text by name; null: unset. */
   env?: Record<string, string | null> | undefined
-  /** Absent: nothing. */
+  /** Absent: empty. */
   stdin?: string | Uint8Array | undefined
-  /** From when it begins; then everything it started is killed. 0: none. */
+  /** Counted from its start; on timeout all its processes are killed. 0: none. */
   timeoutMs?: number | undefined
-  /** Of each stream in the answer, its beginning; the rest is read with output.read. Absent: 1048576. */
+  /** Maximum of each stream in the answer; the rest is read with output.read. Absent: 1048576. */
   outputBytes?: number | undefined
-  /** Tell output as it comes. */
+  /** Send output as events. */
   stream?: boolean | undefined
-  /** In a copy of the shell, at once: it waits for nobody, and leaves the session as it was. */
+  /** Run it at once in a copy of the shell, which leaves the session unchanged. */
   fork?: boolean | undefined
 }
 
 /** Of output.read. */
 export interface OutputReadParams {
-  /** What exec answered as output. */
+  /** The output of the answer to exec. */
   output: string
   /** stdout or stderr. */
   stream: string
   /** In bytes; absent: 0. */
   offset?: number | undefined
-  /** At most so many bytes; absent: 1048576. */
+  /** Maximum of bytes; absent: 1048576. */
   limit?: number | undefined
 }
 
 /** Of process.start. */
 export interface ProcessStartParams {
-  /** Whose variables, functions and directory it has; absent: default. */
+  /** The session whose variables, functions and directory it gets; absent: default. */
   session?: string | undefined
-  /** Its id; absent: one is made up. */
+  /** Its id; absent: a new id is generated. */
   process?: string | undefined
   /** For the shell. */
   command: string | Uint8Array
@@ -107,11 +107,11 @@ export interface ProcessStartParams {
   env?: Record<string, string | null> | undefined
   /** Keep its input open for process.input. */
   stdin?: boolean | undefined
-  /** Then its tree is killed. 0 or absent: none. */
+  /** On timeout its tree is killed. 0 or absent: none. */
   timeoutMs?: number | undefined
-  /** Forget it when it has ended. */
+  /** Remove it when it has ended. */
   autoCleanup?: boolean | undefined
-  /** {cols, rows}: on a terminal of its own. */
+  /** {cols, rows}: give it a terminal. */
   terminal?: TerminalSize | undefined
 }
 
@@ -131,9 +131,9 @@ export interface ProcessGetParams {
 export interface ProcessKillParams {
   /** Its id. */
   process: string
-  /** SIGTERM, TERM or 15, and the like. */
+  /** A signal as SIGTERM, TERM or 15. */
   signal?: string | undefined
-  /** false: only itself. */
+  /** false: only the process itself. */
   tree?: boolean | undefined
   /** Absent: 5000. */
   graceMs?: number | undefined
@@ -159,7 +159,7 @@ export interface ProcessLogsParams {
   process: string
   /** In bytes of each stream; absent: 0. */
   offset?: number | undefined
-  /** At most so many bytes of each; absent: 1048576. */
+  /** Maximum of bytes of each stream; absent: 1048576. */
   limit?: number | undefined
 }
 
@@ -167,7 +167,7 @@ export interface ProcessLogsParams {
 export interface ProcessFollowParams {
   /** Its id. */
   process: string
-  /** false: only what comes from now on. */
+  /** false: only new output. */
   replay?: boolean | undefined
 }
 
@@ -175,9 +175,9 @@ export interface ProcessFollowParams {
 export interface ProcessInputParams {
   /** Its id. */
   process: string
-  /** What. */
+  /** The bytes to write. */
   data?: string | Uint8Array | undefined
-  /** Then close it. */
+  /** true: close the input afterwards. */
   end?: boolean | undefined
 }
 
@@ -195,17 +195,17 @@ export interface ProcessResizeParams {
 export interface ProcessWaitParams {
   /** Its id. */
   process: string
-  /** A line of its output with this in it. */
+  /** Wait for a line of output that contains this text. */
   text?: string | undefined
-  /** A line that matches this regular expression (PCRE2). */
+  /** Wait for a line that matches this regular expression (PCRE2). */
   pattern?: string | undefined
-  /** Something accepts connections at this port. */
+  /** Wait until a program accepts connections at this port. */
   port?: number | undefined
-  /** With port: and answers GET of this path over HTTP. */
+  /** With port: also until it answers GET of this path over HTTP. */
   path?: string | undefined
-  /** With path: with a status from [first, last]; absent: [200, 399]. */
+  /** With path: the status must lie in [first, last]; absent: [200, 399]. */
   status?: readonly [first: number, last: number] | undefined
-  /** Then the error timeout. 0 or absent: none. */
+  /** On timeout the error is timeout. 0 or absent: none. */
   timeoutMs?: number | undefined
 }
 
@@ -213,13 +213,13 @@ export interface ProcessWaitParams {
 export interface FileWriteParams {
   /** Absolute, or below /workspace. */
   path: string
-  /** Byte for byte. */
+  /** The content, byte for byte. */
   content: string | Uint8Array
-  /** At its end. */
+  /** Write at the end of the file. */
   append?: boolean | undefined
-  /** Into it, from here, without cutting it; 0 and absent differ. */
+  /** Write at this offset, without truncating the file; 0 and absent differ. */
   offset?: number | undefined
-  /** false: only into a file that is there, with append or offset. */
+  /** false: the file must exist; with append or offset. */
   create?: boolean | undefined
   /** Permission bits, as a number. */
   mode?: number | undefined
@@ -251,13 +251,13 @@ export interface FileExistsParams {
 export interface FileListParams {
   /** Absolute, or below /workspace. */
   path: string
-  /** And below it; links are not followed. */
+  /** Also list directories below it; links are not followed. */
   recursive?: boolean | undefined
-  /** Names that begin with a dot too. */
+  /** Include names that begin with a dot. */
   hidden?: boolean | undefined
-  /** What an earlier page answered as next. */
+  /** The next of the page before. */
   after?: string | undefined
-  /** Entries at most; absent: 10000. */
+  /** Maximum of entries; absent: 10000. */
   limit?: number | undefined
 }
 
@@ -265,7 +265,7 @@ export interface FileListParams {
 export interface FileMkdirParams {
   /** Absolute, or below /workspace. */
   path: string
-  /** With those on the way, and it may be there. */
+  /** Make missing parents too; it may exist already. */
   recursive?: boolean | undefined
   /** Permission bits, as a number; absent: 493, which is 0755. */
   mode?: number | undefined
@@ -273,39 +273,39 @@ export interface FileMkdirParams {
 
 /** Of file.move. */
 export interface FileMoveParams {
-  /** What. */
+  /** Its present path. */
   from: string
-  /** Its new path; into a directory when that is one. */
+  /** Its new path; if that is a directory, it is moved into it. */
   to: string
-  /** false: not over what is there. */
+  /** false: fail if the target exists. */
   overwrite?: boolean | undefined
 }
 
 /** Of file.copy. */
 export interface FileCopyParams {
-  /** What. */
+  /** The path of the source. */
   from: string
-  /** The path of the copy; into a directory when that is one. */
+  /** The path of the copy; if that is a directory, the copy is made in it. */
   to: string
-  /** false: not over what is there. */
+  /** false: fail if the target exists. */
   overwrite?: boolean | undefined
 }
 
 /** Of file.remove. */
 export interface FileRemoveParams {
-  /** What. */
+  /** Absolute, or below /workspace. */
   path: string
-  /** A directory, with all that is in it. */
+  /** Remove a directory with its content. */
   recursive?: boolean | undefined
-  /** It need not be there. */
+  /** A missing file is no error. */
   force?: boolean | undefined
 }
 
 /** Of file.search. */
 export interface FileSearchParams {
-  /** A file, or a directory to go through. */
+  /** A file, or a directory to search. */
   path: string
-  /** This, letter for letter. */
+  /** The literal text. */
   text?: string | undefined
   /** Or this regular expression (PCRE2). */
   pattern?: string | undefined
@@ -313,29 +313,29 @@ export interface FileSearchParams {
   include?: readonly string[] | undefined
   /** Globs; absent: .git, node_modules. */
   exclude?: readonly string[] | undefined
-  /** Capital or not. */
+  /** Ignore the case of letters. */
   ignoreCase?: boolean | undefined
-  /** Matches at most; absent: 1000. */
+  /** Maximum of matches; absent: 1000. */
   limit?: number | undefined
 }
 
 /** Of file.replace. */
 export interface FileReplaceParams {
-  /** A file, or a directory to go through. */
+  /** A file, or a directory to search. */
   path: string
-  /** This, letter for letter. */
+  /** The literal text. */
   text?: string | undefined
   /** Or this regular expression (PCRE2). */
   pattern?: string | undefined
-  /** By this; of a pattern with $1, ${name}. */
+  /** The new text; with a pattern it may contain $1, ${name}. */
   replacement: string
   /** Globs of paths below it; absent: all. */
   include?: readonly string[] | undefined
   /** Globs; absent: .git, node_modules. */
   exclude?: readonly string[] | undefined
-  /** Capital or not. */
+  /** Ignore the case of letters. */
   ignoreCase?: boolean | undefined
-  /** Only say how often. */
+  /** Only count the replacements. */
   dryRun?: boolean | undefined
 }
 
@@ -343,7 +343,7 @@ export interface FileReplaceParams {
 export interface FileWatchParams {
   /** A file or directory. */
   path: string
-  /** false: not what is in directories below. */
+  /** false: without the directories below. */
   recursive?: boolean | undefined
   /** Globs; not with exclude. */
   include?: readonly string[] | undefined
@@ -357,7 +357,7 @@ export interface ArchiveCreateParams {
   path: string
   /** The archive. */
   to: string
-  /** tar, tar.gz, tar.zst or zip; absent: what the name of the archive says. */
+  /** tar, tar.gz, tar.zst or zip; absent: by the name of the archive. */
   format?: string | undefined
   /** Globs. */
   exclude?: readonly string[] | undefined
@@ -369,7 +369,7 @@ export interface ArchiveCreateParams {
 export interface ArchiveExtractParams {
   /** The archive. */
   path: string
-  /** The directory to unpack into; made when it is not there. */
+  /** The directory to unpack into; made if missing. */
   to: string
 }
 
@@ -379,15 +379,15 @@ export interface GitCheckoutParams {
   url: string
   /** Branch or tag; absent: the repository's own. */
   branch?: string | undefined
-  /** Where; absent: below /workspace under the repository's name. */
+  /** The directory; absent: named after the repository, below /workspace. */
   dir?: string | undefined
-  /** So many commits; absent: all. */
+  /** Number of commits; absent: all. */
   depth?: number | undefined
-  /** For http; is in no command line, file or answer. */
+  /** For http; it appears in no command line, file or answer. */
   username?: string | undefined
   /** Likewise: a password or token. */
   password?: string | undefined
-  /** Whose directory a relative dir is below; absent: default. */
+  /** The session whose directory a relative dir starts from; absent: default. */
   session?: string | undefined
   /** Absent: 600000. */
   timeoutMs?: number | undefined
@@ -395,17 +395,17 @@ export interface GitCheckoutParams {
 
 /** Of context.create. */
 export interface ContextCreateParams {
-  /** Its name; absent: one is made up. */
+  /** Its name; absent: a new name is generated. */
   context?: string | undefined
   /** python, javascript, typescript, bash, ruby or php; absent: python. */
   language?: string | undefined
-  /** Where it begins; made when it is not there. Absent: /workspace. */
+  /** Its first directory; made if missing. Absent: /workspace. */
   cwd?: string | undefined
   /** Added to the sandbox's. */
   env?: Record<string, string> | undefined
-  /** Of its cells that name none; 0 or absent: none. */
+  /** Timeout of cells that set none; 0 or absent: none. */
   timeoutMs?: number | undefined
-  /** It can be forked, and has checkpoints; its interpreter then has a template's rights, and cannot list network interfaces. */
+  /** Permit forks and checkpoints; its interpreter then has the rights of a template, and cannot list network interfaces. */
   forkable?: boolean | undefined
 }
 
@@ -437,21 +437,21 @@ export interface ContextInterruptParams {
 export interface ContextRunParams {
   /** Absent: the language's default one, made on first use. */
   context?: string | undefined
-  /** Without context: of the default one; absent: python. */
+  /** Without context: the language of the default context; absent: python. */
   language?: string | undefined
   /** The cell. */
   code: string
-  /** From when it begins; then it is interrupted, and killed when that does not end it. 0: none. */
+  /** Counted from its start; on timeout it is interrupted, and killed if that does not end it. 0: none. */
   timeoutMs?: number | undefined
-  /** Of each stream in the answer, its beginning; the rest is read with output.read. Absent: 1048576. */
+  /** Maximum of each stream in the answer; the rest is read with output.read. Absent: 1048576. */
   outputBytes?: number | undefined
-  /** Tell output and displays as they come. */
+  /** Send output and displays as events. */
   stream?: boolean | undefined
-  /** The code may ask for input; absent: what asks is told that there is none. */
+  /** The code may request input; absent: such requests fail at once. */
   input?: boolean | undefined
-  /** Without a result, and not counted. */
+  /** Run without a result and without a number. */
   silent?: boolean | undefined
-  /** Begin anew when the interpreter has ended; absent: only of a default context. */
+  /** Restart an interpreter that has ended; absent: only in a default context. */
   restart?: boolean | undefined
 }
 
@@ -459,9 +459,9 @@ export interface ContextRunParams {
 export interface ContextInputParams {
   /** Its name. */
   context: string
-  /** The number of the question. */
+  /** The number of the request. */
   input: number
-  /** The line, without its end; absent: there is none. */
+  /** The line, without its end; absent: end of input. */
   value?: string | undefined
 }
 
@@ -471,7 +471,7 @@ export interface ContextCompleteParams {
   context: string
   /** The code. */
   code: string
-  /** Where, in code points; absent: at its end. */
+  /** Position in code points; absent: the end. */
   at?: number | undefined
 }
 
@@ -483,19 +483,19 @@ export interface ContextDescribeParams {
 
 /** Of context.fork. */
 export interface ContextForkParams {
-  /** Which; made forkable. */
+  /** Its name; made with forkable. */
   context: string
-  /** How many, at most 100; absent: 1. */
+  /** Number of copies, at most 100; absent: 1. */
   count?: number | undefined
-  /** The copies too. */
+  /** Permit forks of the copies too. */
   forkable?: boolean | undefined
 }
 
 /** Of context.checkpoint. */
 export interface ContextCheckpointParams {
-  /** Which; made forkable. */
+  /** Its name; made with forkable. */
   context: string
-  /** Its name; absent: one is made up. One of that name gives way. */
+  /** Its name; absent: a new name is generated. It replaces a checkpoint of the same name. */
   checkpoint?: string | undefined
   /** false: without the workspace. */
   files?: boolean | undefined
@@ -503,7 +503,7 @@ export interface ContextCheckpointParams {
 
 /** Of context.rollback. */
 export interface ContextRollbackParams {
-  /** Which. */
+  /** Its name. */
   context: string
   /** Absent: the newest. */
   checkpoint?: string | undefined
@@ -511,13 +511,13 @@ export interface ContextRollbackParams {
 
 /** Of context.checkpoints. */
 export interface ContextCheckpointsParams {
-  /** Which. */
+  /** Its name. */
   context: string
 }
 
 /** Of context.forget. */
 export interface ContextForgetParams {
-  /** Which. */
+  /** Its name. */
   context: string
   /** Its name. */
   checkpoint: string
@@ -527,33 +527,33 @@ export interface ContextForgetParams {
 export interface PortExposeParams {
   /** 1024 to 65535. */
   port: number
-  /** The caller's own word for it. */
+  /** A name for the caller's own use. */
   name?: string | undefined
-  /** 1 to 16 of a-z 0-9 _; absent: 16 at random, or those it has. */
+  /** 1 to 16 of a-z 0-9 _; absent: its present token, or a random one. */
   token?: string | undefined
 }
 
 /** Of port.unexpose. */
 export interface PortUnexposeParams {
-  /** Which. */
+  /** Its number. */
   port: number
 }
 
 /** Of port.wait. */
 export interface PortWaitParams {
-  /** Which. */
+  /** Its number. */
   port: number
-  /** And answers GET of this path over HTTP. */
+  /** Also wait for an answer to GET of this path over HTTP. */
   path?: string | undefined
-  /** With a status from [first, last]; absent: [200, 399]. */
+  /** The status must lie in [first, last]; absent: [200, 399]. */
   status?: readonly [first: number, last: number] | undefined
-  /** Then the error timeout. 0 or absent: none. */
+  /** On timeout the error is timeout. 0 or absent: none. */
   timeoutMs?: number | undefined
 }
 
 /** Of network.log. */
 export interface NetworkLogParams {
-  /** Only those after this number. */
+  /** Only decisions after this number. */
   after?: number | undefined
 }
 
@@ -631,37 +631,37 @@ export class SandboxOperations {
     return await this.ask('sandbox.create', params, options)
   }
 
-  /** One sandbox: state, limits, what it uses. */
+  /** Return one sandbox: state, limits, usage. */
   async get (options: OperationOptions = {}): Promise<Answers['sandbox.get']> {
     return await this.ask('sandbox.get', {}, options)
   }
 
-  /** Change what is named, in a running sandbox too. */
+  /** Change the given options, also of a running sandbox. */
   async update (params: SandboxUpdateParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.update']> {
     return await this.ask('sandbox.update', params, options)
   }
 
-  /** Save the files and end everything that runs; the next use starts it again. One that cannot be saved goes on running: the error is resource. */
+  /** Save the files and end all processes; the next use starts it again. If it cannot be saved it goes on running, and the error is resource. */
   async stop (options: OperationOptions = {}): Promise<Answers['sandbox.stop']> {
     return await this.ask('sandbox.stop', {}, options)
   }
 
-  /** Save the files as they are now; what runs goes on. */
+  /** Save the files as they are now; processes go on. */
   async save (options: OperationOptions = {}): Promise<Answers['sandbox.save']> {
     return await this.ask('sandbox.save', {}, options)
   }
 
-  /** End it and forget everything of it. */
+  /** End it and remove its files and options. */
   async delete (options: OperationOptions = {}): Promise<Answers['sandbox.delete']> {
     return await this.ask('sandbox.delete', {}, options)
   }
 
-  /** Tell what happens: ports, processes, connections, states. */
+  /** Send events: ports, processes, connections, states. */
   events (options: OperationOptions = {}): Asking<Answers['sandbox.events'], EventsOf<'sandbox.events'>> {
     return this.ask('sandbox.events', {}, options)
   }
 
-  /** Run a command in a session's shell, after those that came before. */
+  /** Run a command in a session's shell, after the earlier ones. */
   exec (params: ExecParams, options: OperationOptions = {}): Asking<Answers['exec'], EventsOf<'exec'>> {
     return this.ask('exec', params, options)
   }
@@ -675,12 +675,12 @@ export class SessionOperations {
     return await this.ask('session.create', params, options)
   }
 
-  /** The sessions there are. */
+  /** List the sessions. */
   async list (options: OperationOptions = {}): Promise<Answers['session.list']> {
     return await this.ask('session.list', {}, options)
   }
 
-  /** End a session and what runs in it. */
+  /** End a session and its processes. */
   async delete (params: SessionDeleteParams, options: OperationOptions = {}): Promise<Answers['session.delete']> {
     return await this.ask('session.delete', params, options)
   }
@@ -694,7 +694,7 @@ export class SessionOperations {
 export class OutputOperations {
   constructor (protected readonly ask: Ask) {}
 
-  /** What a command printed, a page at a time. */
+  /** Read the output of a command, a page at a time. */
   async read (params: OutputReadParams, options: OperationOptions = {}): Promise<Answers['output.read']> {
     return await this.ask('output.read', params, options)
   }
@@ -708,52 +708,52 @@ export class ProcessOperations {
     return await this.ask('process.start', params, options)
   }
 
-  /** The processes that were started and not forgotten. */
+  /** List the processes that were started and not removed. */
   async list (params: ProcessListParams = {}, options: OperationOptions = {}): Promise<Answers['process.list']> {
     return await this.ask('process.list', params, options)
   }
 
-  /** One of them. */
+  /** Return one process. */
   async get (params: ProcessGetParams, options: OperationOptions = {}): Promise<Answers['process.get']> {
     return await this.ask('process.get', params, options)
   }
 
-  /** Signal it and everything beneath it; without a signal SIGTERM, and SIGKILL after graceMs. */
+  /** Signal it and all processes beneath it; without a signal SIGTERM, and SIGKILL after graceMs. */
   async kill (params: ProcessKillParams, options: OperationOptions = {}): Promise<Answers['process.kill']> {
     return await this.ask('process.kill', params, options)
   }
 
-  /** The same to all that run. */
+  /** Kill all running processes, likewise. */
   async killAll (params: ProcessKillAllParams = {}, options: OperationOptions = {}): Promise<Answers['process.killAll']> {
     return await this.ask('process.killAll', params, options)
   }
 
-  /** Forget those that have ended. */
+  /** Remove processes that have ended. */
   async cleanup (params: ProcessCleanupParams = {}, options: OperationOptions = {}): Promise<Answers['process.cleanup']> {
     return await this.ask('process.cleanup', params, options)
   }
 
-  /** What it has printed so far. */
+  /** Return the output so far. */
   async logs (params: ProcessLogsParams, options: OperationOptions = {}): Promise<Answers['process.logs']> {
     return await this.ask('process.logs', params, options)
   }
 
-  /** What it has printed, then what it prints, until it ends. */
+  /** Send the output so far, then new output, until it ends. */
   follow (params: ProcessFollowParams, options: OperationOptions = {}): Asking<Answers['process.follow'], EventsOf<'process.follow'>> {
     return this.ask('process.follow', params, options)
   }
 
-  /** Write to its input or terminal; answered when it is with the kernel. */
+  /** Write to its input or terminal; answered when the kernel has all bytes. */
   async input (params: ProcessInputParams, options: OperationOptions = {}): Promise<Answers['process.input']> {
     return await this.ask('process.input', params, options)
   }
 
-  /** Its terminal has another size. */
+  /** Change the size of its terminal. */
   async resize (params: ProcessResizeParams, options: OperationOptions = {}): Promise<Answers['process.resize']> {
     return await this.ask('process.resize', params, options)
   }
 
-  /** Until it has ended, printed something, or serves a port. */
+  /** Wait until it has ended, printed a line, or serves a port. */
   async wait (params: ProcessWaitParams, options: OperationOptions = {}): Promise<Answers['process.wait']> {
     return await this.ask('process.wait', params, options)
   }
@@ -762,7 +762,7 @@ export class ProcessOperations {
 export class FileOperations {
   constructor (protected readonly ask: Ask) {}
 
-  /** Write a file; directories on the way are made. */
+  /** Write a file, and make missing directories. */
   async write (params: FileWriteParams, options: OperationOptions = {}): Promise<Answers['file.write']> {
     return await this.ask('file.write', params, options)
   }
@@ -772,17 +772,17 @@ export class FileOperations {
     return await this.ask('file.read', params, options)
   }
 
-  /** What a file is. */
+  /** Return type, size, mode and times of a file. */
   async stat (params: FileStatParams, options: OperationOptions = {}): Promise<Answers['file.stat']> {
     return await this.ask('file.stat', params, options)
   }
 
-  /** Whether there is such a file. */
+  /** Return whether the file exists. */
   async exists (params: FileExistsParams, options: OperationOptions = {}): Promise<Answers['file.exists']> {
     return await this.ask('file.exists', params, options)
   }
 
-  /** What is in a directory. */
+  /** List a directory. */
   async list (params: FileListParams, options: OperationOptions = {}): Promise<Answers['file.list']> {
     return await this.ask('file.list', params, options)
   }
@@ -797,27 +797,27 @@ export class FileOperations {
     return await this.ask('file.move', params, options)
   }
 
-  /** Copy, directories with what is in them. */
+  /** Copy a file, or a directory with its content. */
   async copy (params: FileCopyParams, options: OperationOptions = {}): Promise<Answers['file.copy']> {
     return await this.ask('file.copy', params, options)
   }
 
-  /** Remove. */
+  /** Remove a file or directory. */
   async remove (params: FileRemoveParams, options: OperationOptions = {}): Promise<Answers['file.remove']> {
     return await this.ask('file.remove', params, options)
   }
 
-  /** Lines of files with a text in them. */
+  /** Find lines of files that contain a text. */
   async search (params: FileSearchParams, options: OperationOptions = {}): Promise<Answers['file.search']> {
     return await this.ask('file.search', params, options)
   }
 
-  /** Replace a text in files; a file is rewritten whole or not at all. */
+  /** Replace a text in files; each file is rewritten completely or not at all. */
   async replace (params: FileReplaceParams, options: OperationOptions = {}): Promise<Answers['file.replace']> {
     return await this.ask('file.replace', params, options)
   }
 
-  /** Tell what changes. */
+  /** Send an event for each change. */
   watch (params: FileWatchParams, options: OperationOptions = {}): Asking<Answers['file.watch'], EventsOf<'file.watch'>> {
     return this.ask('file.watch', params, options)
   }
@@ -831,7 +831,7 @@ export class ArchiveOperations {
     return await this.ask('archive.create', params, options)
   }
 
-  /** Unpack an archive; nothing of it is written when a member is not permitted. */
+  /** Unpack an archive; if a member is not permitted, no member is written. */
   async extract (params: ArchiveExtractParams, options: OperationOptions = {}): Promise<Answers['archive.extract']> {
     return await this.ask('archive.extract', params, options)
   }
@@ -854,12 +854,12 @@ export class ContextOperations {
     return await this.ask('context.create', params, options)
   }
 
-  /** The contexts there are. */
+  /** List the contexts. */
   async list (options: OperationOptions = {}): Promise<Answers['context.list']> {
     return await this.ask('context.list', {}, options)
   }
 
-  /** One of them. */
+  /** Return one context. */
   async get (params: ContextGetParams, options: OperationOptions = {}): Promise<Answers['context.get']> {
     return await this.ask('context.get', params, options)
   }
@@ -869,37 +869,37 @@ export class ContextOperations {
     return await this.ask('context.delete', params, options)
   }
 
-  /** Its interpreter anew, as it was made; cells under way fail. */
+  /** Restart its interpreter with the options of its creation; cells under way fail. */
   async restart (params: ContextRestartParams, options: OperationOptions = {}): Promise<Answers['context.restart']> {
     return await this.ask('context.restart', params, options)
   }
 
-  /** Interrupt the cell that runs; what the context holds stays. */
+  /** Interrupt the running cell; the context keeps its state. */
   async interrupt (params: ContextInterruptParams, options: OperationOptions = {}): Promise<Answers['context.interrupt']> {
     return await this.ask('context.interrupt', params, options)
   }
 
-  /** Run a cell, after those that came before. */
+  /** Run a cell, after the earlier ones. */
   run (params: ContextRunParams, options: OperationOptions = {}): Asking<Answers['context.run'], EventsOf<'context.run'>> {
     return this.ask('context.run', params, options)
   }
 
-  /** Answer what a cell asked for. */
+  /** Answer a cell's request for input. */
   async input (params: ContextInputParams, options: OperationOptions = {}): Promise<Answers['context.input']> {
     return await this.ask('context.input', params, options)
   }
 
-  /** How a piece of code could go on. */
+  /** Complete a piece of code. */
   async complete (params: ContextCompleteParams, options: OperationOptions = {}): Promise<Answers['context.complete']> {
     return await this.ask('context.complete', params, options)
   }
 
-  /** The variables it holds. */
+  /** List its variables. */
   async describe (params: ContextDescribeParams, options: OperationOptions = {}): Promise<Answers['context.describe']> {
     return await this.ask('context.describe', params, options)
   }
 
-  /** Copies of a live context, each in a box of its own with a copy of the workspace. */
+  /** Make copies of a live context, each in its own box with a copy of the workspace. */
   async fork (params: ContextForkParams, options: OperationOptions = {}): Promise<Answers['context.fork']> {
     return await this.ask('context.fork', params, options)
   }
@@ -909,17 +909,17 @@ export class ContextOperations {
     return await this.ask('context.checkpoint', params, options)
   }
 
-  /** The context as it was then, and the workspace where it was kept; the checkpoint stays. */
+  /** Return a context to a checkpoint, with the workspace if that was kept; the checkpoint stays. */
   async rollback (params: ContextRollbackParams, options: OperationOptions = {}): Promise<Answers['context.rollback']> {
     return await this.ask('context.rollback', params, options)
   }
 
-  /** What was kept of it, oldest first. */
+  /** List its checkpoints, oldest first. */
   async checkpoints (params: ContextCheckpointsParams, options: OperationOptions = {}): Promise<Answers['context.checkpoints']> {
     return await this.ask('context.checkpoints', params, options)
   }
 
-  /** Give up a checkpoint. */
+  /** Remove a checkpoint. */
   async forget (params: ContextForgetParams, options: OperationOptions = {}): Promise<Answers['context.forget']> {
     return await this.ask('context.forget', params, options)
   }
@@ -928,22 +928,22 @@ export class ContextOperations {
 export class PortOperations {
   constructor (protected readonly ask: Ask) {}
 
-  /** Let whoever has the token reach a port. */
+  /** Open a port to everyone who has its token. */
   async expose (params: PortExposeParams, options: OperationOptions = {}): Promise<Answers['port.expose']> {
     return await this.ask('port.expose', params, options)
   }
 
-  /** Not any more; open connections end. */
+  /** Close an exposed port; open connections end. */
   async unexpose (params: PortUnexposeParams, options: OperationOptions = {}): Promise<Answers['port.unexpose']> {
     return await this.ask('port.unexpose', params, options)
   }
 
-  /** Exposed ports, and those something listens at. */
+  /** List exposed ports and listening ports. */
   async list (options: OperationOptions = {}): Promise<Answers['port.list']> {
     return await this.ask('port.list', {}, options)
   }
 
-  /** Until something accepts connections at a port. */
+  /** Wait until a program accepts connections at a port. */
   async wait (params: PortWaitParams, options: OperationOptions = {}): Promise<Answers['port.wait']> {
     return await this.ask('port.wait', params, options)
   }
@@ -952,7 +952,7 @@ export class PortOperations {
 export class NetworkOperations {
   constructor (protected readonly ask: Ask) {}
 
-  /** The last decisions about connections. */
+  /** Return the last decisions about connections. */
   async log (params: NetworkLogParams = {}, options: OperationOptions = {}): Promise<Answers['network.log']> {
     return await this.ask('network.log', params, options)
   }
