@@ -7,6 +7,7 @@
  * "-": whom to ask that the kernel reads large files by itself (passthrough.h). It ends with the control socket or the connection. */
 #include "control.h"
 #include "overlay.h"
+#include "place.h"
 #include "session.h"
 
 #include "base/err.h"
@@ -115,6 +116,23 @@ static int prepare(const json_t *params, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
 }
 
+/* A mount of one file: its inode is the connection's root, and no other is ever asked for. */
+static int show_file(struct cloche_err *e)
+{
+        struct node *node = NULL;
+        int r = mount.settings.file ? overlay_lookup(&mount, mount.tree.root, mount.settings.file, NULL, &node) : 0;
+
+        if (!mount.settings.file)
+                return 0;
+        if (r < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
+        if (node->kind != S_IFREG)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"", mount.settings.file);
+        node->pins++;
+        mount.file = node;
+        return 0;
+}
+
 /* A failure ends the process: what was half made is not made again. */
 static int configure(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
 {
@@ -131,9 +149,15 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
         mount.tree.root->ino = mount.tree.root->st.st_ino;
         mount.ledger.tell = tell_denial;
         mount.ledger.argument = control;
+        r = points_make(&mount, e);
+        if (r < 0)
+                return r;
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
+        r = show_file(e);
+        if (r < 0)
+                return r;
         *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", mount.passthrough.keeper_fd >= 0);
         return 0;
 }

@@ -27,6 +27,8 @@ struct mount {
         uint64_t loaded_bytes; /* of maxTotalSize */
         uint64_t lists;        /* of changes, made so far */
         bool placed;           /* the caller has put something over it */
+        struct name *points[SETTINGS_POINTS_MAX]; /* where other mounts stand; NULL behind the last (points.h) */
+        struct node *file;     /* the one that is shown instead of the root; NULL: none */
         char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch: of one call each */
 };
 

@@ -125,7 +125,7 @@ static void judge_cache(struct mount *mount, struct node *node, struct fuse_file
         lower_identify(&node->st, &node->shown);
         node->stored = false;
         /* The size it believes in is out of date as well. Attributes only: pages may be locked by a read we have yet to answer. */
-        fuse_lowlevel_notify_inval_inode(mount->session, (fuse_ino_t)(uintptr_t)node, -1, 0);
+        fuse_lowlevel_notify_inval_inode(mount->session, ino_of(mount, node), -1, 0);
 }
 
 /* A small file is in the kernel's cache before it is asked for, which saves the asking. Only while nobody else has it open: then
@@ -144,7 +144,7 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
                 return;
         data.buf[0].mem = bytes;
         data.buf[0].size = (size_t)n;
-        node->stored = fuse_lowlevel_notify_store(mount->session, (fuse_ino_t)(uintptr_t)node, 0, &data, 0) == 0;
+        node->stored = fuse_lowlevel_notify_store(mount->session, ino_of(mount, node), 0, &data, 0) == 0;
 }
 
 /* A file that the kernel has all of in its cache is opened when something is asked of it. */

@@ -9,4 +9,7 @@
  * directories. */
 int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *e);
 
+/* The points of the settings (points.h), {path, kind: "file"|"directory"} each. */
+int points_make(struct mount *mount, struct cloche_err *e);
+
 #endif

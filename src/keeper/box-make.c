@@ -62,6 +62,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .birth_fd = -EBADF,
                 .fuse_dir_fd = keeper->fuse_dir_fd,
                 .mount_count = spec->mount_count,
+                .file_mounts = spec->file_mounts,
         };
 
         for (size_t i = 0; i < plan.mount_count; i++)

@@ -48,6 +48,7 @@ struct keeper_box_spec {
         uint32_t shared_with;              /* a sandbox's box whose files, network, ids and groups this one has, in a pid namespace of its own; or KEEPER_NO_BOX.
                                             * With a parent its writable places, user and groups; nothing may be forked into it before its PID 1 has answered something */
         uint32_t mount_count;              /* none of a template */
+        uint32_t file_mounts;              /* a bit each, by number: it is one file, and so is its place */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* where in the box file systems stand that a KEEPER_SERVE each is to serve */
         char image[KEEPER_PATH_MAX];       /* the one the keeper was started with, "": the host's /usr; with a parent: "" */
         char runtime_dir[KEEPER_PATH_MAX]; /* in the directory the keeper was started with; its plain files are copied to /run/cloche in the box; "": none, or the parent's */
