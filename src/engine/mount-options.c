@@ -199,9 +199,37 @@ static json_t *configuration(const json_t *mount, const json_t *dir, const struc
                         json_object_set(configure, passed[i], member_of(mount, dir, passed[i]));
         if (links)
                 json_object_set(configure, "followSymlinks", links);
-        if (row->file)
-                json_object_set_new(configure, "file", json_string(row->file));
         return configure;
+}
+
+/* Rules of a file are decided once, by the name that the box has it under: the host's may be another. */
+static int decide_file(struct mount_option *row, struct cloche_err *e)
+{
+        struct rules *rules = NULL;
+        json_t *rights = json_object();
+        int r = rules_load(row->permissions, &rules, e);
+        unsigned allowed = r < 0 ? 0 : rules_decide(rules, strrchr(row->target, '/') + 1, NULL);
+
+        for (unsigned i = 0; i < RULES_ACTION_COUNT; i++)
+                json_object_set_new(rights, rules_action_name((enum rules_action)i), json_boolean(allowed & 1u << i));
+        rules_free(rules);
+        json_decref(row->permissions);
+        row->permissions = json_pack("{s:o}", "default", rights);
+        if (r < 0)
+                return err_wrap(e, "mount");
+        return row->permissions ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
+}
+
+/* That it is to be there is said: of loading its size bound alone is left. */
+static int configure_file(struct mount_option *row, struct cloche_err *e)
+{
+        json_t *max = json_object_get(json_object_get(row->configure, "loading"), "maxFileSize");
+        int r = json_object_set_new(row->configure, "file", json_string(row->file));
+
+        if (json_object_get(row->configure, "loading"))
+                r |= json_object_set_new(row->configure, "loading", max ? json_pack("{s:O}", "maxFileSize", max) : json_object());
+        r |= json_object_set(row->configure, "permissions", row->permissions);
+        return r < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': the file's name on the host is no text", row->target) : 0;
 }
 
 static int take_rows(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
@@ -228,6 +256,12 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 if (!row->configure)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' is no text", target);
                 r = check_configuration(row, e);
+                if (r == 0 && row->file)
+                        r = decide_file(row, e);
+                if (r == 0 && row->file)
+                        r = configure_file(row, e);
+                if (r == 0 && row->file)
+                        r = check_configuration(row, e);
                 if (r < 0)
                         return r;
         }

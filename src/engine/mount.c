@@ -112,10 +112,10 @@ struct mount *mounts_find(struct mounts *mounts, const char *path, const char **
         return option ? &mounts->rows[option - mounts->options.rows] : NULL;
 }
 
-int mounts_are_nested(const struct mounts *mounts)
+int mounts_are_awaited(const struct mounts *mounts)
 {
         for (size_t i = 0; mounts && i < mounts->options.count; i++)
-                if (json_object_get(mounts->options.rows[i].configure, "points"))
+                if (mounts->options.rows[i].file || json_object_get(mounts->options.rows[i].configure, "points"))
                         return 1;
         return 0;
 }

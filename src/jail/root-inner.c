@@ -1,6 +1,7 @@
-/* Mounts that lie in other mounts. Their places are names that the outer mount's server answers for, and it is started when the box is there. So a process
- * of the box's walks to each place, which waits in the kernel until that server answers, attaches the mount, and ends; box-init, its parent, answers
- * nobody before. Runs in: a child of PID 1, with the box's rights; it reads nothing of anybody, and no program of the guest runs yet. */
+/* Mounts that lie in other mounts, and mounts of one file. The places of the first are names that the outer mount's server answers for, and it is started when
+ * the box is there. So a process of the box's walks to each place, which waits in the kernel until that server answers, attaches the mount, and ends;
+ * box-init, its parent, answers nobody before. It asks for the attributes of each file, too: until its server was asked the kernel believes it to be of user 0,
+ * whom the box has not, and refuses to write to it before it asks (inode_permission() in fs/namei.c). Runs in: a child of PID 1, with the box's rights; it reads nothing of anybody, and no program of the guest runs yet. */
 #include "root.h"
 
 #include "base/err.h"
@@ -12,17 +13,37 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The place below the current directory, the root: no link of the host's leads elsewhere. */
-static int attach(int tree_fd, const char *place)
+/* Below the current directory, the root: no link of the host's leads elsewhere. */
+static int open_place(const char *place)
 {
         struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-        _cleanup_fd_ int place_fd = (int)syscall(SYS_openat2, AT_FDCWD, place, &how, sizeof(how));
+        int fd = (int)syscall(SYS_openat2, AT_FDCWD, place, &how, sizeof(how));
+
+        return fd < 0 ? -errno : fd;
+}
+
+static int look_at_files(const struct jail_plan *plan)
+{
+        for (size_t i = 0; i < plan->mount_count; i++) {
+                _cleanup_fd_ int fd = plan->file_mounts & 1u << i ? open_place(plan->mounts[i] + 1) : -EBADF;
+                struct stat st;
+
+                if (plan->file_mounts & 1u << i && (fd < 0 || fstat(fd, &st) < 0))
+                        return fd < 0 ? fd : -errno;
+        }
+        return 0;
+}
+
+static int attach(int tree_fd, const char *place)
+{
+        _cleanup_fd_ int place_fd = open_place(place);
 
         if (place_fd < 0)
-                return -errno;
+                return place_fd;
         if (syscall(SYS_move_mount, tree_fd, "", place_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return -errno;
         return 0;
@@ -67,12 +88,12 @@ static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX
                 r = attach(tree_fds[i], plan->mounts[i] + 1);
                 tree_fds[i] = -EBADF;
         }
-        return r;
+        return r < 0 ? r : look_at_files(plan);
 }
 
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e)
 {
-        pid_t pid = next_of(plan, tree_fds) < 0 ? 1 : fork();
+        pid_t pid = next_of(plan, tree_fds) < 0 && !plan->file_mounts ? 1 : fork();
 
         if (pid == 0)
                 _exit(-attach_all(plan, tree_fds)); /* box-init has the number from its end */

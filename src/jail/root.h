@@ -46,7 +46,7 @@ int root_share(struct cloche_err *e);
  * last copy ends it; owned by the caller. The kernel wants /dev/fuse opened in the user namespace of the mounter (fs/fuse/inode.c,
  * fuse_fill_super), so it is done here, in the box. *ret_tree_fd: of a mount that lies in another, which is not attached yet; owned. */
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e);
-/* Start a process that attaches them (root-inner.c), and closes them here: tree_fds by their numbers, -EBADF for others. */
+/* Start a process that attaches them, and looks at files (root-inner.c), and closes them here: tree_fds by their numbers, -EBADF for others. */
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);
 
 #endif

@@ -57,7 +57,7 @@ static int quiesce(struct init_answer *answer)
         return r < 0 ? r : measure_disk(answer);
 }
 
-static int attach_error; /* errno of the process that attached mounts to places in others (jail/root-inner.c) */
+static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files (jail/root-inner.c) */
 
 /* It was started before us. Nobody is answered, and so no program is started, before all mounts stand where they belong: until then the place of one shows
  * the outer mount. It waits for that one's server, as long as the engine has it wait. */
@@ -129,7 +129,7 @@ static void serve_one(void)
         make_absolute(&request);
         answer = (struct init_answer){.op = request.op};
         if (attach_error)
-                err_os(&answer.err, CLOCHE_E_MOUNT, attach_error, "attach a mount that lies in another one");
+                err_os(&answer.err, CLOCHE_E_MOUNT, attach_error, "prepare a mount that lies in another one, or is a file");
         else if (answer_request(&request, fds, fd_count, &answer, &answer_fd) == 0)
                 answer.err = (struct cloche_err){0};
         for (size_t i = 0; i < fd_count; i++)

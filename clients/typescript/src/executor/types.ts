@@ -52,7 +52,8 @@ export interface SecurityConfig {
 }
 
 export interface MountConfig {
-  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. */
+  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. A path of the host may be a single file, under any name,
+   * and one may lie in another: `{'/workspace': '.', '/workspace/node_modules': '/cache/modules'}`. */
   dirs: Record<string, string>
   permissions?: PermissionConfig
   loading?: LoadingConfig
