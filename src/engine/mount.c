@@ -392,6 +392,8 @@ static void on_served(void *data, struct keeper_reply *reply)
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
+                if (e.os_errno == ENOTDIR && !mount->option->file)
+                        err_set(&e, (enum cloche_code)e.code, "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
                 err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
                 fail(mount, &e);
         }
