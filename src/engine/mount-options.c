@@ -220,7 +220,7 @@ static int decide_file(struct mount_option *row, struct cloche_err *e)
         return row->permissions ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
 }
 
-/* That it is to be there is said: of loading its size bound alone is left. */
+/* The caller named the file: of loading only its size bound counts. */
 static int configure_file(struct mount_option *row, struct cloche_err *e)
 {
         json_t *max = json_object_get(json_object_get(row->configure, "loading"), "maxFileSize");

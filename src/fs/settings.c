@@ -75,7 +75,7 @@ static int read_path(const json_t *params, const char *key, char **ret, struct c
         return 0;
 }
 
-/* What other mounts are attached to. */
+/* The places that other mounts are attached to. */
 static int read_points(const json_t *points, struct settings *s, struct cloche_err *e)
 {
         if (!points || json_is_null(points))

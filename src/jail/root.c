@@ -329,7 +329,7 @@ static int is_inner(const struct jail_plan *plan, size_t mount)
         return 0;
 }
 
-/* What a mount is attached to. */
+/* The directory or file that a mount is attached to. */
 static int make_point(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
 {
         const char *path = plan->mounts[mount] + 1;

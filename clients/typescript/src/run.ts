@@ -14,7 +14,7 @@ export type FileSource =
 
 export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
 
-/** What it says of itself takes the place of what the whole says. */
+/** Its own options take the place of those of the whole. */
 export interface MountedDirectory extends Pick<MountOptions, 'permissions' | 'loading' | 'security' | 'onPermissionDenied'> {
   path: string
   kind?: 'directory' | 'file'

@@ -38,7 +38,7 @@ function placesOf (names: string[], targets: string[]): string[] {
 function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): string[] {
   const name = typeof workdir === 'string' ? normalized(workdir) : ''
   const wanted = isAsked ? TEMPORARY : TEMPORARY.some((folder) => isAtOrBelow(name, folder)) ? [placeOf(name)] : []
-  // What the caller mounts there is told of anyway.
+  // A mount of the caller is told of anyway.
   return wanted.filter((place) => !targets.some((target) => isAtOrBelow(place, target)))
 }
 
