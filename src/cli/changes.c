@@ -4,6 +4,7 @@
 #include "base/privilege.h"
 #include "cli.h"
 #include "home.h"
+#include "mounts.h"
 #include "session.h"
 #include "wire/json.h"
 
@@ -133,6 +134,13 @@ int changes_names(char ***ret, size_t *ret_count)
         return bad ? bad : home_names(directory, is_name, ret, ret_count);
 }
 
+static int is_file(const json_t *mount)
+{
+        const char *kind = json_string_value(json_object_get(mount, "kind"));
+
+        return kind && strcmp(kind, "file") == 0;
+}
+
 static int take_mounts(struct changes_kept *kept)
 {
         const json_t *mounts = json_object_get(kept->about, "mounts"), *mount;
@@ -143,9 +151,12 @@ static int take_mounts(struct changes_kept *kept)
         json_array_foreach(mounts, i, mount) {
                 kept->targets[i] = json_string_value(json_object_get(mount, "target"));
                 kept->sources[i] = json_string_value(json_object_get(mount, "source"));
-                if (!kept->targets[i] || !kept->sources[i])
+                if (!kept->targets[i] || !kept->sources[i] || kept->sources[i][0] != '/')
                         return -1;
+                kept->roots[i] = is_file(mount) ? mounts_directory(kept->sources[i]) : strdup(kept->sources[i]);
                 kept->mount_count++;
+                if (!kept->roots[i])
+                        return -1;
         }
         return 0;
 }
@@ -206,6 +217,8 @@ int changes_open(const char *name, struct changes_kept *ret)
 
 void changes_close(struct changes_kept *kept)
 {
+        for (size_t i = 0; i < kept->mount_count; i++)
+                free(kept->roots[i]);
         json_decref(kept->about);
         fd_close(&kept->set_fd);
         fd_close(&kept->dir_fd);
@@ -220,17 +233,21 @@ int changes_lock(const struct changes_kept *kept)
 
 int changes_find_mount(const char *const *targets, size_t count, const char *path, const char **ret_below)
 {
+        size_t best_size = 0;
+        int best = -1;
+
         for (size_t i = 0; i < count; i++) {
                 size_t size = strlen(targets[i]);
 
                 while (size > 1 && targets[i][size - 1] == '/')
                         size--;
-                if (strncmp(path, targets[i], size) == 0 && path[size] == '/') {
-                        *ret_below = path + size + 1;
-                        return (int)i;
-                }
+                if (strncmp(path, targets[i], size) != 0 || (path[size] && path[size] != '/') || size < best_size)
+                        continue;
+                best = (int)i;
+                best_size = size;
+                *ret_below = path + size + (path[size] == '/');
         }
-        return -1;
+        return best;
 }
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
@@ -241,7 +258,7 @@ static json_t *about_mounts(const json_t *mount)
         const char *target;
 
         json_object_foreach(json_object_get(mount, "dirs"), target, dir)
-                json_array_append_new(list, json_pack("{s:s, s:O}", "target", target, "source", json_object_get(dir, "path")));
+                json_array_append_new(list, json_pack("{s:s, s:O, s:O*}", "target", target, "source", json_object_get(dir, "path"), "kind", json_object_get(dir, "kind")));
         return list;
 }
 

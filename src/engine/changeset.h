@@ -7,6 +7,7 @@
 struct cloche_changeset {
         struct changeset_row {
                 char *target, *source;
+                char *file;      /* its only name, when it is a mount of one file, which target and source are; else NULL */
                 uint32_t root;
                 char *path;      /* beneath the root */
                 json_t *permissions;
