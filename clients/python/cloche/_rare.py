@@ -59,10 +59,10 @@ def _error_pairs(error: BaseException) -> list[tuple[Any, Any]]:
 
 def _encode_date(encoder: Encoder, value: datetime.date, depth: int) -> Tree:
     # pandas' NaT is a datetime that equals nothing.
-    return {"$": "date", "v": None if value != value else _date_text(value)}
+    return {"$": "date", "v": None if value != value else date_text(value)}
 
 
-def _date_text(value: datetime.date) -> str:
+def date_text(value: datetime.date) -> str:
     if not isinstance(value, datetime.datetime):
         return datetime.date.isoformat(value)
     if getattr(value, "nanosecond", 0):
