@@ -428,7 +428,8 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
  * next sync of the directory has looked at it. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                                                    struct cloche_err *e);
-/* Ends the question. skip: this change is not synced; abort: none is, nothing was written, and each is among the skipped ones. reason may be NULL. */
+/* Ends the question. skip: this change is not synced; abort: none is, nothing was written, and each is among the skipped ones;
+ * with the mount's sync.allowAbort false it is as skip. reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
 /* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; of a dry run {steps, denied, conflicts, skipped}. JSON text, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);

@@ -29,9 +29,10 @@ struct mount_options {
         size_t count;
         int is_manual;              /* nothing is written to the host before it is asked for */
         const char *on_error, *conflict; /* names of the contract, static */
+        int abort_skips; /* allowAbort was false: beforeSync's abort leaves out its change alone */
 };
 
-/* {dirs, permissions, loading, sync {mode, onError, conflict}, security {followSymlinks}, onPermissionDenied}. A directory is a path of the host,
+/* {dirs, permissions, loading, sync {mode, onError, conflict, allowAbort}, security {followSymlinks}, onPermissionDenied}. A directory is a path of the host,
  * or {path, permissions, loading, security, onPermissionDenied}: what it says takes the place of what the whole says.
  * -CLOCHE_E_INVALID_ARGUMENT names the member. ret is done with mount_options_done(), also on failure. */
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);

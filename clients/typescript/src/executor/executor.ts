@@ -227,7 +227,8 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     return {
       synced: [...outcome.synced, ...renamed.filter((path) => !outcome.synced.includes(path))],
       failed: [...failed, ...outcome.failed],
-      skipped: [...skipped, ...outcome.skipped]
+      skipped: [...skipped, ...outcome.skipped],
+      ...outcome.aborted === undefined ? {} : { aborted: outcome.aborted }
     }
   }
 
