@@ -50,6 +50,8 @@ json_t *sandbox_limits(const struct cli_request *request);
 json_t *sandbox_env(const struct cli_request *request);
 /* {allow, deny}; NULL when nothing was said of it. */
 json_t *sandbox_network(const struct cli_request *request);
+/* 0, or an exit code: the rules permit nothing but the box's own loopback, which is not what their author wants. */
+int sandbox_check_network(const struct cli_request *request);
 /* The words behind "--", for a shell: one is a text of its language, several are a command and its arguments. NULL without memory. */
 json_t *sandbox_command(const struct cli_request *request);
 
