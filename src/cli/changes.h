@@ -31,7 +31,7 @@ struct changes_kept {
 };
 
 int changes_names(char ***ret, size_t *ret_count);
-/* name: NULL for the newest. ret is done with changes_close(), also on failure. */
+/* name: NULL for the newest of a directory that holds the current one, or lies in it. ret is done with changes_close(), also on failure. */
 int changes_open(const char *name, struct changes_kept *ret);
 void changes_close(struct changes_kept *kept);
 /* Nobody else syncs it meanwhile. */
