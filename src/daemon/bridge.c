@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "engine/bridge.h"
+#include "engine/changeset.h"
 #include "wire/json.h"
 #include "wire/value.h"
 

@@ -85,7 +85,7 @@ def _encode_array(encoder: Encoder, value: array.array[Any], depth: int) -> Tree
 
 def _encode_numpy(encoder: Encoder, value: Any, depth: int) -> Tree:
     kind, name = value.dtype.kind, f"{value.dtype.kind}{value.dtype.itemsize * 8}"
-    # What lies under a mask is not the user's data.
+    # The values under a mask are not the user's data.
     if hasattr(value, "mask"):
         raise Refused(f"{type(value).__name__} cannot be sent")
     if kind in "mM":
