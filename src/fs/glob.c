@@ -19,24 +19,24 @@
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
         SEGMENT_PLAIN,     /* without special characters */
-        SEGMENT_ENDING,    /* "*" and then none */
+        SEGMENT_ENDING,    /* "*" and then a plain ending */
         SEGMENT_PATTERN,
         SEGMENT_GROUPS, /* with classes or extended globs */
 };
 
 struct segment {
         enum segment_kind kind;
-        const char *text; /* terminated; of an ending what is behind the "*" */
+        const char *text; /* terminated; of an ending the text after the "*" */
         size_t size;
         struct glob_sequence *groups; /* of SEGMENT_GROUPS */
 };
 
-/* One pattern without braces, cut into segments. */
+/* One pattern without braces, split into segments. */
 struct alternative {
-        char *text; /* what the segments' are in */
+        char *text; /* storage of the segments' texts */
         struct segment *segments;
         size_t count;
-        int is_everything; /* the mount itself too */
+        int is_everything; /* matches the mount itself too */
 };
 
 struct glob {
@@ -47,8 +47,9 @@ struct glob {
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends
- * with a NUL, which ends a character too: so four bytes can be asked for at any place. */
+/* The code point at *at, which advances. A byte that begins none stands for itself, outside
+ * Unicode's range. The NUL at the end also ends a character, so reading four bytes is safe at any
+ * place. */
 uint32_t glob_next_character(const char **at)
 {
         uint32_t c;
@@ -62,7 +63,7 @@ uint32_t glob_next_character(const char **at)
 
 /* -- one segment ---------------------------------------------------------------------------------------------- */
 
-/* As minimatch has them by Unicode's categories, for characters of ASCII; others are in none. */
+/* minimatch's classes are Unicode categories; here they hold their ASCII characters only. */
 static int is_punctuation(int c)
 {
         return c && strchr("!\"#%&'()*,-./:;?@[\\]_{}", c) != NULL;
@@ -83,7 +84,7 @@ struct named_class {
         int (*holds)(int);
 };
 
-/* The class by name that begins here, or NULL: what looks like one is a bracket then. */
+/* The named class that begins here. NULL: the bracket is a member. */
 static const struct named_class *named_class(const char *p)
 {
         static const struct named_class rows[] = {
@@ -98,7 +99,7 @@ static const struct named_class *named_class(const char *p)
         return NULL;
 }
 
-/* What follows a "[": the end of a class is a "]" that is not its first member. NULL when there is none: it is then a bracket. */
+/* The "]" that ends the class; p: after its "[". It is not the first member. NULL: the bracket is literal. */
 static const char *class_end(const char *p)
 {
         p += *p == '!' || *p == '^';
@@ -118,8 +119,8 @@ static uint32_t class_character(const char **at)
         return glob_next_character(at);
 }
 
-/* A range whose end is before its start is no member, and a class without members holds nothing, negated or not; so does one with a range to a
- * class by name. */
+/* A range whose end is before its start is no member. A class without members matches nothing,
+ * negated or not, and so does one with a range to a named class. */
 int glob_in_class(const char *p, const char *end, uint32_t c)
 {
         int negated = *p == '!' || *p == '^', found = 0, has_member = 0;
@@ -147,7 +148,8 @@ int glob_in_class(const char *p, const char *end, uint32_t c)
         return has_member && found != negated;
 }
 
-/* One pattern character or '?' against one of the text; both move on when they agree. A "*" or a class is not met here. */
+/* Match one pattern character or '?' against one of the text; both advance on a match. "*" and
+ * classes do not occur here. */
 static int step(const char **pattern, const char **text)
 {
         const char *p = *pattern, *t = *text;
@@ -162,7 +164,7 @@ static int step(const char **pattern, const char **text)
         return 1;
 }
 
-/* Back to the last "*" is all there ever is to try: an earlier one could give up nothing that this one cannot. */
+/* Backtracking to the last "*" suffices: an earlier one could not match anything that this one cannot. */
 static int characters_match(const char *pattern, const char *text, const char *end)
 {
         const char *star = NULL, *resume = NULL;
@@ -213,7 +215,7 @@ static const char *segment_end(const char *text)
         return slash ? slash : text + strlen(text);
 }
 
-/* The same with segments for characters and "**" for "*". NULL: the path is at its end. */
+/* The same algorithm with segments for characters and "**" for "*". NULL: the path is at its end. */
 static int segments_match(const struct alternative *a, const char *path)
 {
         const char *t = path, *resume = NULL, *end;
@@ -240,7 +242,7 @@ static int segments_match(const struct alternative *a, const char *path)
         return p == a->count;
 }
 
-/* Most patterns fail at their first or last segment, which takes no walk. */
+/* Most patterns fail at their first or last segment, which needs no walk. */
 static int may_match(const struct alternative *a, const char *path, const char *first_end, const char *last, const char *end)
 {
         const struct segment *first_segment = &a->segments[0], *last_segment = &a->segments[a->count - 1];
@@ -279,7 +281,7 @@ static int too_many(const struct expansion *x)
         return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern, GLOB_ALTERNATIVES_MAX);
 }
 
-/* Past a backslash pair or a class, in which special characters are themselves. */
+/* Skip one character, a backslash pair or a class, inside which special characters are literal. */
 const char *glob_skip_plain(const char *p)
 {
         const char *end;
@@ -291,13 +293,14 @@ const char *glob_skip_plain(const char *p)
         return p + 1;
 }
 
-/* Braces come before classes, as minimatch has it: `[{a,b}]` is `[a]` or `[b]`. */
+/* Skip one character or a backslash pair. As in minimatch braces are expanded before classes are
+ * read: `[{a,b}]` is `[a]` or `[b]`. */
 static const char *skip_escaped(const char *p)
 {
         return p + (*p == '\\' && p[1] ? 2 : 1);
 }
 
-/* The brace that closes the one at p, or NULL; *ret_commas those at its own level. */
+/* The brace that closes the one at p, or NULL; *ret_commas counts those at its own level. */
 static const char *closing_brace(const char *p, int *ret_commas)
 {
         int depth = 0;
@@ -317,7 +320,7 @@ struct range {
         size_t width; /* with zeros in front; 0: as it comes */
 };
 
-/* A minus and up to RANGE_DIGITS_MAX digits; behind them, or NULL. */
+/* Read an optional minus and up to RANGE_DIGITS_MAX digits. Returns the place after them, or NULL. */
 static const char *read_range_end(const char *p, int64_t *ret, size_t *ret_size, int *ret_padded)
 {
         const char *digits = p + (*p == '-');
@@ -393,7 +396,7 @@ static int expand_range(struct expansion *x, const char *text, const char *open,
         return r;
 }
 
-/* The first brace that means alternatives is written out; what is left is looked at again. */
+/* Expand the first brace with alternatives, then process the results again. */
 static int expand(struct expansion *x, const char *text)
 {
         for (const char *p = text; *p; p = skip_escaped(p)) {
@@ -475,7 +478,7 @@ static int opens_no_brace(const char *p)
         return *p == '{' && (!(close = closing_brace(p, &commas)) || (commas == 0 && !is_range(p, close, &range)));
 }
 
-/* Each of them is looked for to the pattern's end, again and again. */
+/* True if there are too many: each is searched for to the pattern's end, repeatedly. */
 static int has_literal_openers(const char *pattern, int (*is_one)(const char *p), const char *(*skip)(const char *p))
 {
         unsigned count = 0;
@@ -497,7 +500,8 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
-/* Braces and commas that braces were not made of are themselves; in the braces that are written around them a backslash keeps them so. */
+/* Braces and commas that are left after expansion are literal; a backslash keeps them so inside
+ * the braces that are written around them. */
 static int append_escaped(struct buf *ret, const char *from, const char *to)
 {
         int r = 0;
@@ -524,8 +528,8 @@ static int has_choices(const char *open, const char *close)
         return 0;
 }
 
-/* Write a group with a '/' in braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; one choice alone as it is, for
- * braces around one are no alternatives. */
+/* Write a group that contains '/' with braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`. A
+ * single choice is written as it is: braces around one are no alternatives. */
 static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
 {
         int depth = 0, has_choice = is_optional || has_choices(open, close), r;
@@ -543,7 +547,7 @@ static int write_group(const char *open, const char *close, int is_optional, str
         return r < 0 ? r : buf_append(ret, "}", 1);
 }
 
-/* Inner groups are written out in later rounds. */
+/* Inner groups are expanded in later rounds. */
 static int write_groups(const char *pattern, struct buf *ret)
 {
         int found = 0, r = 0;
@@ -623,16 +627,16 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         while (r == 0 && (segment = strsep(&rest, "/"))) {
                 if (strcmp(segment, "..") == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
-                if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
+                if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are also paths below the mount */
                         continue;
-                /* Groups may stand here that the whole had not: `{+,x}(a)` has braces before them, `[/+(a)]` a class. */
+                /* Expansion may create groups that the whole pattern did not have: `{+,x}(a)`, `[/+(a)]`. */
                 if (check_groups(segment, segment + strlen(segment), 0, 0, pattern, e) < 0)
                         return -(int)CLOCHE_E_INVALID_ARGUMENT;
                 r = classify(segment, &ret->segments[ret->count++]);
         }
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern");
-        /* "a/" + "**" is what is below a, and not a itself. */
+        /* "a/" + "**" matches everything below a, but not a itself. */
         if (ret->count > 0 && ret->segments[ret->count - 1].kind == SEGMENT_ANY_DEPTH) {
                 ret->is_everything = ret->count == 1;
                 r = classify("*", &ret->segments[ret->count++]);
@@ -640,7 +644,8 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         return 0;
 }
 
-/* All that a pattern without negation stands for, in x: first its braces, then its groups with a '/', of which braces are made. */
+/* Add to x every alternative of a pattern without negation: expand its braces, then write its
+ * groups that contain '/' with braces and expand those. */
 static int write_out(struct expansion *x, const char *pattern)
 {
         struct expansion *outer = calloc(1, sizeof(*outer));
