@@ -156,7 +156,7 @@ static int run(struct cli_request *request)
         struct changes_kept kept;
         int code = changes_open(request->positional[0], &kept);
 
-        request->engine.mount_roots = kept.sources;
+        request->engine.mount_roots = (const char *const *)kept.roots;
         request->engine.mount_root_count = kept.mount_count;
         if (code == 0)
                 code = changes_lock(&kept);

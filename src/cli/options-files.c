@@ -190,7 +190,7 @@ const struct cli_option options_files[] = {
         {0},
 };
 const struct cli_option options_mounts[] = {
-        {"--mount", "VDIR=HOSTDIR[:RULES.json]", "show a host directory in the box, to be read; may be repeated", set_mount},
+        {"--mount", "PLACE=HOSTPATH[:RULES.json]", "show a directory or one file of the host in the box, to be read; may be repeated, also within each other", set_mount},
         {"--rule", "PATTERN=[-]ACTION,…", "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
         {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync", set_sync},
         {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},

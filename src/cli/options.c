@@ -349,7 +349,7 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
         take_words(operation, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
         bind_request(request);
         if (request->denials && !request->mounts.object && !request->sandbox.allow && !request->sandbox.deny)
-                return cli_bad("--denials: expected --mount VDIR=HOSTDIR or --network RULES");
+                return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
         return mounts_bind(&request->mounts, &request->engine, &request->run);

@@ -17,7 +17,8 @@ void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const js
 
         if (at >= 0) {
                 say_name(out, mounts->sources[at]);
-                fputc('/', out);
+                if (*below)
+                        fputc('/', out);
                 say_name(out, below);
         } else {
                 say_name(out, bytes);

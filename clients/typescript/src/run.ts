@@ -14,16 +14,23 @@ export type FileSource =
 
 export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
 
+/** Its own options take the place of those of the whole. */
+export interface MountedDirectory extends Pick<MountOptions, 'permissions' | 'loading' | 'security' | 'onPermissionDenied'> {
+  path: string
+  kind?: 'directory' | 'file'
+}
+
 export interface MountOptions {
-  /** Folders of the box, and the host's folders shown there. */
-  dirs: Record<string, string>
+  /** Folders of the box, and the host's folders shown there, or, with `kind: 'file'`, one file. One may lie in another. */
+  dirs: Record<string, string | MountedDirectory>
   permissions?: {
     default?: Partial<Record<Permission, boolean>>
     rules?: Array<{ pattern: string, allow?: Permission[] | '*', deny?: Permission[] | '*', priority?: number }>
     exclude?: string[]
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
-  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort' }
+  /** allowAbort false: when beforeSync says abort, its change alone is skipped. */
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', allowAbort?: boolean }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
 }
@@ -92,6 +99,8 @@ export interface SyncOutcome {
   /** Where the host's file is not what the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
+  /** The change at which beforeSync said abort, and why: nothing was written, and all are among the skipped ones. */
+  aborted?: { path?: string, reason: string }
   /** Why nothing was synced at all. */
   error?: unknown
 }
