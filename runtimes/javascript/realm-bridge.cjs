@@ -77,28 +77,7 @@ function find (root, sorts, visit = undefined) {
   }
 }
 
-// -- bodies
-
-// Bodies of requests and responses anywhere inside, that are still to be read: a promise that they are, or undefined when there are none.
-function readBodies (root, most = Infinity) {
-  const unread = []
-  let count = 0
-  find(root, NONE, (value) => { if (host.isUnread(value)) define(unread, count++, value) })
-  return count === 0 ? undefined : readAll(unread, count, most)
-}
-
-// False: there are none. Else host.bodiesRead is called, with what went wrong.
-function readExported (exports, most) {
-  const reading = readBodies(exports, most)
-  if (reading === undefined) return false
-  then(reading, () => host.bodiesRead(undefined), (thrown) => host.bodiesRead(describe(own(thrown))))
-  return true
-}
-
-async function readAll (unread, count, most) {
-  const tooLarge = () => coded('ERR_EXPORT_TOO_LARGE', `a body is larger than ${most} bytes`, 'RangeError')
-  for (let i = 0; i < count; i++) await host.readWhole(unread[i], most, tooLarge)
-}
+const everything = (root) => (visit) => { find(root, NONE, visit) }
 
 // -- calls
 
@@ -132,9 +111,13 @@ function call (target, number, args) {
     if (preparing) throw coded('ERR_PREFIX_BRIDGE_CALL', `${nameOf(target)} cannot be called while the prefix is prepared`)
     const bad = find(args, ARGUMENT_SORTS)
     if (bad === undefined) {
-      const reading = readBodies(args)
-      if (reading === undefined) host.bridge(id, number, args)
-      else then(reading, () => host.bridge(id, number, args), (thrown) => take(id).reject(thrown))
+      const bodies = host.takeBodies(everything(args), Infinity)
+      const send = () => {
+        host.bridge(id, number, args)
+        bodies.start()
+      }
+      if (bodies.reading === undefined) send()
+      else then(bodies.reading, send, (thrown) => take(id).reject(thrown))
       return
     }
     const thrown = coded('ERR_FUNCTION_ARGUMENT_NOT_SUPPORTED', `${nameOf(target)}: a function cannot be an argument (${bad.path})`)
@@ -212,7 +195,8 @@ const attempt = (fn) => (a, b) => {
 }
 
 return {
-  readExported,
+  ask,
+  exportedBodies: attempt((exports, most) => host.takeExported(everything(exports), most)),
   importer: (specifier) => ask((id) => host.load(id, `${specifier}`)),
   declare: attempt(declare),
   member: attempt((declaration, target) => make(declaration, JSON.parse(target))),

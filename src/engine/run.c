@@ -640,6 +640,7 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         run->is_forked = opt->prefix || opt->warm;
         run->has_texts = has_texts;
         run->values = values;
+        run->bridge.has_bodies = values->has_bodies;
         run->schema = opt->kind == CLOCHE_CALL ? json_incref(values->schema) : NULL;
         r = opt->network ? run_take_network(run, opt, e) : 0;
         if (r == 0)

@@ -74,6 +74,7 @@ interface Listener {
   handlers: Handlers
   call: (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
   options: RunOptions
+  streamOf?: RunHooks['streamOf'] | undefined
 }
 
 /** Who hears the events of a request, by its id. */
@@ -89,6 +90,8 @@ export interface RunHooks {
   isJson?: boolean
   /** Views of one buffer in what is declared stay that. */
   views?: boolean
+  /** Bodies that the code still makes come piece by piece (spec/agent.md, Bodies): the stream of one, by its number. */
+  streamOf?: (number: unknown) => ReadableStream<Uint8Array>
 }
 
 const ASK_TIMEOUT_MS = 30_000
@@ -213,8 +216,10 @@ export class Cloche implements AsyncDisposable {
     const known = hooks.handlers ?? handlers
     const id = this.connection.nextId()
     const call = hooks.call ?? (async (target, args, kwargs) => await callHandler(known, target, args, kwargs))
-    this.listeners.set(id, { handlers: known, call, options })
-    const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
+    this.listeners.set(id, { handlers: known, call, options, streamOf: hooks.streamOf })
+    const wire = {
+      globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true, bodies: hooks.streamOf === undefined ? undefined : true }
+    }
     const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments, hooks.views)
     try {
       return decodeResult<T>(await withBodies(async () => await this.cancellable(id, method, make, options), options.signal), hooks.isJson)
@@ -452,6 +457,7 @@ class Answers implements Peer {
     if (listener === undefined) throw new StateError(`${method}: the run ${String(params.run)} is over`)
     if (method === 'sync.before') return await beforeSync(listener, incoming.decode(params.change) as Change)
     if (method !== 'bridge') throw new InvalidArgumentError(`there is no method "${method}"`)
+    incoming.streamOf = listener.streamOf
     try {
       const args = incoming.decode(params.args ?? []) as unknown[]
       const kwargs = incoming.decode(params.kwargs ?? {}) as Record<string, unknown>

@@ -4,7 +4,7 @@ import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
 import type { Received } from './internal/connection.js'
-import { decodeFailure, type Incoming, MalformedValueError } from './internal/decode.js'
+import { decodeFailure, type Incoming, MalformedValueError, UnmakeableValueError } from './internal/decode.js'
 import { type Attachments, encode, type Json } from './internal/encode.js'
 import { isPlainObject } from './internal/host.js'
 
@@ -271,12 +271,15 @@ export function decodeResult<T> (received: Received, isJson = false): Result<T> 
   }
 }
 
-/** The value is the guest's: one that cannot be made here, such as a forged Request, is its failure, and no exception of ours. */
+/**
+ * A value whose content the guest forged, such as a Request with credentials, is the guest's failure. A value of a form that does not exist is the
+ * daemon's, which checks the forms: decodeResult() rejects it.
+ */
 function decodeValue (value: unknown, incoming: Incoming, isJson: boolean): object {
   try {
     return { result: isJson ? incoming.decodeJson(value) : incoming.decode(value) }
   } catch (thrown) {
-    if (!(thrown instanceof MalformedValueError)) throw thrown
+    if (!(thrown instanceof UnmakeableValueError)) throw thrown
     const { message } = thrown
     return { status: 'error', success: false, error: { type: 'TypeError', code: 'ERR_EXPORT_NOT_SERIALIZABLE', name: 'TypeError', message } }
   }

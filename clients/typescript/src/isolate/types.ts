@@ -11,11 +11,11 @@ export interface ResourceLimits {
   wallTimeMs?: number
   /** Calls of host functions, globals and imports together; by default 10. The next one never reaches the host and ends the run. */
   maxBridgeCalls?: number
-  /** Bytes of one call's arguments; by default 16 MiB. */
+  /** Bytes of one call's arguments, and of the bodies in them; by default 16 MiB. */
   maxBridgeCallBytes?: number
   /** Bytes of one call's arguments, and of its answer; by default 16 MiB. */
   maxBridgePayloadBytes?: number
-  /** Bytes of all exports together; by default 16 MiB. */
+  /** Bytes of all exports together, also of their bodies that come while they are read; by default 16 MiB. */
   maxExportBytes?: number
   /** Bytes of console.log, info and debug; a line over it is dropped whole. By default 1 MiB. */
   maxStdoutBytes?: number
@@ -186,7 +186,7 @@ export interface BridgeCallEntry {
 export type SandboxExports = { default: unknown } & { [name: string]: unknown }
 
 interface Outcome {
-  /** One entry a call of console. */
+  /** One entry a call of console. The source of a body may print later, while it is read: such lines are added once the run has ended. */
   stdout: string[]
   stderr: string[]
   durationMs: number
@@ -216,10 +216,17 @@ export interface WaitUntilResult {
 export interface RunSuccess extends Outcome {
   status: 'completed'
   ok: true
+  /**
+   * A body that the code makes (of a stream or a generator) can be read while it is made. The run goes on until it was read or cancelled, and ends by
+   * its limits; then the reader fails. More than 256 KiB are not made ahead of the reader.
+   */
   exports: SandboxExports
   /** Always empty: an export that cannot be sent fails the run by name. */
   skippedExports: string[]
-  /** There when the code called `waitUntil`. The run ends with that work, so it is settled already. */
+  /**
+   * There when the code called `waitUntil`. It is settled already, for the result waits for that work; except when the exports have a body
+   * that the code still makes: then it settles once that has ended, too.
+   */
   waitUntil?: Promise<WaitUntilResult>
 }
 
