@@ -221,7 +221,7 @@ export interface RunSuccess extends Outcome {
    * its limits; then the reader fails. More than 256 KiB are not made ahead of the reader.
    */
   exports: SandboxExports
-  /** Always empty: an export that cannot be sent fails the run by name. */
+  /** Always empty: an export that cannot be sent fails the run by name. The other package's last versions leave it out, and a caller who looks at `ok` alone misses that. */
   skippedExports: string[]
   /**
    * There when the code called `waitUntil`. It is settled already, for the result waits for that work; except when the exports have a body
