@@ -298,6 +298,7 @@ function measured () {
 }
 
 async function answerEvaluate (params) {
+  if (params.lines === true && template !== undefined) channel.keepLines(() => template.lines())
   state.cpuBefore = process.cpuUsage()
   const { exports, late } = await evaluate('evaluate', { ...params, measure: measured })
   const sent = realm.encodeExports(exports, params.resultBytes)

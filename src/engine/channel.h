@@ -9,7 +9,8 @@
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended, is_paused;
-        int takes_directories; /* of descriptors that come along: the last one is kept, until the next */
+        /* Descriptors of this kind may come along, and the last one is kept: S_IFDIR, of programs of ours; S_IFREG, memory of an agent's (memfd_create(2)); 0: none. */
+        mode_t takes;
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;
         struct frame_reader reader;

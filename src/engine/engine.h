@@ -199,6 +199,7 @@ struct cloche_run {
                 json_t *lines;
                 uint64_t total, kept;
         } console[2]; /* of CLOCHE_EVALUATE */
+        json_int_t lines_number; /* of the last message with many lines */
 };
 
 #define REQUEST_CALL_ID 1 /* a run asks its agent once */
