@@ -130,7 +130,7 @@ async function finish (number, step, args) {
   if (--count === 0) host.bodiesSent()
 }
 
-// What every source awaits cannot be settled by anything.
+// Fails all open bodies: nothing can settle the promises that their sources await.
 function abandonBodies () {
   for (const number in open) fail(+number, { name: 'Error', message: 'the body awaits a promise that nothing can settle' })
 }

@@ -1,4 +1,4 @@
-// What the host gives: functions that call it, values, expressions; and import(). A function of `host` (the kit) run in the guest's
+// Globals and modules of the host: functions that call it, values, expressions; and import(). A function of `host` (the kit) run in the guest's
 // realm. Node's side sees numbers, and values it hands to the encoder.
 'use strict'
 const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, isObject, isOwn, own, ownKeys, rebuild } = host
@@ -27,7 +27,7 @@ function format (error) {
   } catch {}
 }
 
-// What a container holds, without running the guest's getters: those are the encoder's affair.
+// Visits what a container holds, without running the guest's getters: the encoder runs them.
 function inside (value, visit) {
   if (isArray(value)) {
     for (let i = 0; i < value.length; i++) visit(value[i], i)
@@ -202,7 +202,7 @@ return {
   member: attempt((declaration, target) => make(declaration, JSON.parse(target))),
   collect: attempt(collect),
   resolve: (id, value) => take(id)?.resolve(value),
-  // What the host threw, or an error of this realm that the encoder threw.
+  // The reason is an error of the host, or one of this realm that the encoder threw.
   reject (id, name, message, fields) { take(id)?.reject(rebuild(name, message, fields)) },
   rejectWith (id, thrown) { take(id)?.reject(isObject(thrown) && !isOwn(thrown) ? own(thrown) : thrown) },
   rejectCoded (id, code, name, message) { take(id)?.reject(coded(code, message, name)) },

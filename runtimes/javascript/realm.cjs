@@ -67,7 +67,7 @@ class Realm {
     return kit
   }
 
-  // What the guest's side calls. No result but numbers, and nothing thrown on purpose.
+  // The guest's side calls these. They return nothing but numbers, and throw nothing on purpose.
   leaves () {
     return {
       uncaught: (report) => {
@@ -122,7 +122,7 @@ class Realm {
     )
   }
 
-  // That a body is open is told at once and answered when the host gives it up, for which nothing waits.
+  // The question `open` is answered when the host gives the body up, for which nothing waits.
   askOfBody (id, step, args) {
     const isQuiet = step === 'open'
     if (!isQuiet) this.calls++
@@ -205,7 +205,7 @@ class Realm {
     return { exports: isStreamed ? {} : value.exports, late }
   }
 
-  // Whether bodies of the exports go piece by piece; the others are read to their ends. The guest's promise stays in its realm: its `then`
+  // Resolves to true when bodies of the exports go piece by piece; the others are read to their ends. The guest's promise stays in its realm: its `then`
   // may be anybody's.
   takeBodies (exports) {
     const { failed, value } = this.guest.exportedBodies(exports, this.limit)

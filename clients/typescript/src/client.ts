@@ -20,7 +20,7 @@ const PROTOCOL = 1
 
 export interface ConnectOptions extends DaemonOptions {
   signal?: AbortSignal
-  /** How long the daemon may take to greet, in ms. */
+  /** The time for the daemon to greet, in ms. */
   connectTimeoutMs?: number
 }
 
@@ -54,7 +54,7 @@ export interface SyncRequest {
   links?: 'any' | 'inside'
   dryRun?: boolean
 }
-/** What a sync would do (`dryRun`). */
+/** The steps that a sync would take (`dryRun`). */
 export interface SyncPlan {
   steps: Array<{ path: string, type: string, action: string, [name: string]: unknown }>
   denied: Array<{ path: string, [name: string]: unknown }>
@@ -69,7 +69,7 @@ export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workd
   name?: string
 }
 
-/** What a running request wants to hear, by its id. */
+/** The callbacks of a running request. */
 interface Listener {
   handlers: Handlers
   call: (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
@@ -77,10 +77,10 @@ interface Listener {
   streamOf?: RunHooks['streamOf'] | undefined
 }
 
-/** Who hears the events of a request, by its id. */
+/** Listeners for the events of requests, by request id. */
 type Hearers = Map<number, (event: string, about: unknown, received: Received) => void>
 
-/** What the façades do otherwise than plain runs. @internal */
+/** Options by which runs of the façades differ from plain ones. @internal */
 export interface RunHooks {
   globals?: Record<string, Declaration>
   imports?: Record<string, ModuleDeclaration>
@@ -116,7 +116,7 @@ async function callHandler (handlers: Handlers, target: string[], args: unknown[
 
 /** A connection to cloched: runs, prefixes, and what there is to ask. */
 export class Cloche implements AsyncDisposable {
-  /** What the daemon said of itself. */
+  /** The daemon's greeting. */
   readonly server: {
     server: string
     version: string
@@ -162,7 +162,7 @@ export class Cloche implements AsyncDisposable {
     return this.connection.isOpen
   }
 
-  /** Of a daemon of our own. */
+  /** The process of a daemon of our own. */
   get pid (): number | undefined {
     return this.link.pid
   }

@@ -76,7 +76,7 @@ export interface SyncEvents {
 export interface RunOptions {
   /** Given up: the run is cancelled, and its result has status `terminated`. */
   signal?: AbortSignal
-  /** How long to wait for the answer, in ms; the run itself ends by its limits. */
+  /** The time to wait for the answer, in ms; the run itself ends by its limits. */
   timeoutMs?: number
   /** Output as it comes. */
   onOutput?: (output: Output) => void
@@ -84,12 +84,12 @@ export interface RunOptions {
   events?: SyncEvents
 }
 
-/** What came of writing changes to the host. */
+/** The outcome of writing changes to the host. */
 export interface SyncOutcome {
   synced: string[]
   failed: Array<{ path: string, error: unknown }>
   skipped: Array<{ path: string, reason?: string }>
-  /** Where the host's file is not what the run found. */
+  /** Files of the host that differ from those the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
   /** Why nothing was synced at all. */
@@ -98,7 +98,7 @@ export interface SyncOutcome {
 
 export interface ResultOptions { includeChanges?: boolean, includeContents?: boolean, includeDenied?: boolean }
 
-/** What all runs have. */
+/** Members of all requests for a run. */
 export interface RunRequest {
   language: string
   code: string
@@ -107,7 +107,7 @@ export interface RunRequest {
   workdir?: string
   env?: Record<string, string>
   stdin?: string | Uint8Array
-  /** Where the run may connect to; absent: nowhere. Such a run is started cold. */
+  /** Rules for the connections of the run; absent: it has none. Such a run is started cold. */
   network?: NetworkPolicy
   limits?: Limits
   /** Forked from a warm interpreter instead of started cold; by default where the language can. */
@@ -136,7 +136,7 @@ export interface RunFailure {
   type: string
   message: string
   stack?: string
-  /** Of evaluated modules. */
+  /** The code of the failure; evaluated modules alone have one. */
   code?: string
   name?: string
   fields?: Record<string, unknown>
@@ -151,9 +151,9 @@ export interface Usage {
   diskInodes: number
   stdoutBytes: number
   stderrBytes: number
-  /** Of evaluated modules: what the code itself took, without what its box cost. */
+  /** The processor time of an evaluated module's code alone, without its box. */
   evaluationCpuMs?: number
-  /** Of evaluated modules: the JavaScript heap when they had ended. */
+  /** The size of an evaluated module's JavaScript heap when it had ended. */
   heapUsedBytes?: number
 }
 
@@ -169,9 +169,9 @@ export interface Result<T = unknown> {
   stderrBytes?: Uint8Array
   exitCode: number
   files: { created: Change[], modified: Change[], deleted: Change[], denied?: Denial[] }
-  /** Of evaluated modules: one entry a call of console. */
+  /** The lines of an evaluated module, one entry a call of console. */
   console?: { stdout: string[], stderr: string[] }
-  /** Of evaluated modules that called `waitUntil`: what became of that work, and how many lines and calls there were before it. */
+  /** The outcome of the work of `waitUntil`, of an evaluated module that called it, and the numbers of lines and calls before that work. */
   late?: {
     status: 'settled' | 'truncated' | 'failed'
     durationMs: number

@@ -295,7 +295,7 @@ class JsonDecoder extends Decoder {
   }
 }
 
-/** What came with one frame: its values are decoded one by one, and no two may share bytes. */
+/** The attachments of one frame: its values are decoded one by one, and no two may share bytes. */
 export class Incoming {
   readonly ranges: Array<[number, number]> = []
   /** The stream of a body that is still being made, by its number; set where such bodies may come. */

@@ -142,7 +142,7 @@ export class Bodies {
     }
     const [number, content, message] = args
     const body = this.open.get(number as number)
-    // Nobody has it: the code is to make no more of it.
+    // The host has no such body: the code is to make no more of it.
     if (body === undefined) return step === 'open'
     if (step === 'open') return await body.cancelled
     if (step === 'piece' && content instanceof Uint8Array) return await body.take(content)

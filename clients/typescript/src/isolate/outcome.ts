@@ -31,7 +31,7 @@ function common (result: Result, armed: Armed, bridgeCalls: BridgeCallEntry[]): 
   }
 }
 
-/** What the work of `waitUntil` did is told apart from what the run did before it. */
+/** Separates lines, calls and times of the work of `waitUntil` from those of the run before it. */
 function apart ({ late }: Result, so: Common): Common & { waitUntil?: Promise<WaitUntilResult> } {
   if (late === undefined) return so
   const { status, durationMs, cpuTimeMs, error, ...before } = late
@@ -53,7 +53,7 @@ export function failed (code: RunErrorCode, name: string, message: string, so: C
   return { status: 'failed', ok: false, error: { code, name, message }, ...so }
 }
 
-// In the façade's own terms: which of its limits it was, and what to do.
+// Messages in the façade's own terms: they name its limit, and what to do.
 const limitTexts: Partial<Record<RunErrorCode, (armed: Armed) => string>> = {
   ERR_BRIDGE_CALL_LIMIT_EXCEEDED: ({ maxBridgeCalls }) =>
     `more than ${maxBridgeCalls} calls of host functions (limits.maxBridgeCalls, by default 10; raise it, or set 0 for none)`,
@@ -101,7 +101,7 @@ function soFar ({ early, armed, bridgeCalls }: Begun): Ended {
   return { result: result as unknown as Ended['result'], armed, bridgeCalls: bridgeCalls.slice(), reason: undefined }
 }
 
-/** What came after the exports: of the work of `waitUntil` when there is some, else added to what the result has. */
+/** Reports lines and calls that came after the exports: as those of the work of `waitUntil` when there is some, else they are added to the result's. */
 async function follow ({ early, armed, rest }: Begun, so: Common): Promise<WaitUntilResult> {
   const done = await rest.catch((thrown: unknown) => ({ reason: thrown }))
   if (!('result' in done)) return { status: 'truncated', ...pastOf(nothing()), error: errorTexts(done.reason) }
@@ -138,7 +138,7 @@ export function begunResult<T extends RunResult | CallResult> (begun: Begun, asR
   return made
 }
 
-/** Why the bodies that are still open at the end of a run have none. */
+/** The error for readers of bodies that are still open when the run is over. */
 export function endOfBodies (done: Ended | { reason: unknown }): unknown {
   if (!('result' in done)) return done.reason
   const { result: { success, status }, armed, reason } = done

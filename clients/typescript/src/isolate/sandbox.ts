@@ -68,7 +68,7 @@ function withModule (filename: string, code: string, imports: Imports | StaticIm
 class Runner {
   readonly queue: Queue
   readonly prefixes = new Set<CorePrefix>()
-  /** How many runs a prefix has, by its id. */
+  /** The number of runs that a prefix has, by its id. */
   readonly busy = new Map<string, number>()
   private disposed = false
 

@@ -100,7 +100,7 @@ async function initOf (request: Request, most: number): Promise<Dictionary> {
 }
 
 /**
- * Of the guest's arguments: a URL or Request, and an `init`. What else is in that is ignored, as Fetch does. Rejects with TypeError, or
+ * Reads the guest's arguments: a URL or Request, and an `init`, whose unknown members are ignored as Fetch does. Rejects with TypeError, or
  * that it is too large.
  */
 export async function readArguments ([input, given]: readonly unknown[], limits: Limits): Promise<FetchRequest> {
@@ -108,7 +108,7 @@ export async function readArguments ([input, given]: readonly unknown[], limits:
   return named(() => read(input instanceof Request ? input.url : input, { ...own, ...readInit(given) }, limits))
 }
 
-/** Of the host's request. */
+/** Reads a request of the host. */
 export const readHostRequest = (given: unknown, limits: Limits): FetchRequest => named(() => {
   const init = readInit(given)
   return read(init['url'], init, limits)

@@ -15,7 +15,7 @@ export interface SubprocessSandboxConfig extends ClientOptions {
   memoryLimit?: number
   /** Only PATH and a marker in the environment, instead of this process's; by default true. */
   minimalEnv?: boolean
-  /** Of the code: javascript by default. */
+  /** The language of the code: javascript by default. */
   language?: Language
 }
 
@@ -30,7 +30,7 @@ export interface SandboxResult {
 
 export interface ExecuteOptions {
   signal?: AbortSignal
-  /** Of this code; else the sandbox's. */
+  /** The timeout of this code; else the sandbox's. */
   language?: Language
 }
 
