@@ -300,6 +300,7 @@ function measured () {
 async function answerEvaluate (params) {
   if (params.lines === true && template !== undefined) channel.keepLines(() => template.lines())
   state.cpuBefore = process.cpuUsage()
+  channel.tell('began', { cpuMs: (state.cpuBefore.user + state.cpuBefore.system) / 1000 })
   const { exports, late } = await evaluate('evaluate', { ...params, measure: measured })
   const sent = realm.encodeExports(exports, params.resultBytes)
   if (late?.error !== undefined) late.error = unicode(late.error)

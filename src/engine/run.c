@@ -224,6 +224,10 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return keep_result(run, m, f, e);
         if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && (strcmp(m->method, "console") == 0 || strcmp(m->method, "lines") == 0))
                 return console_receive(run, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "began") == 0 && run->began_cpu_ms == 0) {
+                run->began_cpu_ms = json_number_value(json_object_get(m->params, "cpuMs"));
+                return 0;
+        }
         if (m->kind == RPC_NOTIFICATION)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
         run->answer_is_error = 1;

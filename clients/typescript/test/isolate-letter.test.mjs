@@ -295,6 +295,9 @@ describe('isolate, to the letter', real, () => {
       const busy = await run('const end = Date.now() + 80; while (Date.now() < end); export default 1')
       assert.ok(idle.cpuTimeMs > 0 && idle.heapUsedBytes > 0 && busy.cpuTimeMs > idle.cpuTimeMs)
       assert.ok((await run('throw new Error("x")')).cpuTimeMs > 0)
+      // Ended from outside: the box's start, which takes some milliseconds, is not in it either.
+      const { meta: { usage } } = await client.evaluate({ language: 'javascript', code: 'await new Promise((resolve) => setTimeout(resolve, 60_000))', limits: { wallMs: 300 } })
+      assert.ok(usage.evaluationCpuMs >= 0 && usage.evaluationCpuMs < usage.cpuMs, JSON.stringify(usage))
     })
     test('small ones are what they say, large ones are no error, memory says what is needed', async () => {
       assert.equal(await value('export default await f(1)', { globals: { f: (n) => n + 1 }, limits: { maxBridgeCallBytes: 64, maxExportBytes: 100 } }), 2)

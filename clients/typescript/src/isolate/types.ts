@@ -190,7 +190,7 @@ interface Outcome {
   stdout: string[]
   stderr: string[]
   durationMs: number
-  /** Of the evaluation; of a run that was ended by a limit, of its box. */
+  /** The processor time of the evaluation. */
   cpuTimeMs: number
   /** The first 10,000. */
   bridgeCalls: BridgeCallEntry[]
