@@ -178,6 +178,20 @@ describe('isolate, to the letter', real, () => {
       const full = await value('const all = []; export default new Response((async function * () { yield "x"; for (;;) all.push(new Uint8Array(1 << 20).fill(1)) })())', { limits: { memoryMb: 64 } })
       await assert.rejects(full.text(), { code: 'ERR_MEMORY_LIMIT' })
     })
+    test('another run may begin before the bodies of one are read, also where there is one place; and not any number', async () => {
+      const own = await createSandbox({ client, maxIsolates: 1 })
+      const large = { code: 'export default new Response((async function * () { for (let i = 0; i < 1000; i++) yield "x".repeat(1000) })())' }
+      const first = (await own.run(large)).exports.default
+      const second = (await own.run(large)).exports.default
+      let isThird = false
+      const third = own.run({ code: 'export default 3' }).then((result) => { isThird = true; return result.exports.default })
+      await until(async () => (await own.stats()).queueDepth === 1, 'the third waits')
+      assert.equal(isThird, false)
+      assert.equal((await second.text()).length, 1_000_000)
+      assert.equal(await third, 3)
+      assert.equal((await first.text()).length, 1_000_000)
+      await own.dispose()
+    })
     test('a host function that returns without reading holds nothing up; small bodies stay readable', async () => {
       const kept = []
       const code = (count) => `await f(new Request("https://h/", { method: "POST", body: (async function * () { for (let i = 0; i < ${count}; i++) yield "x".repeat(1000) })() })); export default 1`

@@ -71,8 +71,10 @@ class Runner {
   /** The number of runs that a prefix has, by its id. */
   readonly busy = new Map<string, number>()
   private disposed = false
+  /** Runs whose exports are there and whose bodies are still being made. */
+  private followed = 0
 
-  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, most: number, mostQueued: number) {
+  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number) {
     this.queue = new Queue(most, mostQueued)
   }
 
@@ -117,18 +119,32 @@ class Runner {
     if (signal?.aborted) return { reason: signal.reason }
     const bridge = new Bridge(job.handlers, armed.maxBridgePayloadBytes)
     const bodies = new Bodies(job.target === undefined ? bridge.call : withArguments(bridge, job.target), armed)
-    const rest = this.ending(job, armed, signal, { call: bodies.call, streamOf: bodies.streamOf }, bridge.entries)
+    const rest = this.ending(job, armed, signal, bodies, bridge.entries)
     rest.then((done) => { bodies.finish(endOfBodies(done)) }, (thrown) => { bodies.finish(thrown) })
     const begun = bodies.early.then((early) => ({ early, armed, bridgeCalls: bridge.entries, rest }))
     return await Promise.race([rest, begun])
   }
 
+  // Another run may begin before the bodies of this one are read, or who reads them later would wait for himself. As many as may run at once
+  // may be left so: the code alone decides how long its bodies are.
+  private async follow (running: Promise<unknown>): Promise<void> {
+    const ended = running.then(() => {}, () => {})
+    if (this.followed >= this.most) return await ended
+    this.followed++
+    void ended.then(() => { this.followed-- })
+  }
+
   private async ending (
-    job: Job, armed: Armed, signal: AbortSignal | undefined, hooks: RunHooks, bridgeCalls: BridgeCallEntry[]
+    job: Job, armed: Armed, signal: AbortSignal | undefined, bodies: Bodies, bridgeCalls: BridgeCallEntry[]
   ): Promise<Ended | { reason: unknown }> {
+    const hooks: RunHooks = { call: bodies.call, streamOf: bodies.streamOf }
     try {
-      const result = await this.queue.run(async () => await this.counted(job, async () => await job.start(requestOf(job, armed), signal, hooks)), signal)
-      return { result, armed, bridgeCalls, reason: signal?.reason }
+      const { running } = await this.queue.run(async () => {
+        const running = this.counted(job, async () => await job.start(requestOf(job, armed), signal, hooks))
+        await Promise.race([running, bodies.early.then(async () => { await this.follow(running) })])
+        return { running }
+      }, signal)
+      return { result: await running, armed, bridgeCalls, reason: signal?.reason }
     } catch (thrown) {
       if (signal?.aborted && thrown === signal.reason) return { reason: thrown }
       throw thrown
