@@ -52,10 +52,15 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
-/* Memory alone has seals: reading it, and closing it, waits for nobody, as a file's server could make us. */
+/* Memory alone has seals: reading and closing it waits for nobody, as a file's server could make us. It is small, and stays so: who closes it last
+ * gives its pages back, on our time. */
 static int is_wanted(const struct channel *c, int fd)
 {
-        return c->takes != S_IFREG || fcntl(fd, F_GET_SEALS) >= 0;
+        const int fixed = F_SEAL_SHRINK | F_SEAL_GROW;
+        int seals = c->takes == S_IFREG ? fcntl(fd, F_GET_SEALS) : 0;
+        struct stat st;
+
+        return c->takes != S_IFREG || (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 && st.st_size <= CHANNEL_MEMORY_BYTES_MAX);
 }
 
 static ssize_t receive_with_descriptor(struct channel *c, char *to, size_t room)

@@ -13,18 +13,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REST_BYTES_MAX 65536 /* of memory that an agent keeps lines in */
+/* A caller may set no limit of its own, and lines may be empty: what they take of the engine's memory is bounded in any case. */
+#define LINE_FORM_BYTES 64
+#define MEMORY_BYTES_MAX (256ull << 20)
 
-/* text: the line, or what can be shown of it; exact: the value of one that is not Unicode, or NULL. Both are stolen. A line that would
- * cross the limit is dropped whole, and counted. */
-static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact, struct cloche_err *e)
+/* text: the line, or as much of it as can be shown; exact: the value of one that is not Unicode, or NULL. Both are stolen. A line that would
+ * cross the limit is dropped whole, and counted. An empty one takes a byte of the limit.
+ * exact_size: in units of 16 bits. */
+static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact, size_t exact_size, struct cloche_err *e)
 {
-        size_t size = json_string_length(text);
+        size_t size = json_string_length(text), taken = size > exact_size ? size : exact_size > 0 ? exact_size : 1;
+        uint64_t memory = size + 2 * exact_size + LINE_FORM_BYTES;
         int r = 0;
 
         run->console[i].total += size;
-        if (run->console[i].kept + size <= run->limits.output_bytes) {
-                run->console[i].kept += size;
+        if (run->console[i].kept + taken <= run->limits.output_bytes && run->console[i].memory + memory <= MEMORY_BYTES_MAX) {
+                run->console[i].kept += taken;
+                run->console[i].memory += memory;
                 if (run->on_output) {
                         run->on_output(run->data, run, i + 1, json_string_value(text), size);
                         run->on_output(run->data, run, i + 1, "\n", 1);
@@ -36,6 +41,12 @@ static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact,
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line") : 0;
 }
 
+/* A text's value lies in the attachments; anything else in the JSON, beside the text that can be shown. */
+static size_t exact_bytes(const struct frame *f)
+{
+        return f->attachments_size > 0 ? f->attachments_size : f->json_size;
+}
+
 static int keep_one(struct cloche_run *run, const json_t *params, const struct frame *f, struct cloche_err *e)
 {
         const char *stream = json_string_value(json_object_get(params, "stream"));
@@ -45,7 +56,8 @@ static int keep_one(struct cloche_run *run, const json_t *params, const struct f
         if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
                 return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
         r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
-        return r < 0 ? r : keep_line(run, i, json_incref(text), line, e);
+        /* All that came counts, for the value may be no text at all. */
+        return r < 0 ? r : keep_line(run, i, json_incref(text), line, exact ? exact_bytes(f) / 2 : 0, e);
 }
 
 /* Each line: twice its size, and 1 more when it is of stderr, in 32 bits; its text. */
@@ -68,7 +80,7 @@ static int keep_many(struct cloche_run *run, const void *lines, size_t size, str
                 if (!text)
                         return err_set(e, CLOCHE_E_PROTOCOL, "lines of the console that are cut off, or no UTF-8");
                 at += head / 2;
-                r = keep_line(run, head & 1, text, NULL, e);
+                r = keep_line(run, head & 1, text, NULL, 0, e);
                 if (r < 0)
                         return r;
         }
@@ -92,7 +104,7 @@ void console_take_rest(struct cloche_run *run)
 {
         struct {
                 uint32_t number, size; /* of the lines behind; the number is that of the message that would have them */
-                char lines[REST_BYTES_MAX];
+                char lines[CHANNEL_MEMORY_BYTES_MAX];
         } *rest;
         size_t size;
         ssize_t n;

@@ -492,12 +492,12 @@ static int send_memory(int fd)
 /* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is none. */
 static napi_value lines(napi_env env, napi_callback_info info)
 {
-        int fd = memfd_create("lines", MFD_CLOEXEC);
+        int fd = memfd_create("lines", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         napi_value ret = NULL;
         void *at = MAP_FAILED;
 
         (void)info;
-        if (fd >= 0 && ftruncate(fd, LINES_BYTES) == 0)
+        if (fd >= 0 && ftruncate(fd, LINES_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
                 at = mmap(NULL, LINES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED || send_memory(fd) < 0 || napi_create_external_arraybuffer(env, at, LINES_BYTES, NULL, NULL, &ret) != 0)
                 napi_get_undefined(env, &ret);

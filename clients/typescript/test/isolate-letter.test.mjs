@@ -369,6 +369,10 @@ describe('isolate, to the letter', real, () => {
     const { ok, stdout, stderr } = await run('for (let i = 0; i < 20000; i++) (i % 100 === 0 ? console.error : console.log)("line " + i)', { limits: { maxStdoutBytes: 0, cpuTimeMs: 0 } })
     assert.deepEqual([ok, stdout.length, stderr.length, stdout[0], stdout.at(-1), stderr.at(-1)], [true, 19800, 200, 'line 1', 'line 19999', 'line 19900'])
   })
+  test('empty lines take a byte of the limit each: a flood of them fills nobody\'s memory', async () => {
+    const { ok, stdout } = await run('for (let i = 0; i < 100_000; i++) console.log(""); console.log("x")', { limits: { maxStdoutBytes: 1000, maxStderrBytes: 1000 } })
+    assert.deepEqual([ok, stdout.length], [true, 1000])
+  })
   test('the last line before a loop without end is there', async () => {
     const { error, stdout } = await run('for (let i = 0; i < 5000; i++) console.log("line " + i); for (;;);', { limits: { cpuTimeMs: 1500 } })
     assert.deepEqual([error.code, stdout.length, stdout.at(-1)], ['ERR_CPU_TIMEOUT', 5000, 'line 4999'])
