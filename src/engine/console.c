@@ -41,12 +41,6 @@ static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact,
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line") : 0;
 }
 
-/* A text's value lies in the attachments; anything else in the JSON, beside the text that can be shown. */
-static size_t exact_bytes(const struct frame *f)
-{
-        return f->attachments_size > 0 ? f->attachments_size : f->json_size;
-}
-
 static int keep_one(struct cloche_run *run, const json_t *params, const struct frame *f, struct cloche_err *e)
 {
         const char *stream = json_string_value(json_object_get(params, "stream"));
@@ -57,7 +51,7 @@ static int keep_one(struct cloche_run *run, const json_t *params, const struct f
                 return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
         r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
         /* All that came counts, for the value may be no text at all. */
-        return r < 0 ? r : keep_line(run, i, json_incref(text), line, exact ? exact_bytes(f) / 2 : 0, e);
+        return r < 0 ? r : keep_line(run, i, json_incref(text), line, exact ? (f->attachments_size + f->json_size) / 2 : 0, e);
 }
 
 /* Each line: twice its size, and 1 more when it is of stderr, in 32 bits; its text. */

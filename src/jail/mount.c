@@ -15,8 +15,8 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
         struct mount_attr attr = {.attr_set = attributes};
         _cleanup_fd_ int fd = -EBADF;
 
-        /* Recursive: in a less privileged mount namespace the children are locked to their parent and a copy without
-         * them is refused, as it would show what they cover. */
+        /* Recursive: in a less privileged mount namespace the children are locked to their parent.
+         * A copy without them is refused, as it would show the files they cover. */
         fd = (int)syscall(SYS_open_tree, dir_fd, name,
                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
         if (fd < 0)
@@ -39,7 +39,7 @@ int mount_new(const char *type, const char *target, unsigned long flags, const c
         if (mount(type, target, type, flags, options) == 0)
                 return 0;
         if (errno == EPERM && type[0] == 'p')
-                /* The kernel says no more than EPERM when a container covers parts of /proc. */
+                /* The kernel returns no more than EPERM if a container covers parts of /proc. */
                 return err_set(e, CLOCHE_E_MOUNT, "a new /proc is refused, as in containers that cover parts of /proc: "
                                "podman and docker uncover them with --security-opt unmask=ALL or systempaths=unconfined, bwrap with --dev-bind /proc /proc and without --unshare-pid");
         return err_os(e, CLOCHE_E_MOUNT, errno, "mount %s on /%s", type, target);

@@ -1,4 +1,4 @@
-/* The few mount calls of the jail, each with an error that says what it was about. */
+/* The few mount calls of the jail. Their errors name the path or the file system. */
 #ifndef CLOCHE_JAIL_MOUNT_H
 #define CLOCHE_JAIL_MOUNT_H
 

@@ -17,13 +17,13 @@ extern int umount2(const char *target, int flags);
 #define MS_FLAGS_QUOTA (2 | 4 | 1024) /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MNT_DETACH_FLAG 2
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-#define TOPS_PLACE "run/tops" /* has the directories of root_tops, each of which is shown at the top */
+#define TOPS_PLACE "run/tops" /* holds the directories of root_tops, each shown at the top */
 
-enum { TOPS, WORKSPACE, TMP, HOME, SHM }; /* TOPS: of sandboxes; first, as the home directory is shown in one of them */
+enum { TOPS, WORKSPACE, TMP, HOME, SHM }; /* TOPS: only in sandboxes; first, because the home directory is shown in one of them */
 
 const char *const root_places[JAIL_PLACES] = {[TOPS] = TOPS_PLACE, [WORKSPACE] = "workspace", [TMP] = "tmp", [HOME] = "home/cloche", [SHM] = "dev/shm"};
 
-/* In the tmpfs. */
+/* Directories of the tmpfs. */
 static const struct {
         const char *name;
         mode_t mode;
@@ -35,7 +35,7 @@ static const struct {
 const char *const root_tops[ROOT_TOPS] = {ROOT_EACH_TOP(NAME)};
 #undef NAME
 
-/* Made in them. */
+/* Directories inside the tops. */
 static const struct {
         const char *name;
         mode_t mode;
@@ -73,7 +73,7 @@ static int make_top(const char *name, mode_t mode, struct cloche_err *e)
         return 0;
 }
 
-/* One of the image is a mount, and stands on another device. */
+/* A top of the image is a mount, and so on another device. */
 static int is_ours(const char *top)
 {
         struct stat root, st;
@@ -81,8 +81,8 @@ static int is_ours(const char *top)
         return stat(".", &root) == 0 && lstat(top, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == root.st_dev;
 }
 
-/* The guest of a sandbox may put anything in the place of that directory, also while a box beside it is made. mount_clone() follows no link, and what is no
- * directory is not shown. */
+/* The guest of a sandbox may replace that directory by anything, even while a box beside it is
+ * made. mount_clone() follows no link, and only a directory is shown. */
 static int show_top(const char *top, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
@@ -121,15 +121,15 @@ static int show_tops(struct cloche_err *e)
 
 int root_make_writable(const struct jail_plan *plan, struct cloche_err *e)
 {
-        unsigned long long inodes = 5 + (plan->is_sandbox ? 1 + ROOT_TOPS + BELOW_TOPS : 0); /* of the directories, and of the root of the tmpfs */
+        unsigned long long inodes = 5 + (plan->is_sandbox ? 1 + ROOT_TOPS + BELOW_TOPS : 0); /* for the directories, and for the root of the tmpfs */
         char options[128];
         int r;
 
-        /* 0 is tmpfs's own word for no limit. */
+        /* 0 means no limit to tmpfs. */
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + inodes);
-        /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
+        /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
         r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
                 r = show(TOPS, e);
