@@ -10,6 +10,7 @@
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
 #define JAIL_PLACES 5 /* where a guest may write: root_places */
+#define JAIL_SHARED_PLACES 4 /* the first of them: of a sandbox */
 #define JAIL_GROUPS_FD 6 /* of box-init in a box that shares: from here on the way into the control groups */
 
 struct jail_plan {

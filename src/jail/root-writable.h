@@ -10,15 +10,12 @@
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
-/* Directories at the top that a sandbox has besides, where neither the image nor a mount has them: programs are written for such paths. In the same tmpfs. */
-#define ROOT_EACH_TOP(TOP) TOP("app") TOP("data") TOP("home") TOP("mnt") TOP("opt") TOP("src") TOP("srv") TOP("var")
-#define ROOT_ONE_MORE(name) +1
-#define ROOT_TOPS (0 ROOT_EACH_TOP(ROOT_ONE_MORE))
-extern const char *const root_tops[ROOT_TOPS];
-
 int root_is_writable(const char *path);
-int root_make_writable(const struct jail_plan *plan, struct cloche_err *e);
+/* *ret_root_fd: of a sandbox the directory that becomes its root (root_turn); owned by the caller. */
+int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e);
 /* Those of a sandbox instead, from root_take_writable. */
-int root_attach_writable(const int *places_fds, struct cloche_err *e);
+int root_attach_writable(const int *places_fds, int *ret_root_fd, struct cloche_err *e);
+/* Go over to a root in which the guest may make files and directories: what the built root has is shown in it, read-only as it was. Last, when all is mounted. */
+int root_turn(int root_fd, struct cloche_err *e);
 
 #endif

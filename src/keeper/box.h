@@ -147,8 +147,8 @@ int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_f
 /* Code of a template held up its helpers: it is killed, with all that is beneath it. */
 void nest_punish(struct keeper_state *keeper, uint32_t template);
 
-/* The sandbox's writable places, for a box beneath a template; JAIL_PLACES descriptors, owned by the caller. */
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e);
+/* The sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors, owned by the caller. */
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* May a box of this spec share with whom it names? */
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* The box whose control groups this one is in. */
