@@ -173,6 +173,21 @@ test("backups", async () => {
         const restored = await box.restoreBackup({ id: backup.id, dir });
         assert.deepEqual([restored.success, restored.dir], [true, dir]);
         assert.equal((await box.exec(`cd ${dir} && cat one sub/two && ls`)).stdout, "one\ntwo\none\nsub\n");
+        // The kind that the clients unpack themselves; by the answer of the API its maker says which it is.
+        await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one`);
+        const kind = (await box.exec("command -v mksquashfs unsquashfs")).exitCode === 0 ? "hsqs" : "";
+        assert.equal(Buffer.from(await archive.arrayBuffer()).subarray(0, 4).toString().startsWith("hsqs"), kind === "hsqs");
+        if (kind === "hsqs") {
+                const local = await box.restoreBackup(backup);
+                assert.deepEqual([local.success, local.dir, (await box.exec(`cd ${dir} && cat one sub/two && ls /var/backups`)).stdout], [true, dir, "one\ntwo\n"]);
+                const lz4 = await box.createBackup({ dir, compression: { format: "gzip" }, localBucket: true });
+                await box.exec(`rm -r ${dir}`);
+                assert.equal((await box.restoreBackup(lz4)).success, true);
+                assert.equal((await box.exec(`cat ${dir}/sub/two`)).stdout, "two\n");
+        } else await rejects(box.restoreBackup(backup), /unsquashfs/);
+        await box.writeFile(`/var/backups/${backup.id}.sqsh`, "hsqs and no more");
+        await rejects(box.restoreBackup({ id: backup.id, dir }), /./);
+        assert.equal((await box.exec(`cat ${dir}/one; ls -A ${dir} | grep cloche`)).stdout, "one\n", "a damaged archive changes nothing");
         spaces.get(`${name}-backup`).client.disconnect();
 });
 
