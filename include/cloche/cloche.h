@@ -410,7 +410,7 @@ struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
         const char *on_error; /* rollback, continue, abort; NULL: as the mount said */
         const char *conflict; /* what to do with a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
-        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: any */
+        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
         int dry_run;          /* say what would be done */
         int has_caller, caller_fd; /* as of runs */
         cloche_file_handler on_event;

@@ -34,6 +34,8 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
 /* The session that -s names is there, or made; without -s nothing is asked: the default one is made when it is used. */
 int sandbox_session(struct daemon_client *c, const struct cli_request *request);
+/* One line at the first use of a sandbox that came back without its latest changes; none with --json. A failure here comes again in the use itself, which prints it. */
+void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
 /* Open, ask once, close. */
 int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
 

@@ -198,6 +198,8 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* of a request that came to no route */
+/* The body of an error; short_text NULL: the message. context: stolen. */
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status);
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 

@@ -43,6 +43,13 @@ const char *mount_conflict(const char *name)
         return name_among(names, COUNT(names), name);
 }
 
+const char *mount_links(const char *name)
+{
+        static const char *const names[] = {"any", "inside"};
+
+        return name_among(names, COUNT(names), name);
+}
+
 static const char *sync_mode(const char *name)
 {
         static const char *const names[] = {"batch", "manual"};
@@ -214,7 +221,7 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"dirs", "permissions", "loading", "sync", "security", "onPermissionDenied"};
-        static const char *const sync_members[] = {"mode", "onError", "conflict"};
+        static const char *const sync_members[] = {"mode", "onError", "conflict", "links"};
         const json_t *sync = json_object_get(mount, "sync");
         const char *mode = NULL;
         int r;
@@ -233,6 +240,8 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
                 r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort", &ret->on_error, e);
         if (r == 0)
                 r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite", &ret->conflict, e);
+        if (r == 0)
+                r = read_name(sync, "links", mount_links, "sync.links", "any or inside", &ret->links, e);
         if (r < 0)
                 return r;
         ret->is_manual = strcmp(mode, "manual") == 0;

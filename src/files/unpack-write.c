@@ -199,8 +199,8 @@ static int write_hard_link(struct unpack *u, const struct member *m, const char 
         return 0;
 }
 
-/* Of a restored root: a link of the image goes, when the sandbox had a directory in its place. */
-static int make_directory(const struct unpack *u, const char *name)
+/* At the top of a restored root a link of the image goes, when the sandbox had a directory in its place. */
+static int make_directory(const struct unpack *u, const struct member *m, const char *name)
 {
         struct stat status;
 
@@ -212,14 +212,14 @@ static int make_directory(const struct unpack *u, const char *name)
                 return -errno;
         if (S_ISDIR(status.st_mode))
                 return 0;
-        if (!u->is_restored || !S_ISLNK(status.st_mode) || unlinkat(u->dir_fd, name, 0) < 0)
+        if (!u->is_restored || name != m->path || !S_ISLNK(status.st_mode) || unlinkat(u->dir_fd, name, 0) < 0)
                 return -ENOTDIR;
         return mkdirat(u->dir_fd, name, 0700) < 0 ? -errno : 0;
 }
 
 static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
 {
-        int r = *m->path ? make_directory(u, name) : 0;
+        int r = *m->path ? make_directory(u, m, name) : 0;
 
         if (r < 0)
                 return files_os(e, -r, "make the directory %s", m->path);

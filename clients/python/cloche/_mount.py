@@ -58,9 +58,10 @@ class Sync:
     """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
     on_error: OnError = "rollback"
     conflict: Conflict | None = None
+    links: Links | None = None
 
     def tree(self) -> dict[str, Any]:
-        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict)
+        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict, links=self.links)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ export interface MountOptions {
     exclude?: string[]
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
-  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort' }
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', links?: 'any' | 'inside' }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
 }
