@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { after, test } from "node:test";
 import { baseUrl, events, newest, rejects, server, text } from "./clients.mjs";
-import { namespaceOf } from "./stubs.mjs";
+import { bucket as bucketOf, namespaceOf } from "./stubs.mjs";
 
 const { Sandbox, getSandbox, parseSSEStream, collectFile } = await newest();
 const overSocket = process.env.TRANSPORT === "websocket";
@@ -139,23 +139,8 @@ test("terminal", async () => {
         socket.close();
 });
 
-// As much of a bucket of R2 as a backup needs.
-class Bucket {
-        #objects = new Map();
-        put = async (key, value) => void this.#objects.set(key, Buffer.from(await new Response(value).arrayBuffer()));
-        get = async (key) => {
-                const bytes = this.#objects.get(key);
-                return bytes && { size: bytes.length, body: new Blob([bytes]).stream(), arrayBuffer: async () => new Uint8Array(bytes).buffer, json: async () => JSON.parse(bytes.toString()) };
-        };
-        head = async (key) => this.#objects.has(key) ? { size: this.#objects.get(key).length } : null;
-        delete = async (key) => void this.#objects.delete(key);
-        list = async () => ({ objects: [] });
-}
-
 test("backups", async () => {
-        globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
-        const bucket = new Bucket();
-        const keys = { BACKUP_BUCKET: bucket, BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };
+        const keys = bucketOf();
         const spaces = namespaceOf(Sandbox, baseUrl, { ...keys, ...overSocket ? { SANDBOX_TRANSPORT: "websocket" } : {} });
         spaces.get(`${name}-backup`);
         await spaces.ready;
@@ -164,7 +149,7 @@ test("backups", async () => {
         await box.exec(`mkdir -p ${dir}/sub && echo one > ${dir}/one && echo two > ${dir}/sub/two && echo no > ${dir}/x.log`);
         const backup = await box.createBackup({ dir, name: "first", excludes: ["*.log"], localBucket: true });
         assert.match(backup.id, /^[0-9a-f-]{36}$/);
-        const archive = await bucket.get(`backups/${backup.id}/data.sqsh`);
+        const archive = await keys.BACKUP_BUCKET.get(`backups/${backup.id}/data.sqsh`);
         assert.ok(archive.size > 0);
         assert.equal((await box.exec("ls /var/backups")).stdout, "", "nothing is left behind");
         await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one; echo later > ${dir}/later`);

@@ -35,7 +35,7 @@ export class ExecutionSession extends Files {
       stderr: textOf(done.stderr),
       repoUrl: done.url,
       branch: done.branch,
-      targetDir: done.dir,
+      targetDir: targetDir ?? done.dir,
       commit: done.commit,
       timestamp: now()
     }
