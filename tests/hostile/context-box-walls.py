@@ -35,6 +35,11 @@ def walls_are_as_everywhere(*before):
         equal(mounts, str([[source, target, "rw,nosuid,nodev,noatime"] for source, target in
                            [("/root", "/"), ("/shm", "/dev/shm"), ("/tmp", "/tmp"), ("/workspace", "/workspace")]]))
         equal(rest[0], "/proc/self/cgroup {'/'}")
+        # The root is theirs together, what is shown in it is nobody's.
+        equal(sandbox.said("echo made > /x; mkdir /y; mv /data /y/data; ln -s /usr /data; ls -d /x /y/data; for name in usr etc proc dev run tmp workspace; do mv /$name /y 2>/dev/null && echo $name; rmdir /$name 2>/dev/null && echo $name; done; touch /usr/x /etc/x /run/x /proc/x /dev/x 2>/dev/null && echo written"), "/x\n/y/data\n")
+        late = sandbox.context(template)
+        for one in (context, late):
+            equal(one.ran("import os\nprint(open('/x').read(), os.readlink('/data'))\nfor name in ('usr', 'etc', 'proc', 'dev', 'run', 'tmp', 'workspace'):\n    for act in (lambda: os.rename('/' + name, '/y/' + name), lambda: os.rmdir('/' + name), lambda: open('/' + name + '/./x/', 'w')):\n        try: act(); print(name)\n        except OSError: pass"), "made\n /usr\n")
         # A program that would give its user's rights away does not.
         sandbox.said("cp /usr/bin/id /workspace/id; chmod 6755 /workspace/id")
         equal(context.ran("import os, subprocess; print(subprocess.run(['/workspace/id', '-u'], capture_output=True, text=True).stdout)"), "1000\n\n")
