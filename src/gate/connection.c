@@ -361,7 +361,7 @@ void connections_tick(struct gate *gate)
                 look_at_time(c, now);
         }
         bury_ended(gate);
-        if (gate->control.is_started && gate->count < CONNECTIONS_MAX)
+        if (gate->control.server.is_open && gate->count < CONNECTIONS_MAX)
                 accept_again(gate);
         gate->is_crowded = gate->is_crowded && gate->count >= CONNECTIONS_MAX / 2;
 }

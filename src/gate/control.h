@@ -2,7 +2,7 @@
 #ifndef CLOCHE_GATE_CONTROL_H
 #define CLOCHE_GATE_CONTROL_H
 
-#include "wire/rpc.h"
+#include "wire/server.h"
 
 #include <uv.h>
 
@@ -10,18 +10,15 @@ struct gate;
 
 struct control {
         struct gate *gate;
-        int fd;
         uv_poll_t poll;
-        struct frame_reader in;
-        struct buf out;
-        int is_started;
-        uint64_t told[5]; /* the last stats */
+        struct server server;
+        uint64_t sent[5]; /* the last statistics */
 };
 
 int control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
-/* params is stolen. Negative: the engine does not keep up, or is gone. */
-int control_tell(struct control *control, const char *method, json_t *params);
-/* Once a second: what has changed. */
+/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE when the engine does not keep up. */
+int control_notify(struct control *control, const char *method, json_t *params);
+/* Called once a second. */
 void control_tick(struct control *control);
 
 /* guard.c. Files, privilege and most system calls out of reach. optional: of "landlock" and "seccomp", or NULL. *ret: what is in force. */

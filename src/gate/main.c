@@ -26,7 +26,7 @@ static void tell_decision(void *data, json_t *decision)
 {
         struct gate *g = data;
 
-        if (control_tell(&g->control, "decision", decision) < 0)
+        if (control_notify(&g->control, "decision", decision) < 0)
                 g->report.lost++;
 }
 

@@ -6,13 +6,13 @@
  * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, which are only read, or one file that has all contents.
  * CONTROL_FD is a stream socket to the engine (README.md), with which it ends. */
 #include "answer.h"
-#include "control.h"
 #include "settings.h"
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/caps.h"
 #include "jail/landlock.h"
+#include "wire/server.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 enum { ROOT_FD = 3, CONTENTS_FD, CONTROL_FD, FD_END };
 
 struct sync {
-        struct control control;
+        struct server server;
         struct settings settings;
         struct list list; /* pages of a request that has more to come */
         const char *list_of;
@@ -49,7 +49,7 @@ static int restrict_files(const struct settings *settings, int has_directory, in
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
-static int do_configure(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int abi = 0, r = settings_load(params, &sync->settings, e);
@@ -63,11 +63,11 @@ static int do_configure(void *argument, const json_t *params, json_t **ret, stru
                 r = restrict_files(&sync->settings, S_ISDIR(st.st_mode), &abi, e);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:i, s:b}", "landlock", abi, "journal", faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        ret->result = json_pack("{s:i, s:b}", "landlock", abi, "journal", faccessat(ROOT_FD, STAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
         return 0;
 }
 
-static int do_recover(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+static int do_recover(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         static const char *const members[] = {NULL};
         struct recovery recovery = {0};
@@ -77,7 +77,7 @@ static int do_recover(void *argument, const json_t *params, json_t **ret, struct
         if (r == 0)
                 r = transaction_recover(ROOT_FD, 0, &recovery, e); /* a sync that is alive recovers by itself */
         if (r == 0)
-                *ret = answer_recovery(&recovery);
+                ret->result = answer_recovery(&recovery);
         recovery_done(&recovery);
         return r;
 }
@@ -111,10 +111,10 @@ static int take_page(struct sync *sync, const char *method, const json_t *params
 
 static bool is_cancelled(void *argument)
 {
-        return control_is_cancelled(argument);
+        return server_is_cancelled(argument);
 }
 
-static void tell_progress(struct control *control, const struct transaction *t)
+static void tell_progress(struct server *server, const struct transaction *t)
 {
         size_t total = 0, done = 0;
 
@@ -122,7 +122,7 @@ static void tell_progress(struct control *control, const struct transaction *t)
                 total += answer_is_told(t->plan, i);
         for (uint32_t i = 0; i < t->plan->list->count; i++)
                 if (answer_is_told(t->plan, i))
-                        control_tell(control, "progress", answer_progress(t, i, ++done, total));
+                        (void)server_notify(server, "progress", answer_progress(t, i, ++done, total));
 }
 
 static int plan_only(struct sync *sync, struct plan *plan, json_t **ret, struct cloche_err *e)
@@ -142,12 +142,12 @@ static int plan_and_apply(struct sync *sync, struct plan *plan, json_t **ret, st
                 .root_fd = ROOT_FD,
                 .contents_fd = CONTENTS_FD,
                 .is_cancelled = is_cancelled,
-                .argument = &sync->control,
+                .argument = &sync->server,
         };
         int r = transaction_run(&t, e);
 
         if (r == 0) {
-                tell_progress(&sync->control, &t);
+                tell_progress(&sync->server, &t);
                 *ret = answer_apply(&t);
         }
         transaction_done(&t);
@@ -176,38 +176,46 @@ static int with_plan(struct sync *sync, const json_t *decisions, json_t **ret, s
         return r;
 }
 
-static int do_plan(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+static int do_plan(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int r = take_page(sync, "plan", params, e);
 
         if (r <= 0) {
-                *ret = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
+                ret->result = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
                 return r;
         }
-        return with_plan(sync, json_object_get(params, "decisions"), ret, e, plan_only);
+        return with_plan(sync, json_object_get(params, "decisions"), &ret->result, e, plan_only);
 }
 
-static int do_apply(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+static int do_apply(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
         int r = take_page(sync, "apply", params, e);
 
         if (r <= 0) {
-                *ret = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
+                ret->result = r < 0 ? NULL : json_pack("{s:I}", "received", (json_int_t)sync->list.count);
                 return r;
         }
-        return with_plan(sync, json_object_get(params, "decisions"), ret, e, plan_and_apply);
+        return with_plan(sync, json_object_get(params, "decisions"), &ret->result, e, plan_and_apply);
 }
 
-static const struct control_method methods[] = {
-        {"configure", do_configure, true}, {"recover", do_recover, false}, {"plan", do_plan, false},
-        {"apply", do_apply, false},        {NULL, NULL, false},
+static const struct server_method methods[] = {
+        {"configure", SERVER_OPENS, do_configure}, {"recover", SERVER_AFTER, do_recover}, {"plan", SERVER_AFTER, do_plan},
+        {"apply", SERVER_AFTER, do_apply},         {NULL, SERVER_ALWAYS, NULL},
 };
 
 int main(int argc, char **argv)
 {
         static struct sync sync;
+        const struct server_options options = {
+                .methods = methods,
+                .argument = &sync,
+                .request_bytes_max = FRAME_JSON_BYTES_MAX,
+                .reply_bytes_max = FRAME_BYTES_MAX,
+                .notify_bytes_max = FRAME_BYTES_MAX,
+                .batch_bytes = 256u << 10,
+        };
 
         if (argc != 4 || fd_arrange(argv + 1, FD_END - ROOT_FD, ROOT_FD) < 0) {
                 fprintf(stderr, "usage: cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD\n");
@@ -219,12 +227,9 @@ int main(int argc, char **argv)
         }
         signal(SIGPIPE, SIG_IGN);
         umask(0);
-        if (control_init(&sync.control, CONTROL_FD, methods, &sync) < 0) {
-                perror("cloche-sync: control socket");
-                return 1;
-        }
-        control_serve(&sync.control);
-        control_done(&sync.control);
+        server_init(&sync.server, CONTROL_FD, &options);
+        server_run(&sync.server);
+        server_done(&sync.server);
         list_done(&sync.list);
         settings_done(&sync.settings);
         return 0;

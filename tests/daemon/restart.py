@@ -240,7 +240,7 @@ def test_the_box_of_a_sandbox_that_dies():
         wait_until(lambda: "lost" in frames.call("sandbox.get", sandbox="a"), "its end is not told")
         lost = frames.call("sandbox.get", sandbox="a")["lost"]
         assert lost["from"] == before["savedAt"] and frames.call("exec", sandbox="a", command="cat file")["stdout"] == "one\n"
-        assert {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}
+        wait_until(lambda: {line["sandbox"] for line in lines_of(daemon, "sandbox-changes-lost")} == {"a", "never"}, "the log does not name both")
 
 
 def test_sockets_that_the_engine_shut_down():

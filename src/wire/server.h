@@ -1,0 +1,74 @@
+/* The serving half of JSON-RPC over a stream socket, for programs with one client: cloche-fs, cloche-sync and cloche-gate. One thread; requests are
+ * answered in the order in which they come, and nothing here waits but server_run(). */
+#ifndef CLOCHE_WIRE_SERVER_H
+#define CLOCHE_WIRE_SERVER_H
+
+#include "frame.h"
+#include "rpc.h"
+
+#include <stdbool.h>
+
+/* A handler fills this in; on an error it may be left half filled. */
+struct server_reply {
+        json_t *result;         /* NULL: an empty object */
+        struct buf attachments; /* bytes that the result refers to */
+        int fd;                 /* sent with the reply; -EBADF: none */
+};
+
+enum server_when {
+        SERVER_ALWAYS,
+        SERVER_OPENS, /* once, before all that come SERVER_AFTER; an error ends the connection after its reply */
+        SERVER_AFTER,
+};
+
+struct server_method {
+        const char *name; /* NULL ends a table */
+        enum server_when when;
+        int (*handle)(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e);
+};
+
+struct server_options {
+        const struct server_method *methods;
+        void *argument; /* of the handlers */
+        size_t request_bytes_max, reply_bytes_max;
+        size_t notify_bytes_max; /* not sent yet, beyond which notifications are dropped */
+        size_t batch_bytes;      /* of notifications, before they are worth a system call; 0: each is */
+};
+
+#define SERVER_FDS_MAX 4
+
+struct server {
+        int socket_fd; /* borrowed */
+        struct server_options options;
+        struct frame_reader in;
+        struct buf out;
+        size_t sent; /* bytes of out */
+        struct {
+                size_t at; /* offset in out of the first byte of its reply */
+                int fd;
+        } leaving[SERVER_FDS_MAX];
+        int arrived[SERVER_FDS_MAX];
+        unsigned leaving_count, arrived_count;
+        bool is_open, is_closing, is_gone, is_cancelled;
+};
+
+/* socket_fd is borrowed. Close with server_done(). */
+void server_init(struct server *server, int socket_fd, const struct server_options *options);
+void server_done(struct server *server);
+
+/* Events to wait for, as in poll(2). */
+short server_events(const struct server *server);
+/* Read, handle and send as much as is possible without waiting. 0, or -1: the client has gone or broke the protocol, or opening failed. */
+int server_turn(struct server *server);
+/* Take turns until there is nobody to serve. */
+void server_run(struct server *server);
+
+/* Send a notification; params are stolen. -CLOCHE_E_RESOURCE when the client does not keep up and it was dropped. */
+int server_notify(struct server *server, const char *method, json_t *params);
+/* The oldest descriptor that came with requests and was not taken, owned by the caller from now on; -EBADF: there is none. */
+int server_take_fd(struct server *server);
+/* For a handler that works for long: read what came meanwhile, and return true once the client cancelled the request or has gone. Other requests are
+ * refused meanwhile. */
+bool server_is_cancelled(struct server *server);
+
+#endif

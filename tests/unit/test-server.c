@@ -1,0 +1,234 @@
+/* A server of three methods on a socket pair, and its client. */
+#include "base/fd.h"
+#include "base/err.h"
+#include "tap.h"
+#include "wire/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct server server;
+static struct frame_reader answers;
+static int client_fd, received_fd;
+static char last_reply[4096];
+
+/* -- the server's methods --------------------------------------------------------------------------------------- */
+
+static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        (void)argument;
+        if (json_is_true(json_object_get(params, "fail")))
+                return err_set(e, CLOCHE_E_MOUNT, "the door is stuck");
+        ret->result = json_string("open");
+        return 0;
+}
+
+static int do_echo(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        (void)argument;
+        (void)e;
+        ret->result = json_incref((json_t *)(uintptr_t)params);
+        return buf_append(&ret->attachments, "raw", 3);
+}
+
+/* Send the descriptor back that came with the request. */
+static int do_swap(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        (void)argument;
+        (void)params;
+        ret->fd = server_take_fd(&server);
+        return ret->fd < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no descriptor came") : 0;
+}
+
+static int do_work(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        (void)argument;
+        (void)params;
+        (void)ret;
+        return server_is_cancelled(&server) ? err_set(e, CLOCHE_E_CANCELLED, "cancelled") : 0;
+}
+
+static const struct server_method methods[] = {
+        {"early", SERVER_ALWAYS, do_echo}, {"open", SERVER_OPENS, do_open}, {"echo", SERVER_AFTER, do_echo},
+        {"swap", SERVER_AFTER, do_swap},   {"work", SERVER_AFTER, do_work}, {NULL, SERVER_ALWAYS, NULL},
+};
+
+/* -- the client ------------------------------------------------------------------------------------------------- */
+
+static void begin(void)
+{
+        const struct server_options options = {
+                .methods = methods, .request_bytes_max = 1 << 16, .reply_bytes_max = 64 << 20, .notify_bytes_max = 1 << 16};
+        int ends[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                abort();
+        fcntl(ends[1], F_SETFL, O_NONBLOCK);
+        server_init(&server, ends[0], &options);
+        client_fd = ends[1];
+        received_fd = -EBADF;
+        frame_reader_init(&answers, FRAME_BYTES_MAX);
+}
+
+static void end(void)
+{
+        int fd = server.socket_fd;
+
+        server_done(&server);
+        fd_close(&fd);
+        fd_close(&client_fd);
+        fd_close(&received_fd);
+        frame_reader_done(&answers);
+}
+
+static void request_with(int id, const char *method, json_t *params, int fd)
+{
+        _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
+
+        if (rpc_request(json_integer(id), method, params, NULL, 0, &out, NULL) < 0 || fd_send(client_fd, out.data, out.size, &fd, fd >= 0) < 0)
+                abort();
+}
+
+static void request(int id, const char *method, json_t *params)
+{
+        request_with(id, method, params, -1);
+}
+
+/* The next message as "ID RESULT" or "ID !ERROR" or "METHOD", "" when none has come. */
+static const char *reply(void)
+{
+        char *text = NULL;
+        struct frame frame;
+        struct rpc_message m;
+        size_t room, fds = 1;
+        char *at = frame_reader_room(&answers, &room);
+        int fd = -1;
+        ssize_t n = fd_receive(client_fd, at, room, &fd, &fds, 0);
+
+        if (n > 0)
+                frame_reader_filled(&answers, (size_t)n);
+        if (n > 0 && fds)
+                received_fd = fd;
+        last_reply[0] = '\0';
+        if (frame_reader_next(&answers, &frame, NULL) <= 0 || rpc_parse(&frame, &m, NULL) < 0)
+                return last_reply;
+        if (m.kind == RPC_RESULT)
+                text = json_dumps(m.result, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+        snprintf(last_reply, sizeof(last_reply), m.kind == RPC_NOTIFICATION ? "%.0lld%s" : m.kind == RPC_ERROR ? "%lld !%s" : "%lld %s",
+                 m.id ? json_integer_value(m.id) : 0, m.kind == RPC_NOTIFICATION ? m.method : m.kind == RPC_ERROR ? m.error_message : text);
+        free(text);
+        rpc_message_done(&m);
+        return last_reply;
+}
+
+static const char *asked(int id, const char *method, json_t *params)
+{
+        request(id, method, params);
+        return server_turn(&server) < 0 ? "(end)" : reply();
+}
+
+#define SAYS(expected, id, method, params) CHECK(strcmp(asked(id, method, params), expected) == 0, "%s: %s", method, last_reply)
+
+/* -- tests ------------------------------------------------------------------------------------------------------ */
+
+static void test_order(void)
+{
+        begin();
+        SAYS("1 !echo: open comes first", 1, "echo", json_object());
+        SAYS("2 {\"a\":1}", 2, "early", json_pack("{s:i}", "a", 1));
+        SAYS("3 \"open\"", 3, "open", json_object());
+        SAYS("4 !open: this was done already", 4, "open", json_object());
+        SAYS("5 {}", 5, "echo", json_object());
+        SAYS("6 !there is no method 'other'", 6, "other", json_object());
+        SAYS("7 {\"cancelled\":false}", 7, "cancel", json_object());
+        end();
+}
+
+static void test_an_opening_that_fails(void)
+{
+        begin();
+        request(1, "open", json_pack("{s:b}", "fail", 1));
+        request(2, "early", json_object());
+        CHECK(server_turn(&server) < 0, "the connection ends");
+        CHECK(strcmp(reply(), "1 !the door is stuck") == 0, "after its reply: %s", last_reply);
+        CHECK(strcmp(reply(), "") == 0, "and handles nothing more");
+        end();
+}
+
+static void test_cancel(void)
+{
+        begin();
+        asked(1, "open", json_object());
+        SAYS("2 {}", 2, "work", json_object());
+        request(3, "work", json_object());
+        request(4, "echo", json_object());
+        request(5, "cancel", json_object());
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "4 !echo: another request is at work: wait for its reply, or cancel it") == 0, "%s", last_reply);
+        CHECK(strcmp(reply(), "5 {\"cancelled\":true}") == 0, "%s", last_reply);
+        CHECK(strcmp(reply(), "3 !cancelled") == 0, "%s", last_reply);
+        SAYS("6 {}", 6, "work", json_object());
+        request(7, "work", json_object());
+        shutdown(client_fd, SHUT_WR);
+        CHECK(server_turn(&server) < 0, "a client that has gone cancels, too");
+        end();
+}
+
+static void test_descriptors(void)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        begin();
+        asked(1, "open", json_object());
+        SAYS("2 !no descriptor came", 2, "swap", json_object());
+        request_with(3, "swap", json_object(), fd);
+        request(4, "echo", json_object());
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "3 {}") == 0 && received_fd >= 0, "a descriptor there and back: %s", last_reply);
+        CHECK(server_turn(&server) == 0 && strcmp(reply(), "4 {}") == 0, "the next reply has none: %s", last_reply);
+        for (int i = 0; i <= SERVER_FDS_MAX; i++)
+                request_with(5 + i, "echo", json_object(), fd);
+        CHECK(server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0 || server_turn(&server) < 0,
+              "descriptors that nobody takes are bounded");
+        end();
+        fd_close(&fd);
+}
+
+static void test_a_client_that_does_not_read(void)
+{
+        int sent = 0, read = 0;
+
+        begin();
+        asked(1, "open", json_object());
+        while (sent < 100000 && server_notify(&server, "event", json_pack("{s:s}", "text", "some hundred bytes of text that nobody reads for now")) == 0)
+                sent++;
+        CHECK(sent > 0 && sent < 100000, "notifications are dropped: after %d", sent);
+        CHECK(server_events(&server) & POLLOUT, "there is something to send");
+        while (server_turn(&server) == 0 && reply()[0])
+                read++;
+        CHECK(read == sent, "those that were not dropped come: %d", read);
+        CHECK(server_events(&server) == POLLIN, "then only requests are waited for");
+        end();
+}
+
+static void test_garbage(void)
+{
+        begin();
+        CHECK(fd_write_full(client_fd, "\x05\0\0\0\x05\0\0\0[[[[[", 13) == 0 && server_turn(&server) < 0, "a frame without a message ends the connection");
+        end();
+        begin();
+        CHECK(fd_write_full(client_fd, "\xff\xff\xff\x7f\0\0\0\0", 8) == 0 && server_turn(&server) < 0, "so does one over the bound");
+        end();
+}
+
+int main(void)
+{
+        test_order();
+        test_an_opening_that_fails();
+        test_cancel();
+        test_descriptors();
+        test_a_client_that_does_not_read();
+        test_garbage();
+        return tap_done();
+}
