@@ -17,7 +17,9 @@
 #define IS_SQUASHED                                                                                                                 \
         "kind=$(head -c 4 -- \"$CLOCHE_ARCHIVE\" | tr -d '\\0') || exit 2; [ \"$kind\" = hsqs ] || exit 1; command -v unsquashfs >/dev/null || " \
         "{ echo 'the archive is squashfs, and unsquashfs is not in the image of this sandbox: install squashfs-tools there, which is the daemon'\\''s host without --image' >&2; exit 2; }"
-#define UNSQUASH "unsquashfs -quiet -no-progress -no-xattrs -d \"$CLOCHE_DIR/$CLOCHE_NEW\" \"$CLOCHE_ARCHIVE\" >/dev/null || { code=$?; rm -rf -- \"$CLOCHE_DIR/$CLOCHE_NEW\"; exit $code; }"
+#define UNSQUASH                                                                                                                    \
+        "mkdir -p -- \"$CLOCHE_DIR\" && unsquashfs -quiet -no-progress -no-xattrs -d \"$CLOCHE_DIR/$CLOCHE_NEW\" \"$CLOCHE_ARCHIVE\" >/dev/null || " \
+        "{ code=$?; rm -rf -- \"$CLOCHE_DIR/$CLOCHE_NEW\"; exit $code; }"
 /* What was unpacked beside the old contents takes their place. */
 #define EXCHANGE                                                                                                                    \
         "cd -- \"$CLOCHE_DIR\" && find . -mindepth 1 -maxdepth 1 ! -name \"$CLOCHE_NEW\" -exec rm -rf -- {} + && cd -- \"$CLOCHE_NEW\" && " \
