@@ -1,12 +1,15 @@
-/* libcloche: run code nobody vouches for, each piece in its own Linux box.
+/* libcloche: run untrusted code, each piece in its own Linux box.
  *
- * Life cycle: 1) cloche_engine_new() starts a keeper, the only process that may hold privilege.
- * 2) cloche_run_start() makes a box and starts a call or a script in it. 3) cloche_run_wait() gives the result;
- * cloche_run_cancel() may end it at any moment, from any thread or signal handler. 4) cloche_result_free(),
- * cloche_run_free(), cloche_engine_free(): afterwards no process, mount or control group is left.
+ * Life cycle:
+ * 1) cloche_engine_new() starts a keeper, the only process that may hold privilege.
+ * 2) cloche_run_start() makes a box and starts a call or a script in it.
+ * 3) cloche_run_wait() gives the result; cloche_run_cancel() may end it at any moment, from any
+ *    thread or signal handler.
+ * 4) cloche_result_free(), cloche_run_free(), cloche_engine_free(): afterwards no process, mount or
+ *    control group is left.
  *
  * Functions return 0 or -code (enum cloche_code) and then fill *e; outputs are untouched on failure.
- * The library never exits and never prints. One engine belongs to one thread, except where said. */
+ * The library never exits and never prints. One engine belongs to one thread, except where noted. */
 #ifndef CLOCHE_H
 #define CLOCHE_H
 
@@ -51,7 +54,7 @@ enum cloche_right {
         CLOCHE_RIGHT_COUNT
 };
 
-/* Programs of ours that confine themselves with Landlock. */
+/* Our programs that confine themselves with Landlock. */
 enum cloche_landlocked {
 #define CLOCHE_LANDLOCKED(symbol, name, doc) CLOCHE_LANDLOCKED_##symbol,
 #include <cloche/landlocked.def>
@@ -59,15 +62,16 @@ enum cloche_landlocked {
         CLOCHE_LANDLOCKED_COUNT
 };
 
-/* Which guards may be missing without being named: NONE: none; USER: the rows of spec/guards.def that an ordinary user may lack. USER has
- * no effect on an engine that has root's rights, where a missing guard stays an error. */
+/* A set of guards that may be missing without being listed. NONE: none; USER: the rows of
+ * spec/guards.def that an ordinary user may lack. USER has no effect on an engine with root's
+ * rights, where a missing guard stays an error. */
 enum cloche_profile { CLOCHE_PROFILE_NONE, CLOCHE_PROFILE_USER };
 
-/* OFF: nobody asked for it; nothing is missing then. */
+/* OFF: not requested, and so not missing. */
 enum cloche_guard_state { CLOCHE_GUARD_ABSENT, CLOCHE_GUARD_DEGRADED, CLOCHE_GUARD_ENFORCED, CLOCHE_GUARD_OFF, CLOCHE_GUARD_STATE_COUNT };
 
-/* An error value: plain bytes, no allocation, the same in every process. 256 bytes so that it is written to a
- * pipe in one piece (pipe(7), PIPE_BUF). */
+/* An error value: plain bytes, no allocation, the same in every process. 256 bytes, so that it is
+ * written to a pipe in one piece (pipe(7), PIPE_BUF). */
 struct cloche_err {
         uint16_t code;    /* enum cloche_code */
         uint16_t reserved;
@@ -75,7 +79,7 @@ struct cloche_err {
         char msg[248];    /* "build root: bind /usr: No such file or directory"; always terminated */
 };
 
-/* Limits of a run. 0 means the safe default of spec/limits.def, CLOCHE_UNLIMITED means none. */
+/* Limits of a run. 0: the safe default of spec/limits.def; CLOCHE_UNLIMITED: no limit. */
 #define CLOCHE_UNLIMITED UINT64_MAX
 struct cloche_limits {
 #define CLOCHE_LIMIT(field, json, unit, def, min, max, doc) uint64_t field;
@@ -92,65 +96,74 @@ typedef struct cloche_changeset cloche_changeset;
 typedef struct cloche_sync cloche_sync;
 typedef struct cloche_sync_question cloche_sync_question;
 
-/* A guest calls a function of the host. It is to be answered once, with cloche_bridge_answer or cloche_bridge_fail, in the
- * handler or any time later; several may be open. Runs in the engine's thread. */
+/* Called when a guest calls a function of the host. Answer it once, with cloche_bridge_answer or
+ * cloche_bridge_fail, in the handler or any time later; several may be open. Runs in the engine's
+ * thread. */
 typedef void (*cloche_bridge_handler)(void *data, cloche_bridge_call *call);
 
-/* What happens to mounted directories, told or asked while it happens. about: JSON text, lives as long as the call.
- * DENIED   {path, operation, rule, count, timestamp}: a run was refused something; told at the first and at each doubling of the count
- * BEFORE   a change as in files of a result: question is to be answered once, with cloche_sync_answer, in the handler or any time later
+/* Events of mounted directories. about: JSON text, valid during the call.
+ * DENIED   {path, operation, rule, count, timestamp}: an access of a run was refused; sent at the
+ *          first refusal and whenever the count doubles
+ * BEFORE   a change as in files of a result: answer question once, with cloche_sync_answer, in the
+ *          handler or any time later
  * AFTER    {path, success, error?}
  * ERROR    {change, error} */
 enum cloche_file_event { CLOCHE_FILE_DENIED, CLOCHE_SYNC_BEFORE, CLOCHE_SYNC_AFTER, CLOCHE_SYNC_ERROR };
-/* run: NULL for a sync of its own. Runs in the engine's thread. */
+/* run: NULL for a separate sync. Runs in the engine's thread. */
 typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_file_event event, const char *about,
                                     cloche_sync_question *question);
 
 struct cloche_engine_options {
-        const char *libexec_dir;  /* holds cloche-keeper and cloche-box-init; NULL: found by itself */
-        const char *runtimes_dir; /* holds one folder a language; NULL: found by itself */
+        const char *libexec_dir;  /* has cloche-keeper and cloche-box-init; NULL: found automatically */
+        const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
         const char *image;        /* a directory used as root image; NULL: the host's /usr, read-only */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
-        /* Of runs that are forked from templates; 0: the default in brackets. */
-        unsigned runs_max;  /* at once (twice the processors) */
-        unsigned queue_max; /* that wait for their turn; more are CLOCHE_E_QUEUE_FULL (10,000) */
-        uint64_t templates_bytes; /* memory of templates nobody uses, kept for reuse (a quarter of the machine's) */
-        /* Where builds of compiled languages are kept, at most 256 MiB; NULL: below $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "":
-         * nowhere. A directory that others may write to is not used. */
+        /* For runs that are forked from templates; 0: the default in brackets. */
+        unsigned runs_max;  /* at the same time (twice the processors) */
+        unsigned queue_max; /* waiting for their turn; one more is CLOCHE_E_QUEUE_FULL (10,000) */
+        uint64_t templates_bytes; /* memory of unused templates, kept for reuse (a quarter of the machine's) */
+        /* Directory for builds of compiled languages, at most 256 MiB; NULL: below
+         * $XDG_CACHE_HOME/cloche or ~/.cache/cloche; "": none. A directory that others may write to
+         * is not used. */
         const char *cache_dir;
-        uint32_t becomes_uid; /* the user this process will be once the engine runs, whose that directory is to be; 0: it stays who it is */
-        /* Directories of the host, absolute, that runs may mount, with all beneath; none: no mounts. At most 32, borrowed. */
+        uint32_t becomes_uid; /* uid this process switches to after start-up; owner of cache_dir. 0: no switch */
+        /* Directories of the host, absolute, that runs may mount, with everything beneath; none: no
+         * mounts. At most 32, borrowed. */
         const char *const *mount_roots;
         size_t mount_root_count;
-        /* NULL, or for each of them: whose rights decide in runs and syncs without a caller what may be mounted, with his groups of now; -1: those of
-         * the mounted directory's owner, as without the array. Another user than ours wants root. */
+        /* NULL, or a uid for each of them: the user whose rights, with the user's groups at this
+         * time, decide on mounts in runs and syncs without a caller. -1: the owner of the mounted
+         * directory, as without the array. Another user than ours needs root. */
         const int64_t *mount_root_uids;
-        unsigned base_forks; /* after so many forks, or half an hour, a new interpreter takes the place of the one that runs are forked from (10,000) */
-        unsigned spares;    /* boxes with a forked child kept ready per template in use (2); CLOCHE_NO_SPARES: none */
-        enum cloche_profile profile; /* more optional guards, by a name */
-        int core_scheduling; /* wanted: the guard of this name */
+        unsigned base_forks; /* after this number of forks, or half an hour, a new interpreter replaces the one that runs are forked from (10,000) */
+        unsigned spares;    /* prewarmed boxes with a forked child for each template in use (2); CLOCHE_NO_SPARES: none */
+        enum cloche_profile profile; /* a named set of further optional guards */
+        int core_scheduling; /* enable the guard of this name */
 };
 
 #define CLOCHE_NO_SPARES (~0u)
 
-/* The exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error then is of type CompileError or BuildError. */
+/* Exit code of a script that did not compile (sysexits.h, EX_DATAERR); its error is of type
+ * CompileError or BuildError. */
 #define CLOCHE_EXIT_NOT_COMPILED 65
 
 enum cloche_file_kind { CLOCHE_FILE_PLAIN, CLOCHE_FILE_DIRECTORY, CLOCHE_FILE_SYMLINK };
 
-/* A file placed in the box before the code runs, in the order given; directories on the way are made. Exactly one source: data, or fd
- * (borrowed, a regular file, whose holes stay holes). A directory has none, a symbolic link its target as data. */
+/* A file placed in the box before the code runs, in the given order; directories on the way are
+ * made. Exactly one source: data, or fd (borrowed, a regular file, whose holes stay holes). A
+ * directory has none; the data of a symbolic link is its target. */
 struct cloche_file {
         const char *path; /* absolute, or below the working directory */
         enum cloche_file_kind kind;
         const void *data;
         size_t size;
-        int fd;        /* used when data is NULL */
-        uint32_t mode; /* permission bits; 0: 0644, of a directory 0755 */
+        int fd;        /* used if data is NULL */
+        uint32_t mode; /* permission bits; 0: 0644, for a directory 0755 */
 };
 
-/* CLOCHE_EVALUATE: an ECMAScript module in a bare realm, without Node (language javascript, warm or of a bare prefix). Its
- * exports are the value; console lines stand in the result as "console"; errors have a "code" (spec/agent.md). */
+/* CLOCHE_EVALUATE: an ECMAScript module in a bare realm, without Node (language javascript, warm or
+ * with a bare prefix). Its exports are the value; the result has console lines as "console"; errors
+ * have a "code" (spec/agent.md). */
 enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT, CLOCHE_EVALUATE };
 
 struct cloche_run_options {
@@ -158,54 +171,61 @@ struct cloche_run_options {
         const char *language; /* name or alias of a runtime */
         const char *code;     /* source text, any bytes */
         size_t code_size;     /* 0: strlen(code) */
-        const char *filename; /* shown in stacks, and the script's name; NULL: main.<extension> */
-        const char *function; /* NULL: the one public function, else the code is the body */
+        const char *filename; /* shown in stacks, and used as the script's name; NULL: main.<extension> */
+        const char *function; /* NULL: the only public function, otherwise the code is the body */
         const char *args;     /* JSON array, of values or of {index, value}, or object; values JSON lacks in tagged form (spec/values.md) */
         const char *kwargs;   /* JSON object */
         const char *schema;   /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md) */
         const char *build;    /* JSON object: standard, flags, sources; compiled languages only */
-        int64_t tenant;       /* of whom it is: code of different tenants is forked from no common template and shares no build */
+        int64_t tenant;       /* owner of the run: code of different tenants is forked from no common template and shares no build */
         const char *workdir;  /* NULL: /workspace */
         const struct cloche_file *files;
         size_t file_count;
-        /* Paths to be read back when the run has ended, absolute or below the working directory: files.collected of the result has for
-         * each {path, kind, size, mode} and content, target or entries, or an error. */
+        /* Paths to read back after the run, absolute or below the working directory:
+         * files.collected of the result has for each {path, kind, size, mode} and content, target
+         * or entries, or an error. */
         const char *const *collect;
         size_t collect_count;
         /* JSON object of the executor contract: dirs, permissions, loading, sync, security, onPermissionDenied; NULL: none. */
         const char *mount;
-        /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process that connected it, with that user's rights only, and
-         * writes as him. A directory that he may not read, or with rules that permit it write, is CLOCHE_E_FORBIDDEN. Root counts as no such caller. */
+        /* With has_caller, a connected unix socket (borrowed): root's engine mounts for the process
+         * that connected it, with only that user's rights, and writes as that user. A directory
+         * that the user may not read, or with rules that permit it write, is CLOCHE_E_FORBIDDEN.
+         * Root does not count as such a caller. */
         int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;
-        unsigned file_events; /* bit 1u << enum cloche_file_event: which are wanted; without BEFORE nobody is asked */
-        /* JSON object {allow: [rule, …], deny: [rule, …]} as spec/sandbox.md says under Network; NULL: no network. Not of runs that are forked. */
+        unsigned file_events; /* bits 1u << enum cloche_file_event: the events to send; without BEFORE no questions are sent */
+        /* JSON object {allow: [rule, …], deny: [rule, …]}, see Network in spec/sandbox.md; NULL: no
+         * network. Not for forked runs. */
         const char *network;
         const char *const *argv; /* script: arguments after the script's name */
         size_t argc;
         const char *const *env;  /* "NAME=value", added to the minimal environment */
         size_t env_count;
-        /* Borrowed descriptors for a script's standard streams, -1 or 0-initialised with stream_fds false: stdin is
-         * empty, stdout and stderr are captured. Output is relayed, the guest never holds these descriptors. */
+        /* Borrowed descriptors for a script's standard streams, -1 or 0-initialised with stream_fds
+         * false: stdin is empty, stdout and stderr are captured. Output is relayed; the guest never
+         * holds these descriptors. */
         int stream_fds;
         int stdin_fd, stdout_fd, stderr_fd;
-        /* Not 0: the script's streams are one terminal in the box, of this size; stdout_fd has all of its output. Cold scripts with stream_fds only. */
+        /* Not 0: the script's streams are one terminal in the box, of this size; stdout_fd gets all
+         * of its output. Cold scripts with stream_fds only. */
         unsigned cols, rows;
         struct cloche_limits limits;
         int omit_changes, omit_contents, omit_denied; /* resultOptions of the contract */
-        /* A call may be forked from a template instead of started cold: of this prefix (borrowed), or with warm of the bare
-         * language. It waits for its turn; the wall limit counts from when it has it. */
+        /* A call may be forked from a template instead of started cold: from this prefix
+         * (borrowed), or with warm from the bare language. It waits for its turn; the wall limit
+         * counts from then on. */
         cloche_prefix *prefix;
         int warm;
         const char *globals, *imports; /* JSON objects of declarations (spec/agent.md); not with a prefix, which has its own */
         cloche_bridge_handler on_bridge; /* NULL: with a prefix, the prefix's */
         void *bridge_data;
-        /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait; cloche_run_wait then
-         * does not block. */
+        /* NULL, or called once when the run has ended, from within cloche_engine_turn or a wait;
+         * cloche_run_wait then does not block. */
         void (*on_end)(void *data, cloche_run *run);
-        /* NULL, or called with output as it comes, which the result holds as well; not of a stream with a descriptor of the
-         * caller's. stream: 1 or 2. */
+        /* NULL, or called with output as it arrives, which the result holds as well; not for a
+         * stream with a descriptor of the caller's. stream: 1 or 2. */
         void (*on_output)(void *data, cloche_run *run, int stream, const void *bytes, size_t size);
         void *data;
 };
@@ -216,15 +236,15 @@ struct cloche_prefix_options {
         const char *code;
         size_t code_size;     /* 0: strlen(code) */
         const char *filename; /* NULL: prefix.<extension> */
-        const char *build;    /* as of runs */
-        int64_t tenant;       /* as of runs; a run with this prefix is this tenant's */
+        const char *build;    /* as in runs */
+        int64_t tenant;       /* as in runs; a run with this prefix belongs to this tenant */
         const char *globals, *imports; /* JSON objects of declarations (spec/agent.md) */
         const struct cloche_file *files; /* in the set-up's box and in every run's */
         size_t file_count;
-        int bare; /* set up the bare realm, for runs of CLOCHE_EVALUATE; else the language's own */
-        cloche_bridge_handler on_bridge; /* of runs that name none */
+        int bare; /* set up the bare realm, for runs of CLOCHE_EVALUATE; 0: the language's own */
+        cloche_bridge_handler on_bridge; /* for runs without one */
         void *bridge_data;
-        struct cloche_limits limits; /* of the set-up */
+        struct cloche_limits limits; /* for the set-up */
 };
 
 /* Start an engine and its keeper.
@@ -234,31 +254,34 @@ struct cloche_prefix_options {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_new(const struct cloche_engine_options *opt, cloche_engine **ret,
                                                    struct cloche_err *e);
 
-/* Lists the languages, without an engine: a JSON array of {name, aliases, extension, extensions, interpreter, warm, build, evaluate}.
- * opt     borrowed, may be NULL; of it runtimes_dir only.
+/* List the languages, without an engine: a JSON array of {name, aliases, extension, extensions,
+ * interpreter, warm, build, evaluate}.
+ * opt     borrowed, may be NULL; only runtimes_dir is used.
  * ret     owned by the caller, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_languages(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e);
 
 /* End the keeper and with it every box. Accepts NULL. Runs of the engine must have been freed. */
 CLOCHE_API void cloche_engine_free(cloche_engine *engine);
 
-/* What protects boxes made by this engine; reason is "" when enforced and lives as long as the engine. */
+/* Return the state of a guard for boxes of this engine; reason is "" if enforced, and lives as long
+ * as the engine. */
 CLOCHE_API enum cloche_guard_state cloche_engine_guard(const cloche_engine *engine, enum cloche_guard guard,
                                                        const char **ret_reason);
 
-/* The guards that may be missing or degraded, named or by the profile: bit 1u << enum cloche_guard. */
+/* Return the guards that may be missing or degraded, listed or by the profile: bit 1u << enum
+ * cloche_guard. */
 CLOCHE_API uint32_t cloche_engine_optional(const cloche_engine *engine);
 
 struct cloche_guard_report {
         enum cloche_guard_state state;
-        int proven;       /* something in a box tried to climb it and could not */
-        char reason[220]; /* what was seen, or what is missing */
+        int proven;       /* an attempt in a box to climb it has failed */
+        char reason[220]; /* the observation, or the reason why it is missing */
 };
 
-/* Let a guest of ours climb every wall that can be climbed from inside, in a box started cold and in one forked from a
- * template, and say which held in both.
+/* Run a guest of ours that tries to climb every wall from inside, in a box started cold and in one
+ * forked from a template, and report the walls that held in both.
  * ret     CLOCHE_GUARD_COUNT rows.
- * Errors  those of a run, but missing guards: they are what is reported. */
+ * Errors  as a run, except missing guards: these are reported. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
                                                         struct cloche_err *e);
 
@@ -268,29 +291,32 @@ enum cloche_right_holder { CLOCHE_HOLDER_SET_UP, CLOCHE_HOLDER_CONTEXT, CLOCHE_H
 struct cloche_right_report {
         const char *name, *doc; /* static */
         struct cloche_right_trial {
-                int may;        /* it is to have the right: spec/rights.def */
-                int is_open;    /* some way to it was open */
-                char seen[220]; /* the ways that were open, or else those that were refused */
+                int may;        /* spec/rights.def grants it */
+                int is_open;    /* at least one way to it was open */
+                char seen[220]; /* the open ways; if there are none, the refused ones */
         } trials[CLOCHE_HOLDER_COUNT];
 };
 
-/* Let code of ours try all that spec/rights.def lists, as set-up code of a prefix and as code of a context that can be forked, in the boxes of both and in those beneath.
+/* Run code of ours that tries all rights of spec/rights.def, as set-up code of a prefix and as code
+ * of a context that can be forked, in the boxes of both and in those beneath.
  * ret     CLOCHE_RIGHT_COUNT rows.
- * Errors  those of cloche_engine_selftest; CLOCHE_E_STATE (host): something could not be tried. */
+ * Errors  as cloche_engine_selftest; CLOCHE_E_STATE (host): a right could not be tried. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_rights(cloche_engine *engine, struct cloche_right_report *ret, struct cloche_err *e);
 
 struct cloche_landlocked_report {
         const char *name, *doc; /* static */
-        int is_enforced; /* all that its rules refuse was refused, all that they permit was open */
+        int is_enforced; /* every refused act failed, and every permitted one was open */
         char seen[220];
 };
 
-/* Have a process enter the rules of each program of spec/landlocked.def, and try what they refuse and permit.
+/* Start a process that enters the rules of each program of spec/landlocked.def, and tries the
+ * refused and the permitted acts.
  * ret     CLOCHE_LANDLOCKED_COUNT rows.
- * Errors  CLOCHE_E_KEEPER, _RESOURCE, _STATE (host). A kernel without Landlock is none, but what is reported. */
+ * Errors  CLOCHE_E_KEEPER, _RESOURCE, _STATE (host). A kernel without Landlock is reported, not an
+ *         error. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_landlock(cloche_engine *engine, struct cloche_landlocked_report *ret, struct cloche_err *e);
 
-/* Features of the host's kernel that boxes use where they are; spec/host.def. */
+/* Features of the host's kernel that boxes use if present; spec/host.def. */
 enum cloche_host_feature {
 #define CLOCHE_HOST(symbol, name, since, without) CLOCHE_HOST_##symbol,
 #include <cloche/host.def>
@@ -299,124 +325,132 @@ enum cloche_host_feature {
 };
 
 struct cloche_host_report {
-        const char *name, *since, *without; /* static: the feature, the Linux release that brought it, what happens where it is not */
+        const char *name, *since, *without; /* static: the feature, its first Linux release, the effect of its absence */
         int is_present;
-        char detail[220]; /* what was found, or "" */
+        char detail[220]; /* the finding, or "" */
 };
 
-/* Try which of these features this host has.
+/* Try each of these features on this host.
  * ret     CLOCHE_HOST_COUNT rows. */
 CLOCHE_API void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret);
 
-/* Check everything the caller said, and begin: a box is asked for, and the run starts in it when there is one.
+/* Check the options, and begin: request a box, and start the run in it once there is one.
  * opt     borrowed during the call only.
- * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING, _KEEPER (host). */
+ * Errors  CLOCHE_E_UNKNOWN_LANGUAGE, _INVALID_JSON, _INVALID_ARGUMENT (caller); _GUARD_MISSING,
+ *         _KEEPER (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_start(cloche_engine *engine, const struct cloche_run_options *opt,
                                                   cloche_run **ret, struct cloche_err *e);
 
-/* Wait for the end and drop the box. Once per run. ret is owned by the caller, cloche_result_free().
- * Errors  of a run that could not begin: CLOCHE_E_NAMESPACE, _MOUNT, _CGROUP, _MISSING_RUNTIME, _TIMEOUT and others (host). A failure of the
- *         guest's code is not an error but a result. */
+/* Wait for the end and drop the box. Once for each run. ret is owned by the caller,
+ * cloche_result_free().
+ * Errors  for a run that could not begin: CLOCHE_E_NAMESPACE, _MOUNT, _CGROUP, _MISSING_RUNTIME,
+ *         _TIMEOUT and others (host). A failure of the guest's code is a result, not an error. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e);
 
 /* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at any moment before
  * cloche_run_free(). */
 CLOCHE_API void cloche_run_cancel(cloche_run *run);
 
-/* Send a signal to a script's program and everything beneath it. A run that is no script in a box of its own, or whose program has not begun, is
- * cancelled. As safe as cloche_run_cancel. */
+/* Send a signal to a script's program and all processes beneath it. Any other run, or one whose
+ * program has not begun, is cancelled. As safe as cloche_run_cancel. */
 CLOCHE_API void cloche_run_signal(cloche_run *run, int signal);
 
-/* The terminal of a run that has one is of another size, 1 to 65535 each. As safe as cloche_run_cancel. */
+/* Resize the terminal of a run that has one, 1 to 65535 each. As safe as cloche_run_cancel. */
 CLOCHE_API void cloche_run_resize(cloche_run *run, unsigned cols, unsigned rows);
 
-/* The step a run waits for before and after its code runs, in a few words ("compiling"); NULL: nothing. Static. As safe as cloche_run_cancel. */
+/* Return the step that a run waits for before and after its code runs, in a few words
+ * ("compiling"); NULL: none. Static. As safe as cloche_run_cancel. */
 CLOCHE_API const char *cloche_run_phase(const cloche_run *run);
 
-/* Let the guest wait, once its pipes are full, instead of reading on: for callers that pass output on to someone slower. What it had
- * written when it ends is told by on_output all the same. */
+/* Stop reading, so that the guest waits once its pipes are full: for callers with a slower
+ * receiver. The output up to its end is still sent to on_output. */
 CLOCHE_API void cloche_run_hold_output(cloche_run *run, int hold);
 
-/* Kill what is left of the run and free it. Accepts NULL. */
+/* Kill the rest of the run and free it. Accepts NULL. */
 CLOCHE_API void cloche_run_free(cloche_run *run);
 
 /* Set up a prefix, or find it: equal options are one template, kept as long as memory permits.
  * opt     borrowed during the call only.
  * ret     owned by the caller, cloche_prefix_free().
- * Errors  CLOCHE_E_PREFIX (guest): the set-up threw, did not settle, or left something that cannot be forked; failure is
- *         then its error as JSON, owned by the caller, free(); NULL otherwise. Others as of cloche_run_start. */
+ * Errors  CLOCHE_E_PREFIX (guest): the set-up threw, did not settle, or left something that cannot
+ *         be forked; failure is then its error as JSON, owned by the caller, free(); NULL
+ *         otherwise. Others as cloche_run_start. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt,
                                                    cloche_prefix **ret, char **failure, struct cloche_err *e);
-/* The same without waiting: the set-up is under way, and cloche_prefix_state is asked after each turn. */
+/* The same without waiting: call cloche_prefix_state after each turn. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt,
                                                      cloche_prefix **ret, struct cloche_err *e);
-/* 1: not yet; 0: runs may be forked from it; else what cloche_prefix_new would have said. */
+/* 1: not yet; 0: runs may be forked from it; else the error of cloche_prefix_new. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err *e);
-/* Runs that were started go on. Accepts NULL. */
+/* Started runs continue. Accepts NULL. */
 CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
 
-/* What a call of a host function wants: JSON text, values in tagged form; live as long as the call.
+/* The request of a call of a host function: JSON text, values in tagged form; valid during the call.
  * target  ["global", name] or ["import", specifier, name], then names of nested members */
 CLOCHE_API const char *cloche_bridge_call_target(const cloche_bridge_call *call);
 CLOCHE_API const char *cloche_bridge_call_args(const cloche_bridge_call *call);
 CLOCHE_API const char *cloche_bridge_call_kwargs(const cloche_bridge_call *call);
-/* NULL when the run is over: an answer then goes nowhere. */
+/* NULL if the run is over: an answer is then dropped. */
 CLOCHE_API cloche_run *cloche_bridge_call_run(const cloche_bridge_call *call);
 /* Both end the call, also on failure. value: JSON text, NULL for undefined. fields: JSON object or NULL. */
 CLOCHE_API int cloche_bridge_answer(cloche_bridge_call *call, const char *value, struct cloche_err *e);
 CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, const char *message, const char *fields,
                                   struct cloche_err *e);
 
-/* For callers with a loop of their own: wait for this to be readable, at most cloche_engine_timeout_ms (-1: any time), then
- * take a turn, which does not block. */
+/* For callers with their own event loop: wait until this is readable, at most
+ * cloche_engine_timeout_ms (-1: any time), then take a turn, which does not block. */
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
-/* 1: the keeper is gone, or has not answered for half a minute; nothing can be started, and the engine can only be freed. */
+/* Returns 1 if the keeper is gone, or has not answered for half a minute: nothing can be started,
+ * and the engine can only be freed. */
 CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
-/* Runs that wait for their turn. */
+/* Return the number of runs that wait for their turn. */
 CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);
 
 CLOCHE_API enum cloche_status cloche_result_status(const cloche_result *result);
 CLOCHE_API int cloche_result_exit_code(const cloche_result *result);
-/* The returned value as JSON text (tagged forms, bytes in base64); NULL when the run has none. */
+/* The returned value as JSON text (tagged forms, bytes in base64); NULL if the run has none. */
 CLOCHE_API const char *cloche_result_value(const cloche_result *result);
 /* The whole result object of the contract as JSON text. Borrowed, lives with the result. */
 CLOCHE_API const char *cloche_result_json(const cloche_result *result);
-/* Captured bytes; not terminated by contract, *ret_size says how many. */
+/* Captured bytes, *ret_size of them; not terminated by contract. */
 CLOCHE_API const char *cloche_result_stdout(const cloche_result *result, size_t *ret_size);
 CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t *ret_size);
 /* The guest's error: its type, message and stack, or NULL. */
 CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
-/* What the run did to mounted directories, whether it was written to the host (member sync of the result says what was) or not
- * (sync.mode manual, or a run without success): taken out of the result, owned by the caller, cloche_changeset_free(); NULL: it had no mounts. */
+/* Take the run's changes of mounted directories out of the result, written to the host (see member
+ * sync of the result) or not (sync.mode manual, or a run without success). Owned by the caller,
+ * cloche_changeset_free(); NULL: it had no mounts. */
 CLOCHE_API cloche_changeset *cloche_result_take_changeset(cloche_result *result);
 CLOCHE_API void cloche_result_free(cloche_result *result);
 
 /* {created, modified, deleted} as in files of a result, as JSON text, free(); NULL without memory. */
 CLOCHE_API char *cloche_changeset_json(const cloche_changeset *set);
-/* Keep it in an empty directory, and read it again, with an engine that may mount the same directories. dir_fd is borrowed.
+/* Save it in an empty directory, and load it again, with an engine that may mount the same
+ * directories. dir_fd is borrowed.
  * Errors  CLOCHE_E_UNREADABLE_FILE, _INVALID_JSON, _INVALID_ARGUMENT (caller), _RESOURCE (host). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche_err *e);
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **ret, struct cloche_err *e);
-/* From changes as a result has them, with contents: an array, or an object of created, modified and deleted. mount: as of runs. */
+/* Make it from changes in the form of a result, with contents: an array, or an object of created,
+ * modified and deleted. mount: as in runs. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_changeset_from_json(cloche_engine *engine, const char *changes, const char *mount,
                                                             cloche_changeset **ret, struct cloche_err *e);
 CLOCHE_API void cloche_changeset_free(cloche_changeset *set); /* accepts NULL */
 
 struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
-        const char *on_error; /* rollback, continue, abort; NULL: as the mount said */
-        const char *conflict; /* what to do with a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
+        const char *on_error; /* rollback, continue, abort; NULL: the mount's value */
+        const char *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
         const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
-        int dry_run;          /* say what would be done */
-        int has_caller, caller_fd; /* as of runs */
+        int dry_run;          /* only report the steps */
+        int has_caller, caller_fd; /* as in runs */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
-        cloche_run *run;      /* given to on_event */
+        cloche_run *run;      /* passed to on_event */
         /* NULL, or called once when it is over, from within cloche_engine_turn or a wait. */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
@@ -424,17 +458,19 @@ struct cloche_sync_options {
 
 enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_ABORT };
 
-/* Write changes to the host, a transaction per mounted directory: a crash at any moment leaves the old tree or the new one, once the
- * next sync of the directory has looked at it. */
+/* Write changes to the host, one transaction for each mounted directory. After a crash at any
+ * moment the next sync of the directory completes the old tree or the new one. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                                                    struct cloche_err *e);
-/* Ends the question. skip: this change is not synced; abort: none is, nothing was written, and each is among the skipped ones. reason may be NULL. */
+/* Answer the question. skip: this change is not synced; abort: no change is, nothing was written,
+ * and all are among the skipped ones. reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
-/* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; of a dry run {steps, denied, conflicts, skipped}. JSON text, free(). */
+/* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; for a dry run {steps,
+ * denied, conflicts, skipped}. JSON text, free(). */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);
 /* The same without waiting; CLOCHE_E_STATE while it is under way. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e);
-/* What is under way is undone, unless it was beyond that; then it is finished. Accepts NULL. */
+/* Undo a sync that is under way, or finish it if it is past that point. Accepts NULL. */
 CLOCHE_API void cloche_sync_free(cloche_sync *sync);
 
 CLOCHE_API const char *cloche_code_name(unsigned code);

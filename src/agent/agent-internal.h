@@ -1,4 +1,4 @@
-/* What the parts of the library share. */
+/* Shared by the files of the library. */
 #ifndef CLOCHE_AGENT_INTERNAL_H
 #define CLOCHE_AGENT_INTERNAL_H
 
@@ -9,13 +9,13 @@
 
 enum method { METHOD_CALL, METHOD_PREPARE, METHOD_RUN, METHOD_FREEZE, METHOD_BUILD };
 
-/* What agent_request's members borrow from. */
+/* The owner of everything that agent_request borrows. */
 struct held_request {
         struct agent_request request;
         json_t *owned; /* object of the values without references */
 };
 
-/* 0; or -1 with what is wrong with params. Done with request_done() in both cases. */
+/* Returns 0; or -1 with the reason why params are refused. Call request_done() in both cases. */
 int request_read(enum method method, const json_t *params, const struct frame *frame, struct held_request *ret,
                  struct cloche_err *e);
 void request_done(struct held_request *held);
@@ -23,11 +23,11 @@ void request_done(struct held_request *held);
 /* Check a value and resolve its references; a new reference. */
 int request_value(const json_t *value, size_t attachments_size, json_t **ret, struct cloche_err *e);
 
-/* In the template: forks children until no more are wanted, and then ends the process. Returns in children: 1 when the child is
- * itself to be a template. */
+/* In the template: fork children until no more are requested, then exit. Returns in children: 1 if
+ * the child is a template too. */
 int template_fork_children(void);
 
-/* The frame of a reply, or of the error it holds. id is borrowed. 0 or -1 without memory. */
+/* Build the frame of a reply, or of the error it holds. id is borrowed. Returns 0, or -1 without memory. */
 int reply_build(const json_t *id, struct agent_reply *reply, const struct agent_language *language, struct buf *out);
 void reply_done(struct agent_reply *reply);
 

@@ -22,11 +22,11 @@ struct agent {
         const struct agent_language *language;
         void *data;
         struct channel channel;
-        const json_t *id; /* of the request under way */
+        const json_t *id; /* of the current request */
         int is_template, is_frozen, is_preparing, is_rehearsing;
 };
 
-static struct agent agent; /* one in a process: it has the process's descriptor 3 */
+static struct agent agent; /* one per process: it uses descriptor 3 */
 
 void *agent_data(const struct agent *a)
 {
@@ -50,7 +50,7 @@ int agent_is_rehearsing(const struct agent *a)
 
 /* -- answering ------------------------------------------------------------------------------------------------ */
 
-/* A forked process of the code's has no business answering. */
+/* A process that the code forked must not answer. */
 static int send_frame(struct agent *a, const struct buf *frame)
 {
         if (a->is_rehearsing)
@@ -225,7 +225,7 @@ static int handle_request(struct agent *a, enum method method, const struct rpc_
         return r;
 }
 
-/* CONTINUE, or the exit status of the process. */
+/* Returns CONTINUE, or the exit status of the process. */
 static int handle(struct agent *a, const struct frame *frame)
 {
         const struct agent_method *own;
@@ -284,7 +284,7 @@ static void lose_channel(void)
         channel_close(&agent.channel);
 }
 
-/* Until the process is to end, or to become a template: then CONTINUE. */
+/* Serve until the process must exit or become a template: then CONTINUE. */
 static int serve(struct agent *a)
 {
         struct cloche_err e;
@@ -311,7 +311,7 @@ static int open_channel(struct agent *a)
         return channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
 }
 
-/* Back in a forked child, with a channel of its own. */
+/* Continue in a forked child, with its own channel. */
 static int go_on_in_child(struct agent *a)
 {
         int is_template;
@@ -329,7 +329,7 @@ static int go_on_in_child(struct agent *a)
         return 0;
 }
 
-/* The library is there when the process may become a template; a cold box has none, and nothing is tried. */
+/* The library is present if the process may become a template; a cold box has none, and nothing is tried. */
 static int start(struct agent *a)
 {
         int r = cloche_guest_start();
@@ -357,11 +357,12 @@ int agent_serve(const struct agent_language *language, void *data)
         return r == CONTINUE ? 1 : r;
 }
 
-/* -- asking the host --------------------------------------------------------------------------------------------- */
+/* -- requests to the host ---------------------------------------------------------------------------------------- */
 
-#define GIVEN_UP 2 /* none of channel_read()'s */
+#define GIVEN_UP 2 /* distinct from the results of channel_read() */
 
-/* Until the answer to this id; those of processes that were killed while they waited are dropped. 1, 0 at the end, or GIVEN_UP. */
+/* Wait for the answer to this id; answers for processes that were killed meanwhile are dropped.
+ * Returns 1, 0 at the end, or GIVEN_UP. */
 static int await_answer(struct agent *a, uint64_t id, int (*gives_up)(void), struct rpc_message *ret, struct frame *ret_frame)
 {
         struct cloche_err e;

@@ -38,7 +38,8 @@ static struct channel_shared *open_shared(void)
         return shared;
 }
 
-/* High numbers stay clear of what the code opens or closes by habit; the low ones serve a small RLIMIT_NOFILE. */
+/* High numbers avoid conflicts with code that opens or closes descriptors by number; the low ones
+ * are for a small RLIMIT_NOFILE. */
 static int move_up(int fd)
 {
         static const int numbers[] = {1000, 500, 200, 60, 15, 4};
@@ -76,7 +77,7 @@ void channel_forget(struct channel *c)
 {
         c->fd = -EBADF;
         frame_reader_done(&c->reader);
-        /* Siblings must not meet in it. */
+        /* Siblings must not share it. */
         if (c->shared)
                 munmap(c->shared, sizeof(*c->shared));
         c->shared = NULL;
@@ -87,7 +88,7 @@ void channel_close(struct channel *c)
         fd_close(&c->fd);
 }
 
-/* The code may have closed the descriptor, and something else may bear its number now. */
+/* The code may have closed the descriptor, and another file may have its number now. */
 static int is_ours(const struct channel *c)
 {
         struct stat status;
@@ -107,7 +108,7 @@ static int wait_for_input(const struct channel *c)
         return is_ours(c) ? 0 : -1;
 }
 
-/* Exactly size bytes into the reader; 1, 0 at the end of the stream. */
+/* Read exactly size bytes; 1, or 0 at the end of the stream. */
 static int fill(struct channel *c, size_t size)
 {
         while (size > 0) {
@@ -141,7 +142,7 @@ static int read_frame(struct channel *c, struct frame *ret, struct cloche_err *e
 
         if (!fill(c, HEAD_SIZE))
                 return 0;
-        r = frame_reader_next(&c->reader, ret, e); /* refuses what the head says wrong */
+        r = frame_reader_next(&c->reader, ret, e); /* refuses an invalid head */
         if (r == 0) {
                 if (!fill(c, length_of(&c->reader) - (HEAD_SIZE - 4)))
                         return 0;
@@ -157,7 +158,7 @@ int channel_read(struct channel *c, struct frame *ret, struct cloche_err *e)
 
         if (wait_for_input(c) < 0)
                 return 0;
-        /* A process that a signal ends in the middle would leave the others a torn frame. */
+        /* If a signal ended a process in the middle, the others would read a torn frame. */
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, &before);
         r = read_frame(c, ret, e);
@@ -197,7 +198,7 @@ static int write_all(int fd, const char *at, size_t size)
         return 0;
 }
 
-/* The last owner may have been killed: what it was about is over. */
+/* The last owner may have been killed: its frame or request is over. */
 static void lock(pthread_mutex_t *mutex)
 {
         if (pthread_mutex_lock(mutex) == EOWNERDEAD)
@@ -222,7 +223,7 @@ int channel_write(const struct channel *c, const void *data, size_t size)
         return r;
 }
 
-/* 0, or -1 when it was not had in time. */
+/* Returns 0, or -1 on timeout. */
 static int lock_for_a_while(pthread_mutex_t *mutex)
 {
         struct timespec until;

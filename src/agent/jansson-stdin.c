@@ -1,3 +1,4 @@
-/* Only for shared objects. libjansson.a is built for executables, and reads one variable of the C library in a way that only
- * they can: stdin, to name it in messages of json_loadf(), which nobody here calls. This one satisfies the linker. */
+/* Only for shared objects. libjansson.a is built for executables, and its access to stdin, for
+ * messages of json_loadf(), links only into those. We never call that function. This definition
+ * satisfies the linker. */
 __attribute__((visibility("hidden"))) void *stdin;

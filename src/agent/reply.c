@@ -130,7 +130,7 @@ static int build_error(const json_t *id, json_t *data, struct buf *out)
         return rpc_error(json_incref((json_t *)id), THREW, message ? message : "no memory", data, out, &e) < 0 ? -1 : 0;
 }
 
-/* The value's text, no more of it than there is room for. -1: over the limit. */
+/* Write the value's text, at most as much as there is room for. -1: over the limit. */
 static int write_value(struct agent_reply *reply, struct buf *ret)
 {
         json_t *value = reply->value;

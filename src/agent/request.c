@@ -49,7 +49,7 @@ static int is_texts_or_null(const json_t *value)
         return !value || json_is_null(value) || is_texts(value);
 }
 
-/* Ascending positions; those of args are checked where args are known. */
+/* Positions must ascend; those of args are checked where args is at hand. */
 static int is_holes(const json_t *value)
 {
         json_int_t last = -1;
@@ -128,7 +128,7 @@ int request_value(const json_t *value, size_t attachments_size, json_t **ret, st
         return r < 0 ? r : resolve_references((json_t *)value, ret, e);
 }
 
-/* kwargs with a key "$" came as pairs. */
+/* kwargs with a key "$" are sent as pairs. */
 static json_t *plain_object(json_t *value)
 {
         const json_t *pairs = json_object_get(value, "v");
@@ -150,7 +150,7 @@ static json_t *plain_object(json_t *value)
         return plain;
 }
 
-/* A member that is a value of the host's, into held->owned. */
+/* Take a member that is a value of the host, into held->owned. */
 static json_t *take_value(struct held_request *held, const json_t *params, const char *name, json_t *otherwise,
                           struct cloche_err *e)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct walk {
-        json_t **containers; /* by number; NULL while open: borrowed from the tree, which is never taken apart */
+        json_t **containers; /* by number; NULL while open; borrowed from the tree, which is never taken apart */
         size_t count, room;
         struct cloche_err *e;
 };
@@ -60,14 +60,14 @@ static int resolve_members(struct walk *w, json_t *object)
 
                 if (r < 0)
                         return r;
-                /* The key is there already: the iteration stays whole. */
+                /* The key exists already, so the iteration stays valid. */
                 if (replaced)
                         json_object_set_new_nocheck(object, key, replaced);
         }
         return 0;
 }
 
-/* The pairs of a map are no containers. */
+/* The pairs of a map are not containers. */
 static int resolve_pairs(struct walk *w, json_t *pairs)
 {
         int r = 0;
@@ -77,7 +77,7 @@ static int resolve_pairs(struct walk *w, json_t *pairs)
         return r;
 }
 
-/* What an error carries beside its texts: an object in either form, but no container. */
+/* The fields of an error besides its texts: an object in either form, but not a container. */
 static int resolve_fields(struct walk *w, json_t *fields)
 {
         return tag_of(fields) ? resolve_pairs(w, json_object_get(fields, "v")) : resolve_members(w, fields);
@@ -114,7 +114,7 @@ static int is_container(const json_t *value, const char *tag)
         return 0;
 }
 
-/* *place: what is to stand there instead, a new reference; untouched when the value stays. */
+/* *place: the replacement, a new reference; untouched if the value stays. */
 static int resolve(struct walk *w, json_t *value, json_t **place)
 {
         const char *tag = tag_of(value);

@@ -5,8 +5,8 @@
 #include <cloche/cloche.h>
 #include <jansson.h>
 
-/* A value that value_check() found good. *ret is a new reference: what was shared stands in several places as one json_t. A value
- * that holds itself is refused: -CLOCHE_E_INVALID_JSON. */
+/* Resolve a value that value_check() accepted. *ret is a new reference: a shared value is one
+ * json_t in several places. A value that holds itself is refused: -CLOCHE_E_INVALID_JSON. */
 int resolve_references(json_t *value, json_t **ret, struct cloche_err *e);
 
 #endif

@@ -11,7 +11,7 @@ int template_fork_children(void)
 {
         struct sigaction before, plain = {.sa_handler = SIG_DFL};
 
-        /* Ends of children are the template's to see, not those of a handler that the language or the code has. */
+        /* The template itself must see exits of children, not a handler of the language or the code. */
         sigaction(SIGCHLD, &plain, &before);
         while (cloche_guest_wait() == 1) {
                 pid_t pid = fork();

@@ -1,4 +1,4 @@
-/* Values to JSON text, as people and programs of the guest read it. */
+/* Values as JSON text for people and programs of the guest. */
 #include "agent.h"
 
 #include "wire/base64.h"
@@ -109,7 +109,7 @@ char *agent_json_text(const struct agent_request *request, const json_t *value, 
         return out.data;
 }
 
-/* The code may have chosen a locale with another one. */
+/* The code may have chosen a locale with another decimal point. */
 static void use_point(char *text)
 {
         const char *local = localeconv()->decimal_point;

@@ -1,4 +1,4 @@
-/* A growing byte buffer born with its maximum. */
+/* A growing byte buffer with a fixed maximum. */
 #ifndef CLOCHE_BASE_BUF_H
 #define CLOCHE_BASE_BUF_H
 
@@ -14,9 +14,10 @@ struct buf {
 
 #define BUF_INIT(limit_bytes) ((struct buf){.max = (limit_bytes)})
 
-/* Append; 0, -ENOBUFS over the maximum, -ENOMEM. The contents are unchanged on failure. */
+/* Append. Returns 0, -ENOBUFS over the maximum, or -ENOMEM; the contents are unchanged on failure. */
 int buf_append(struct buf *b, const void *data, size_t size);
-/* Room for size more bytes at the end; the pointer is valid until the next call. NULL as buf_append's errors. */
+/* Make room for size more bytes at the end; the pointer is valid until the next call. NULL for the
+ * errors of buf_append. */
 char *buf_reserve(struct buf *b, size_t size);
 /* Drop bytes at the front. */
 void buf_consume(struct buf *b, size_t size);

@@ -24,7 +24,8 @@ static inline uint64_t clock_real_ms(void)
 
 #define CLOCK_TEXT_SIZE 64
 
-/* UTC as RFC 3339 has it, to the millisecond: 2026-11-21T10:20:30.123Z. -1: a date that has no such form. */
+/* Write UTC as in RFC 3339, to the millisecond: 2026-11-21T10:20:30.123Z. Returns -1 for a date
+ * without such a form. */
 static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec time)
 {
         struct tm tm;
@@ -36,7 +37,7 @@ static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec tim
         return 0;
 }
 
-/* The time of day so. Returns ret, which is empty where the clock is beyond the year 9999. */
+/* Write the current time in that form. Returns ret, which is empty if the clock is beyond the year 9999. */
 static inline const char *clock_text_now(char ret[CLOCK_TEXT_SIZE])
 {
         struct timespec t;

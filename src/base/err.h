@@ -12,11 +12,12 @@ int err_set(struct cloche_err *e, enum cloche_code code, const char *format, ...
 int err_os(struct cloche_err *e, enum cloche_code code, int os_errno, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
-/* Put "context: " before the message; when it does not fit, context is cut, never the cause. Returns -e->code. */
+/* Put "context: " before the message; if it does not fit, context is cut, never the cause. Returns
+ * -e->code. */
 int err_wrap(struct cloche_err *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A value that came from another process: code in range, text terminated. Returns 0, or -CLOCHE_E_PROTOCOL with *e
- * replaced. */
+/* Check a value from another process: code in range, text terminated. Returns 0, or
+ * -CLOCHE_E_PROTOCOL with *e replaced. */
 int err_check(struct cloche_err *e);
 
 #endif

@@ -44,7 +44,7 @@ int fd_read_full(int fd, void *data, size_t size)
         return 0;
 }
 
-/* The signal is blocked for this thread, and taken away when it came of this call. */
+/* The signal is blocked for this thread, and removed if this call raised it. */
 ssize_t fd_write_quietly(int fd, const void *data, size_t size)
 {
         const struct timespec now = {0};
@@ -203,7 +203,7 @@ int fd_arrange(char *const *arguments, int count, int first)
 
         if (count > (int)(sizeof(given) / sizeof(given[0])))
                 return -1;
-        /* Copies out of the way first: one's number may be another's place. */
+        /* Copy above the final numbers first: the number of one may be the target of another. */
         for (int i = 0; i < count; i++)
                 if (copy_above(arguments[i], first + count, &given[i]) < 0)
                         return -1;

@@ -31,32 +31,36 @@ static inline int fd_take(int *fd)
 int fd_write_full(int fd, const void *data, size_t size);
 int fd_read_full(int fd, void *data, size_t size);
 
-/* write(2) without SIGPIPE, which a library may neither ignore nor let through. Bytes written, or -errno. */
+/* write(2) without SIGPIPE, which a library may neither ignore nor deliver. Returns the bytes
+ * written, or -errno. */
 ssize_t fd_write_quietly(int fd, const void *data, size_t size);
 
-/* A sealed memory file holding these bytes, position 0, close-on-exec; the descriptor or -errno.
- * memfd_create(2), fcntl(2) F_ADD_SEALS. */
+/* Make a sealed memory file of these bytes, position 0, close-on-exec. Returns the descriptor or
+ * -errno. memfd_create(2), fcntl(2) F_ADD_SEALS. */
 int fd_from_bytes(const char *name, const void *data, size_t size);
 
-/* A program's descriptors, given as decimal arguments, to the numbers from first on, close-on-exec; what lies behind them is closed. 0, or -1 for
- * a number that is none, or no open descriptor's. */
+/* Move a program's descriptors, given as decimal arguments, to the numbers from first on,
+ * close-on-exec, and close all higher ones. Returns 0, or -1 for an argument that is not a number,
+ * or not an open descriptor. */
 int fd_arrange(char *const *arguments, int count, int first);
 
-/* A program that was started without standard streams gets /dev/null for each: what it opens next must not be taken for one. */
+/* Open /dev/null for each missing standard stream: the next opened file must not be taken for one. */
 void fd_open_standard(void);
 
-/* As many open descriptors as the system permits (RLIMIT_NOFILE): the usual 1024 would be the first limit met, here or on the way to others (ETOOMANYREFS, unix(7)). */
+/* Raise RLIMIT_NOFILE to the system's maximum: the usual 1024 would be the first limit reached, for
+ * open descriptors or for those in flight (ETOOMANYREFS, unix(7)). */
 void fd_raise_limit(void);
 
 #define FD_MESSAGE_MAX 24 /* descriptors in one message */
 
-/* One packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL. 0 or -errno. */
+/* Send one packet with descriptors over a seqpacket socket (unix(7) SCM_RIGHTS); MSG_NOSIGNAL.
+ * Returns 0 or -errno. */
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count);
 
-/* Receive one packet; descriptors arrive close-on-exec and are owned by the caller, *fd_count is the room on entry
- * and the number on return. Returns its size, 0 at end of file, or -errno; a packet that was cut, or brought more
- * descriptors than there is room for, is -EMSGSIZE and leaves none open; so is -EMFILE, but the packet is whole: not all of
- * its descriptors could be opened. */
+/* Receive one packet; descriptors arrive close-on-exec and are owned by the caller; *fd_count is
+ * the room on entry and the number on return. Returns its size, 0 at end of file, or -errno.
+ * -EMSGSIZE: the packet was cut, or had more descriptors than there is room for. -EMFILE: the
+ * packet is whole, but some descriptors could not be opened. Both leave none open. */
 ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The value of a digit of either case, -1: it is none. */
+/* Return the value of a digit of either case; -1 for another character. */
 static inline int hex_digit(char c)
 {
         int lower = c | 0x20;
@@ -12,7 +12,7 @@ static inline int hex_digit(char c)
         return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Two digits a byte, and a zero behind them: ret has room for 2 * size + 1. */
+/* Write two digits for each byte, and a terminator: ret has room for 2 * size + 1. */
 static inline void hex_write(char *ret, const void *bytes, size_t size)
 {
         static const char digits[] = "0123456789abcdef";

@@ -1,5 +1,6 @@
-/* Linked into objects that are loaded in images, whose C library may be older than the one built with: functions that came to
- * it later, by their system calls. They are hidden, so they take precedence over the library's own. */
+/* Linked into objects that are loaded in images, whose C library may be older than the one built
+ * with: system calls in place of functions that are newer than that library. They are hidden, so
+ * they take precedence over the library's own. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -7,7 +8,8 @@
 
 #define HIDDEN __attribute__((visibility("hidden"), used))
 
-/* Names of glibc 2.33; before, they were inline functions around other ones. The structure is the kernel's on 64-bit machines. */
+/* Names of glibc 2.33; older versions had inline functions around other names. The structure is the
+ * kernel's on 64-bit machines. */
 HIDDEN int stat_by_call(const char *path, struct stat *ret) __asm__("stat64");
 HIDDEN int fstat_by_call(int fd, struct stat *ret) __asm__("fstat64");
 HIDDEN int plain_stat_by_call(const char *path, struct stat *ret) __asm__("stat") __attribute__((alias("stat64")));

@@ -1,10 +1,10 @@
-/* Questions about the text of paths; nothing is looked up. */
+/* Predicates on the text of paths; nothing is looked up. */
 #ifndef CLOCHE_BASE_PATH_H
 #define CLOCHE_BASE_PATH_H
 
 #include <string.h>
 
-/* directory has no slash at its end, but for the root itself. */
+/* directory has no slash at its end, except for the root itself. */
 static inline int path_is_at_or_below(const char *path, const char *directory)
 {
         size_t size = strlen(directory);

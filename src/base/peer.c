@@ -22,8 +22,8 @@ struct holder {
         int holds;
 };
 
-/* This thread has a descriptor table of its own. It holds the last reference to descriptors that are closed meanwhile, and drops them in its exit, where the kernel does not
- * linger. */
+/* This thread has its own descriptor table. It holds the last reference to descriptors that are
+ * closed meanwhile, and drops them in its exit, where the kernel does not linger. */
 static void *hold(void *data)
 {
         struct holder *h = data;
@@ -50,7 +50,8 @@ static int start_holder(struct holder *h, pthread_t *ret)
         return code;
 }
 
-/* -1: they are still open, for there is no thread, or no table for it. To close them here could block. */
+/* Returns -1 if they are still open, because the thread or its table could not be made. Closing
+ * them here could block. */
 static int let_go(const int *fds, size_t count)
 {
         struct holder h;
@@ -67,7 +68,7 @@ static int let_go(const int *fds, size_t count)
         return h.holds ? 0 : -1;
 }
 
-/* Descriptors that wait for a thread. */
+/* Descriptors that wait for a thread to close them. */
 static struct {
         pthread_mutex_t lock;
         int *fds;
@@ -108,7 +109,7 @@ void peer_discard_one(int *fd)
         *fd = -EBADF;
 }
 
-/* A peek passes over what came out of band, else (net/unix/af_unix.c, manage_oob; Linux 5.15). */
+/* Otherwise a peek skips out-of-band data (net/unix/af_unix.c, manage_oob; Linux 5.15). */
 void peer_open(int stream_fd)
 {
         (void)setsockopt(stream_fd, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
@@ -123,19 +124,19 @@ static int has_unread(int socket_fd, int is_stream)
         return recvmsg(socket_fd, &msg, MSG_PEEK | MSG_DONTWAIT) > 0 || (!is_stream && msg.msg_flags & MSG_CTRUNC);
 }
 
-/* SO_PASSCRED: a packet without bytes then differs from the end, for the sender's credentials have no room. */
+/* SO_PASSCRED distinguishes a packet without bytes from the end: its sender's credentials are truncated. */
 static int has_unread_at_end(int socket_fd)
 {
         int type, is_stream;
         socklen_t size = sizeof(type);
 
         if (getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0)
-                return 0; /* no socket */
+                return 0; /* not a socket */
         is_stream = type == SOCK_STREAM;
         if (is_stream)
                 peer_open(socket_fd);
         if ((!is_stream && setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0) || shutdown(socket_fd, SHUT_RD) < 0)
-                return 0; /* of no pair */
+                return 0; /* not a connected pair */
         return has_unread(socket_fd, is_stream);
 }
 
@@ -174,7 +175,7 @@ ssize_t peer_receive(int socket_fd, void *data, size_t size)
                 errno = EBADMSG;
                 return -1;
         }
-        iov.iov_len = n > 0 ? (size_t)n : 0; /* what follows may bring some */
+        iov.iov_len = n > 0 ? (size_t)n : 0; /* bytes after it may bring descriptors */
         return n <= 0 ? n : recvmsg(socket_fd, &msg, MSG_DONTWAIT);
 }
 
@@ -191,7 +192,7 @@ static size_t collect(struct msghdr *msg, int fds[RIGHTS_MAX])
         return count;
 }
 
-/* The first, if it is of that type. */
+/* Return the first, if it is of that type. */
 static int take_wanted(const int *fds, size_t count, mode_t type)
 {
         struct stat st;

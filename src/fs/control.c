@@ -7,120 +7,12 @@
 #include "reserved.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define REQUEST_MAX (16u << 20)
-#define TOLD_WAITING_MAX 256    /* notifications nobody reads */
-#define ANSWERS_WAITING_MAX 512 /* then requests are not read either */
+#define NOTIFY_MAX (64u << 10)  /* bytes of notifications nobody reads */
 #define ATTACHED_MAX (1u << 20) /* of contents in one answer, and one file more: the box's memory is what is left to us */
-
-struct outgoing {
-        struct outgoing *next;
-        struct buf bytes;
-        size_t sent;
-        int fd; /* goes with the first byte; -EBADF: none */
-};
-
-/* -- sending -------------------------------------------------------------------------------------------------- */
-
-void control_init(struct control *control, int fd, struct mount *mount)
-{
-        *control = (struct control){.fd = fd, .mount = mount, .attached = BUF_INIT(FRAME_BYTES_MAX)};
-        frame_reader_init(&control->in, REQUEST_MAX);
-}
-
-static void drop_first(struct control *control)
-{
-        struct outgoing *first = control->first;
-
-        control->first = first->next;
-        if (!control->first)
-                control->last = NULL;
-        control->waiting--;
-        fd_close(&first->fd);
-        buf_done(&first->bytes);
-        free(first);
-}
-
-void control_done(struct control *control)
-{
-        while (control->first)
-                drop_first(control);
-        while (control->given_count)
-                fd_close(&control->given[--control->given_count]);
-        changes_done(&control->list);
-        buf_done(&control->attached);
-        frame_reader_done(&control->in);
-}
-
-/* bytes and fd are taken. */
-static int enqueue(struct control *control, struct buf *bytes, int fd)
-{
-        struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
-
-        if (!outgoing) {
-                buf_done(bytes);
-                fd_close(&fd);
-                return -1;
-        }
-        outgoing->bytes = *bytes;
-        outgoing->fd = fd;
-        *(control->last ? &control->last->next : &control->first) = outgoing;
-        control->last = outgoing;
-        control->waiting++;
-        return 0;
-}
-
-static ssize_t send_piece(int socket_fd, const char *data, size_t size, int fd)
-{
-        union {
-                struct cmsghdr header;
-                char room[CMSG_SPACE(sizeof(int))];
-        } ancillary = {0};
-        struct iovec iov = {(void *)(uintptr_t)data, size};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-        if (fd >= 0) {
-                msg.msg_control = ancillary.room;
-                msg.msg_controllen = sizeof(ancillary.room);
-                ancillary.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-                memcpy(CMSG_DATA(&ancillary.header), &fd, sizeof(fd));
-        }
-        return sendmsg(socket_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static int flush(struct control *control)
-{
-        while (control->first) {
-                struct outgoing *first = control->first;
-                ssize_t n = send_piece(control->fd, first->bytes.data + first->sent, first->bytes.size - first->sent, first->fd);
-
-                if (n < 0)
-                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
-                fd_close(&first->fd);
-                first->sent += (size_t)n;
-                if (first->sent == first->bytes.size)
-                        drop_first(control);
-        }
-        return 0;
-}
-
-void control_tell(struct control *control, const char *method, json_t *params)
-{
-        struct buf bytes = BUF_INIT(1u << 20);
-
-        if (control->waiting >= TOLD_WAITING_MAX || rpc_notify(method, params, NULL, 0, &bytes, NULL) < 0) {
-                if (control->waiting >= TOLD_WAITING_MAX)
-                        json_decref(params);
-                buf_done(&bytes);
-                return;
-        }
-        if (enqueue(control, &bytes, -EBADF) == 0)
-                flush(control);
-}
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
@@ -177,55 +69,43 @@ static void add_ledger(json_t *ret, const struct ledger *ledger)
         json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
 }
 
-/* The first that came and was not taken; -EBADF: none. */
-static int take_given(struct control *control)
-{
-        int fd;
-
-        if (!control->given_count)
-                return -EBADF;
-        fd = control->given[0];
-        memmove(control->given, control->given + 1, --control->given_count * sizeof(fd));
-        return fd;
-}
-
 /* 0: it is as the list says. Else the row goes without. */
-static int attach_contents(struct control *control, const struct change *change, json_t *row)
+static int attach_contents(const struct control *control, const struct change *change, json_t *row, struct buf *attached)
 {
         _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
-        size_t at = control->attached.size;
-        char *room = fd < 0 ? NULL : buf_reserve(&control->attached, (size_t)change->size);
+        size_t at = attached->size;
+        char *room = fd < 0 ? NULL : buf_reserve(attached, (size_t)change->size);
 
         if (!room || fd_read_full(fd, room, (size_t)change->size) < 0)
                 return -1;
-        control->attached.size += (size_t)change->size;
+        attached->size += (size_t)change->size;
         return json_object_set_new(row, "bytes", json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
 }
 
 /* Contents of rows that have some of their own, file_max bytes of each and all_max of all at most. A page of rows ends where the answer is large enough. */
-static void attach_page(struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end)
+static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end, struct buf *attached)
 {
         for (size_t i = from; i < *end; i++) {
                 const struct change *change = &control->list.rows[i];
 
-                if (control->attached.size >= ATTACHED_MAX) {
+                if (attached->size >= ATTACHED_MAX) {
                         *end = i;
                         break;
                 }
-                if (change->kind == S_IFREG && change->content && change->size <= file_max && change->size <= all_max - control->attached.size)
-                        (void)attach_contents(control, change, json_array_get(rows, i - from));
+                if (change->kind == S_IFREG && change->content && change->size <= file_max && change->size <= all_max - attached->size)
+                        (void)attach_contents(control, change, json_array_get(rows, i - from), attached);
         }
         while (json_array_size(rows) > *end - from)
                 json_array_remove(rows, json_array_size(rows) - 1);
 }
 
-static int do_changes(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_changes(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         size_t after = 0, limit = SIZE_MAX, file_max = 0, all_max = 0, end;
         int r = read_index(params, "after", &after, e);
         json_t *rows;
 
-        (void)ret_fd;
         if (r == 0)
                 r = read_index(params, "limit", &limit, e);
         if (r == 0)
@@ -240,50 +120,50 @@ static int do_changes(struct control *control, const json_t *params, json_t **re
                 return r;
         rows = changes_to_json(&control->list, after, limit, &end);
         if (all_max > 0)
-                attach_page(control, rows, after, file_max, all_max, &end);
-        *ret = json_pack("{s:o, s:I}", "changes", rows, "total", (json_int_t)control->list.count);
+                attach_page(control, rows, after, file_max, all_max, &end, &ret->attachments);
+        ret->result = json_pack("{s:o, s:I}", "changes", rows, "total", (json_int_t)control->list.count);
         control->listed = end < control->list.count;
-        json_object_set_new(*ret, "more", json_boolean(control->listed));
+        json_object_set_new(ret->result, "more", json_boolean(control->listed));
         if (after == 0)
-                add_ledger(*ret, &control->mount->ledger);
+                add_ledger(ret->result, &control->mount->ledger);
         if (!control->listed)
                 changes_done(&control->list);
         return 0;
 }
 
-static int do_contents(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_contents(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         (void)params;
-        *ret_fd = fcntl(control->mount->upper.dir_fd, F_DUPFD_CLOEXEC, 0);
-        if (*ret_fd < 0)
+        ret->fd = fcntl(control->mount->upper.dir_fd, F_DUPFD_CLOEXEC, 0);
+        if (ret->fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "give the contents' directory");
-        *ret = json_object();
         return 0;
 }
 
-static int do_place(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_place(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         const char *kind = json_string_value(json_object_get(params, "kind"));
-        _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? take_given(control) : -EBADF;
+        _cleanup_fd_ int fd = kind && strcmp(kind, "file") == 0 ? server_take_fd(&control->server) : -EBADF;
         int r = place(control->mount, params, fd, e);
 
-        (void)ret_fd;
-        if (r == 0)
-                *ret = json_object();
+        (void)ret;
         return r;
 }
 
-static int do_open(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_open(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         struct node *node;
         int r = find(control, params, &node, e);
 
         if (r < 0)
                 return r;
-        *ret_fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
-        r = *ret_fd < 0 ? not_found(e, *ret_fd, json_object_get(params, "path")) : 0;
+        ret->fd = node->kind == S_IFREG ? overlay_open_contents(control->mount, node, O_RDONLY) : -EINVAL;
+        r = ret->fd < 0 ? not_found(e, ret->fd, json_object_get(params, "path")) : 0;
         if (r == 0)
-                *ret = json_pack("{s:I, s:b}", "size", (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
+                ret->result = json_pack("{s:I, s:b}", "size", (json_int_t)(node->own ? node->attributes.size : (uint64_t)node->st.st_size),
                                  "changed", node->content != 0);
         overlay_settle(control->mount, node);
         return r;
@@ -310,15 +190,15 @@ static struct node *find_gone(struct mount *mount, const char *path)
         return node;
 }
 
-static int do_origin(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_origin(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         char *path = path_from_json(json_object_get(params, "path"));
         bool by_host = json_is_true(json_object_get(params, "deleted"));
         struct lower_identity identity;
         struct node *node = NULL;
         int r = 0;
 
-        (void)ret_fd;
         if (by_host && path)
                 node = find_gone(control->mount, path);
         else
@@ -332,196 +212,82 @@ static int do_origin(struct control *control, const json_t *params, json_t **ret
                 return err_set(e, CLOCHE_E_STATE, "origin: the host never had it");
         lower_identify(&node->st, &identity);
         path = node_lower_path(node, control->mount->path) ? strdup(node_lower_path(node, control->mount->path)) : NULL;
-        *ret = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
+        ret->result = json_pack("{s:o, s:o}", "path", path_to_json(path ? path : ""), "identity",
                          change_identity_json(node->own ? &node->copied : &identity));
         free(path);
         overlay_settle(control->mount, node);
         return 0;
 }
 
-static int do_freeze(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_freeze(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         (void)params;
-        (void)ret_fd;
+        (void)ret;
         (void)e;
         control->frozen = true;
-        *ret = json_object();
         return 0;
 }
 
-static int do_thaw(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_thaw(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         (void)params;
-        (void)ret_fd;
+        (void)ret;
         (void)e;
         control->frozen = false;
-        *ret = json_object();
         return 0;
 }
 
-static int do_usage(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_usage(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         const struct mount *mount = control->mount;
 
         (void)params;
-        (void)ret_fd;
         (void)e;
-        *ret = json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count, "names",
+        ret->result = json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "nodes", (json_int_t)mount->tree.node_count, "names",
                          (json_int_t)mount->tree.name_count, "changed", (json_int_t)mount->tree.changed_count, "handles",
                          (json_int_t)mount->open_handles, "bytes", (json_int_t)mount->upper.bytes_used, "passthrough",
                          "opened", (json_int_t)mount->passthrough.opened, "refused", (json_int_t)mount->passthrough.refused);
         return 0;
 }
 
-static int do_configure(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
-        int r;
+        struct control *control = argument;
 
-        (void)ret_fd;
-        if (control->configured)
-                return err_set(e, CLOCHE_E_STATE, "configure: it is already");
-        r = control->configure(control->argument, params, ret, e);
-        control->configured = r == 0;
-        control->failed = r < 0;
-        return r;
+        return control->configure(control, params, &ret->result, e);
 }
 
-/* Whether a sync was begun here that has not ended. What is in there is cloche-sync's to read. */
-static int do_journal(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e)
+/* True in the reply if a sync was begun here that has not ended. Only cloche-sync reads its journal. */
+static int do_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
+        struct control *control = argument;
         (void)params;
-        (void)ret_fd;
         (void)e;
-        *ret = json_pack("{s:b}", "journal", faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+        ret->result = json_pack("{s:b}", "journal", faccessat(control->mount->lower.root_fd, RESERVED_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
         return 0;
 }
 
-/* early: may come before configure. */
-static const struct method {
-        const char *name;
-        int (*call)(struct control *control, const json_t *params, json_t **ret, int *ret_fd, struct cloche_err *e);
-        bool early;
-} methods[] = {
-        {"journal", do_journal, true},
-        {"configure", do_configure, true}, {"changes", do_changes, false}, {"open", do_open, false}, {"origin", do_origin, false},
-        {"freeze", do_freeze, false},      {"thaw", do_thaw, false},       {"usage", do_usage, false},
-        {"contents", do_contents, false},  {"place", do_place, false},
+static const struct server_method methods[] = {
+        {"journal", SERVER_ALWAYS, do_journal}, {"configure", SERVER_OPENS, do_configure}, {"changes", SERVER_AFTER, do_changes},
+        {"open", SERVER_AFTER, do_open},        {"origin", SERVER_AFTER, do_origin},       {"freeze", SERVER_AFTER, do_freeze},
+        {"thaw", SERVER_AFTER, do_thaw},        {"usage", SERVER_AFTER, do_usage},         {"contents", SERVER_AFTER, do_contents},
+        {"place", SERVER_AFTER, do_place},      {NULL, SERVER_ALWAYS, NULL},
 };
 
-static int call(struct control *control, const struct rpc_message *m, json_t **ret, int *ret_fd, struct cloche_err *e)
+void control_init(struct control *control, int fd, struct mount *mount)
 {
-        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-                if (strcmp(methods[i].name, m->method) == 0) {
-                        if (!control->configured && !methods[i].early)
-                                return err_set(e, CLOCHE_E_STATE, "%s: configure comes first", m->method);
-                        return methods[i].call(control, m->params, ret, ret_fd, e);
-                }
-        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no method '%.40s'", m->method);
+        const struct server_options options = {
+                .methods = methods, .argument = control, .request_bytes_max = REQUEST_MAX, .reply_bytes_max = FRAME_BYTES_MAX, .notify_bytes_max = NOTIFY_MAX};
+
+        *control = (struct control){.mount = mount};
+        server_init(&control->server, fd, &options);
 }
 
-static int answer(struct control *control, const struct rpc_message *m)
+void control_done(struct control *control)
 {
-        struct buf bytes = BUF_INIT(FRAME_BYTES_MAX);
-        struct cloche_err e = {0};
-        json_t *result = NULL;
-        int fd = -EBADF, r = call(control, m, &result, &fd, &e);
-
-        if (r == 0)
-                r = rpc_result(json_incref(m->id), result ? result : json_null(), control->attached.data, control->attached.size, &bytes, &e);
-        buf_consume(&control->attached, control->attached.size);
-        if (r < 0) {
-                fd_close(&fd);
-                r = rpc_error(json_incref(m->id), -32000, e.msg, json_pack("{s:s}", "code", cloche_code_name((unsigned)e.code)), &bytes, NULL);
-        }
-        if (r < 0) {
-                buf_done(&bytes);
-                return -1;
-        }
-        return enqueue(control, &bytes, fd);
-}
-
-/* -- serving -------------------------------------------------------------------------------------------------- */
-
-short control_events(const struct control *control)
-{
-        return (short)((control->waiting < ANSWERS_WAITING_MAX ? POLLIN : 0) | (control->first ? POLLOUT : 0));
-}
-
-static int take_messages(struct control *control)
-{
-        struct frame frame;
-        int r;
-
-        while ((r = frame_reader_next(&control->in, &frame, NULL)) > 0) {
-                struct rpc_message m;
-
-                if (rpc_parse(&frame, &m, NULL) < 0)
-                        return -1;
-                r = m.kind == RPC_REQUEST ? answer(control, &m) : 0;
-                rpc_message_done(&m);
-                if (r < 0)
-                        return -1;
-        }
-        return r;
-}
-
-/* The descriptors of one message; -1 when there are more than anybody asked for. */
-static int keep_given(struct control *control, const struct msghdr *msg)
-{
-        const struct cmsghdr *header = CMSG_FIRSTHDR(msg);
-        size_t count = header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS
-                               ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-        bool fits = !(msg->msg_flags & MSG_CTRUNC);
-
-        for (size_t i = 0; i < count; i++) {
-                int fd;
-
-                memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-                if (control->given_count < sizeof(control->given) / sizeof(control->given[0]))
-                        control->given[control->given_count++] = fd;
-                else {
-                        fd_close(&fd);
-                        fits = false;
-                }
-        }
-        return fits ? 0 : -1;
-}
-
-static ssize_t receive(struct control *control, char *at, size_t room)
-{
-        union {
-                struct cmsghdr header;
-                char room[CMSG_SPACE(sizeof(int))];
-        } ancillary;
-        struct iovec iov = {at, room};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ancillary.room, .msg_controllen = sizeof(ancillary.room)};
-        ssize_t n = recvmsg(control->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-        if (n > 0 && keep_given(control, &msg) < 0) {
-                errno = EPROTO;
-                return -1;
-        }
-        return n;
-}
-
-int control_serve(struct control *control)
-{
-        size_t room;
-        char *at;
-        ssize_t n;
-
-        if (flush(control) < 0)
-                return -1;
-        if (control->waiting >= ANSWERS_WAITING_MAX)
-                return 0;
-        at = frame_reader_room(&control->in, &room);
-        if (!at)
-                return -1;
-        n = receive(control, at, room);
-        if (n == 0)
-                return -1;
-        if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : -1;
-        frame_reader_filled(&control->in, (size_t)n);
-        return take_messages(control) < 0 ? -1 : flush(control);
+        changes_done(&control->list);
+        server_done(&control->server);
 }

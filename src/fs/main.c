@@ -68,7 +68,7 @@ static void drop_content(void *argument, uint64_t content)
 
 static void tell_denial(void *argument, const struct denial *denial)
 {
-        control_tell(argument, "permissionDenied", ledger_denial_json(denial));
+        (void)server_notify(argument, "permissionDenied", ledger_denial_json(denial)); /* the list of denials has it in any case */
 }
 
 static int restrict_files(int *ret_abi, struct cloche_err *e)
@@ -116,9 +116,8 @@ static int prepare(const json_t *params, struct cloche_err *e)
 }
 
 /* A failure ends the process: what was half made is not made again. */
-static int configure(void *argument, const json_t *params, json_t **ret, struct cloche_err *e)
+static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
-        struct control *control = argument;
         int abi = 0, r = prepare(params, e);
         bool filtered = false;
 
@@ -130,7 +129,7 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
                 return r;
         mount.tree.root->ino = mount.tree.root->st.st_ino;
         mount.ledger.tell = tell_denial;
-        mount.ledger.argument = control;
+        mount.ledger.argument = &control->server;
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
@@ -138,14 +137,12 @@ static int configure(void *argument, const json_t *params, json_t **ret, struct 
         return 0;
 }
 
-static int wait_for_configuration(struct control *control)
+static int wait_for_configuration(struct server *server)
 {
-        while (!control->configured) {
-                struct pollfd fd = {control->fd, control_events(control), 0};
+        while (!server->is_open) {
+                struct pollfd polled = {server->socket_fd, server_events(server), 0};
 
-                if (poll(&fd, 1, -1) < 0 && errno != EINTR)
-                        return -1;
-                if (control_serve(control) < 0 || (control->failed && !control->first))
+                if ((poll(&polled, 1, -1) < 0 && errno != EINTR) || server_turn(server) < 0)
                         return -1;
         }
         return 0;
@@ -169,8 +166,7 @@ int main(int argc, char **argv)
         mount.upper.dir_fd = UPPER_FD;
         control_init(&control, CONTROL_FD, &mount);
         control.configure = configure;
-        control.argument = &control;
-        if (wait_for_configuration(&control) < 0)
+        if (wait_for_configuration(&control.server) < 0)
                 return 0;
         return session_serve(&mount, &control, FUSE_FD) < 0;
 }

@@ -233,12 +233,12 @@ static void serve(struct session *s)
         int busy = 0;
 
         while (busy >= 0) {
-                struct pollfd fds[2] = {{s->control->fd, control_events(s->control), 0},
+                struct pollfd fds[2] = {{s->control->server.socket_fd, server_events(&s->control->server), 0},
                                         {s->held_bytes < HELD_MAX ? s->fd : -1, POLLIN, 0}};
 
                 if (poll(fds, 2, busy ? 0 : -1) < 0 && errno != EINTR)
                         return;
-                if (fds[0].revents && control_serve(s->control) < 0)
+                if (fds[0].revents && server_turn(&s->control->server) < 0)
                         return;
                 release_held(s);
                 busy = fds[1].revents || busy ? take_round(s) : 0;

@@ -45,7 +45,8 @@ static int join_namespaces(const int *fds, struct cloche_err *e)
 
 static int become_user(struct cloche_err *e)
 {
-        /* By the system call: a C library would do it for threads it remembers from the template. */
+        /* By the system call: a C library would also set the ids of threads that it remembers from
+         * the template. */
         if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 || syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user of the box");
         return 0;
@@ -79,7 +80,8 @@ static int set_limits(const struct fork_request *request, struct cloche_err *e)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1),                          \
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
-/* Other architectures never come this far: the template's filter, which stays in force beneath, kills them. */
+/* The filter need not check the architecture: the template's filter, which stays in force beneath,
+ * kills others. */
 static int add_filter(struct sock_filter *filter, size_t count, struct cloche_err *e)
 {
         const struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
@@ -107,7 +109,8 @@ static int refuse_templates_calls(struct cloche_err *e)
         return add_filter(filter, sizeof(filter) / sizeof(filter[0]), e);
 }
 
-/* Code of a context can have every right in its forks' user namespaces, and so over the networks of what is forked from those. */
+/* Code of a context can have every right in its forks' user namespaces, and so over the networks of
+ * boxes that are forked from those. */
 static int refuse_netlink(struct cloche_err *e)
 {
         static struct sock_filter filter[] = {
@@ -128,8 +131,10 @@ static int tighten_filter(const struct fork_request *request, struct cloche_err 
         return r == 0 && !request->is_template ? refuse_templates_calls(e) : r;
 }
 
-/* The order: groups first, so that what is copied from here on is on the run's account; the network by the template's right, for it is the
- * template's; the user namespace gives the right to join the others; ids and limits need that right; then it goes, and the filter comes last. */
+/* The order: the groups come first, so that memory copied from here on is charged to the run. The
+ * network needs the template's right, because the template owns it. The user namespace gives the
+ * right to join the others; ids and limits need that right. Then the capabilities go, and the
+ * filter comes last. */
 int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e)
 {
         int r = enter_groups(request, fds, e);

@@ -1,4 +1,4 @@
-/* From a fork of a template to a process of the box that was made for it. */
+/* The entry of a template's fork into the box that was made for it. */
 #ifndef CLOCHE_GUEST_ARRIVE_H
 #define CLOCHE_GUEST_ARRIVE_H
 
@@ -6,8 +6,8 @@
 
 #include <cloche/cloche.h>
 
-/* fds: in the order of fork-protocol.h; borrowed. Afterwards the process has the rights, ids, limits and groups of its box and is in /workspace. A failure
- * leaves it somewhere between: it has to end. */
+/* fds: in the order of fork-protocol.h; borrowed. Afterwards the process has the rights, ids, limits
+ * and groups of its box and is in /workspace. After an error it may be half in: it must exit. */
 int arrive(const struct fork_request *request, const int *fds, struct cloche_err *e);
 
 #endif

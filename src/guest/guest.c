@@ -1,6 +1,6 @@
-/* Runs in: a template, that is an interpreter of the image with an agent of ours in it, and in its forked children until
- * they serve their first request. Code of the host's prefix ran in this process before: nothing here trusts it to be
- * well, and nothing outside trusts what is said here. */
+/* Runs in: a template, which is an interpreter of the image with our agent in it, and in its forked
+ * children until they serve their first request. Code of the host's prefix ran in this process
+ * before: nothing here relies on its state, and nothing outside trusts the messages sent here. */
 #include "guest.h"
 
 #include "arrive.h"
@@ -27,10 +27,10 @@
 #include <sys/wait.h>
 
 #define HEAP_STEP (8 << 20)
-#define FORKS_MAX 256 /* of a context, alive at once */
+#define FORKS_MAX 256 /* live forks of a context */
 #define FORK_FDS_MAX (FORK_FD_COUNT + FORK_TASKS_MAX + 1)
 
-/* With what it is, for the number alone proves nothing once code of others ran. */
+/* A descriptor with its file's identity: the number alone proves nothing once code of others ran. */
 struct kept {
         int fd;
         dev_t device;
@@ -40,16 +40,16 @@ struct kept {
 static struct {
         struct kept fork, own_pid;
         int channel_fd, ended_fd;
-        sigset_t mask; /* these two as the interpreter had them */
+        sigset_t mask; /* these two as the interpreter set them */
         struct sigaction child_action;
         int has_replaced_action;
         struct child {
                 pid_t pid;
                 uint32_t id;
-                int end_fd; /* a pidfd, of a context's */
+                int end_fd; /* a pidfd, of a context's child */
         } *children;
         size_t child_count, child_room;
-        /* The fork that is under way. */
+        /* The current fork. */
         struct fork_request request;
         int fds[FORK_FDS_MAX];
         size_t fd_count;
@@ -57,7 +57,7 @@ static struct {
         int is_forking, has_entered;
 } guest = {.fork.fd = -EBADF, .channel_fd = -EBADF, .ended_fd = -EBADF, .own_pid.fd = -EBADF};
 
-/* -- what is told to the engine ------------------------------------------------------------------------------- */
+/* -- messages to the engine ----------------------------------------------------------------------------------- */
 
 static void store_u32(char *to, uint32_t value)
 {
@@ -65,7 +65,8 @@ static void store_u32(char *to, uint32_t value)
                 to[i] = (char)(value >> 8 * i);
 }
 
-/* One frame (spec/values.md) without attachments. The channel is a stream, and nobody else writes while the template waits. */
+/* Send one frame (spec/values.md) without attachments. The channel is a stream, and no other code
+ * writes while the template waits. */
 static void tell(const char *json)
 {
         char frame[1024];
@@ -102,7 +103,7 @@ static void tell_exited(uint32_t id, int status, const struct rusage *usage)
         tell(json);
 }
 
-/* The message is ours: letters, no quotes. */
+/* The message is ours: letters only, no quotes. */
 static void tell_failed(uint32_t id, const struct cloche_err *e)
 {
         char json[512];
@@ -113,7 +114,7 @@ static void tell_failed(uint32_t id, const struct cloche_err *e)
         tell(json);
 }
 
-/* -- what stands in the way of forking ------------------------------------------------------------------------ */
+/* -- fork blockers -------------------------------------------------------------------------------------------- */
 
 static int is_fork(pid_t pid)
 {
@@ -123,7 +124,7 @@ static int is_fork(pid_t pid)
         return 0;
 }
 
-/* Code of the user's may have closed a descriptor of ours, and something else may bear its number now. */
+/* User code may have closed our descriptor, and another file may have its number now. */
 static int is_in_place(const struct kept *kept)
 {
         struct stat st;
@@ -156,7 +157,7 @@ static int move_up(int fd, int least)
         return moved_fd < 0 ? -errno : moved_fd;
 }
 
-/* High numbers stay clear of what the code opens or closes by habit. */
+/* High numbers avoid conflicts with code that opens or closes descriptors by number. */
 static int keep_high(int fd)
 {
         static const int numbers[] = {990, 490, 190, 50, 5};
@@ -182,7 +183,8 @@ static int keep(int fd, struct kept *ret)
         return 0;
 }
 
-/* Descriptors of a new template: the way it is told to fork, its own pid namespace to come back to, its children's ends. */
+/* Keep the descriptors of a new template: its fork socket, its own pid namespace to return to, and
+ * the event of its children's exits. */
 static int become_template(int fork_fd)
 {
         int own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
@@ -208,7 +210,7 @@ int cloche_guest_start(void)
         r = become_template(CLOCHE_GUEST_FORK_FD);
         if (r < 0)
                 return r;
-        /* A heap that grows in large steps has whole huge pages in it. */
+        /* A heap that grows in large steps contains whole huge pages. */
         mallopt(M_TOP_PAD, HEAP_STEP);
         hindrance_know_threads();
         hindrance_know_descriptors(-EBADF);
@@ -228,7 +230,7 @@ static void forget_child(size_t i)
         guest.children[i] = guest.children[--guest.child_count];
 }
 
-/* A template has no children but its forks, and what its set-up left. */
+/* The children of a template are its forks, and leftovers of its set-up. */
 static void reap_everybody(void)
 {
         eventfd_t ignored;
@@ -246,14 +248,15 @@ static void reap_everybody(void)
                         }
 }
 
-/* 1: it has ended. Its number may be another child's by now, when code of the user's has waited for it (wait(2)): then nobody knows how it ended. */
+/* Returns 1 if it has ended. If user code has waited for it (wait(2)), its pid may be another
+ * child's by now; then its status is lost. */
 static int has_ended(const struct child *child, int *ret_status, struct rusage *ret_usage)
 {
         siginfo_t info = {0};
 
         memset(ret_usage, 0, sizeof(*ret_usage));
         *ret_status = -1;
-        if (child->end_fd < 0) /* there was no descriptor left for it */
+        if (child->end_fd < 0) /* no descriptor was left for it */
                 return wait4(child->pid, ret_status, WNOHANG, ret_usage) != 0;
         if (syscall(SYS_waitid, P_PIDFD, child->end_fd, &info, WEXITED | WNOHANG, ret_usage) < 0)
                 return errno != EINTR;
@@ -292,7 +295,7 @@ static int make_room(void)
         return 0;
 }
 
-/* 1: a whole request; 0: nobody will ask any more. */
+/* Returns 1 for a whole request; 0: no more will come. */
 static int receive_request(void)
 {
         ssize_t n;
@@ -308,7 +311,7 @@ static int receive_request(void)
         return 0;
 }
 
-/* The next child is born in the box's pid namespace. */
+/* Make the next child start in the box's pid namespace. */
 static int prepare_fork(void)
 {
         struct cloche_err e = {0};
@@ -325,7 +328,8 @@ static int prepare_fork(void)
         return r;
 }
 
-/* On whichever thread: an interpreter may have some that do not block the signal, so a signalfd would not see it. */
+/* A handler, because it runs on any thread: an interpreter may have threads that do not block the
+ * signal, so a signalfd would miss it. */
 static void on_child(int signal_number)
 {
         int code = errno;
@@ -335,7 +339,7 @@ static void on_child(int signal_number)
         errno = code;
 }
 
-/* Signals of the interpreter wait, or its handlers would be lost or run twice around the fork. */
+/* Block the interpreter's signals: its handlers could miss one or run twice around the fork. */
 static void hold_signals(int does_watch_children)
 {
         const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
@@ -362,7 +366,7 @@ int cloche_guest_wait(void)
         struct pollfd polled[2];
 
         hold_signals(1);
-        reap_everybody(); /* those that ended in between */
+        reap_everybody(); /* for those that ended in between */
         for (;;) {
                 polled[0] = (struct pollfd){.fd = guest.fork.fd, .events = POLLIN};
                 polled[1] = (struct pollfd){.fd = guest.ended_fd, .events = POLLIN};
@@ -379,7 +383,7 @@ int cloche_guest_wait(void)
         }
 }
 
-/* Until something is to be read at one of these, or a fork has ended. */
+/* Wait until one of these is readable, or a fork has ended. */
 static int poll_forks(struct pollfd *wanted, size_t count)
 {
         struct pollfd polled[FORKS_MAX + 2];
@@ -428,7 +432,8 @@ int cloche_guest_idle(int channel_fd)
         return poll_forks(&polled, 1) == 0 && polled.revents;
 }
 
-/* To the template's own pid namespace. Without it every later process of this template would be born in that box. */
+/* Return to the template's own pid namespace. Otherwise every later process of this template would
+ * be born in that box. */
 static void come_back(void)
 {
         if (setns(guest.own_pid.fd, CLONE_NEWPID) < 0)
@@ -460,7 +465,7 @@ static int place_descriptors(int *ret_fork_fd, struct cloche_err *e)
 {
         int *const ours[] = {&guest.fork.fd, &guest.ended_fd, &guest.own_pid.fd};
 
-        /* What arrived on a number that is about to be taken moves out of the way. */
+        /* A received descriptor may have one of the target numbers, so it moves away first. */
         for (size_t i = 0; i < guest.fd_count; i++)
                 if (guest.fds[i] <= CLOCHE_GUEST_CHANNEL_FD && (guest.fds[i] = move_up(guest.fds[i], CLOCHE_GUEST_FORK_FD)) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, EMFILE, "place the descriptors");
@@ -486,7 +491,7 @@ static void forget_children(void)
         guest.child_count = guest.child_room = 0;
 }
 
-/* Enter the box. On an error report it and exit. */
+/* Enter the box. On an error, report it and exit. */
 static void enter(void)
 {
         struct cloche_err e = {0};
@@ -504,7 +509,7 @@ static void enter(void)
                 tell_failed(guest.request.id, &e);
                 _exit(1);
         }
-        if (template_channel_fd > CLOCHE_GUEST_CHANNEL_FD) /* else the new one took its place */
+        if (template_channel_fd > CLOCHE_GUEST_CHANNEL_FD) /* else the new one replaced it */
                 close(template_channel_fd);
         guest.channel_fd = -EBADF;
 }
@@ -515,7 +520,7 @@ int cloche_guest_child(void)
                 enter();
         guest.has_entered = guest.is_forking = 0;
         if (guest.request.is_template)
-                hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* there are none but the interpreter's own */
+                hindrance_know_descriptors(CLOCHE_GUEST_CHANNEL_FD); /* all are the interpreter's own */
         release_signals();
         return (int)guest.request.is_template;
 }
@@ -534,7 +539,7 @@ static void on_fork_in_parent(void)
                 come_back();
 }
 
-/* pthread_atfork is not exported before glibc 2.34; it calls this. */
+/* pthread_atfork is not exported before glibc 2.34; it calls this function. */
 __attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
 int cloche_guest_watch_fork(void)

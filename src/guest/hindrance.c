@@ -57,7 +57,8 @@ void hindrance_know_threads(void)
         own.threads = count_threads();
 }
 
-/* An interpreter lets the joiner of a thread go on before the thread has left the kernel: one that was joined just now is given time for it. */
+/* An interpreter lets the joiner of a thread continue before the thread has left the kernel: so a
+ * thread that was just joined gets time to end. */
 static unsigned count_threads_that_stay(void)
 {
         const struct timespec pause = {.tv_nsec = 1000000};
@@ -82,7 +83,8 @@ static int find_threads(char *text, size_t size)
 
 /* -- children ------------------------------------------------------------------------------------------------- */
 
-/* proc_pid_stat(5). The name in parentheses is the process's own choice and may have any bytes in it. 1: a living child of ours, with its name. */
+/* proc_pid_stat(5). The process chooses the name in parentheses; it may have any bytes in it.
+ * Returns 1 for a live child of ours, with its name. */
 static int read_child(int proc_fd, const char *entry, char *name, size_t size)
 {
         char path[32], line[512], state;
@@ -121,7 +123,7 @@ static int find_children(const struct hindrance_allowed *allowed, char *ret_text
 
 /* -- descriptors ---------------------------------------------------------------------------------------------- */
 
-/* Calls see for every open descriptor but that of the listing itself. */
+/* Call see for every open descriptor except that of the listing itself. */
 static void each_descriptor(void (*see)(int fd, const struct stat *st, void *data), void *data)
 {
         DIR *dir = opendir("/proc/self/fd");
@@ -160,7 +162,8 @@ void hindrance_know_descriptors(int but_fd)
         each_descriptor(know, &but_fd);
 }
 
-/* By number: what stands there may be made anew by the interpreter (libuv's after a fork), but is no file that it was not. */
+/* Compared by number, because the interpreter may reopen a descriptor (libuv does after a fork); a
+ * file or directory must still be the same one. */
 static int is_known(int fd, const struct stat *st)
 {
         const struct own *known = find_own(fd);
@@ -181,7 +184,7 @@ static void name_stranger(int fd, const struct stat *st, void *data)
         char path[64], target[128];
         ssize_t n;
 
-        if (fd <= STDERR_FILENO || is_known(fd, st)) /* a child has 0, 1 and 2 of its own */
+        if (fd <= STDERR_FILENO || is_known(fd, st)) /* a child has its own 0, 1 and 2 */
                 return;
         for (size_t i = 0; i < search->allowed->fd_count; i++)
                 if (search->allowed->fds[i] == fd)

@@ -1,4 +1,5 @@
-/* Memory of a template on huge pages: what its interpreter allocates anew, and what it has when it freezes. */
+/* Memory of a template on huge pages: the interpreter's new allocations, and its whole memory when
+ * it freezes. */
 #include "guest.h"
 
 #include "base/fd.h"
@@ -23,7 +24,7 @@ static struct {
         char *at, *end;
         struct arena {
                 void *start;
-                size_t size; /* CPython asks for arenas of one size, and for pieces of its stack of others */
+                size_t size; /* CPython requests arenas of one size, and pieces of its stack of others */
         } free[FREE_ARENAS_MAX];
         size_t free_count;
 } arenas;
@@ -40,7 +41,7 @@ static int open_region(void)
                 munmap(whole, (size_t)(start - whole));
         if (start < whole + HUGE_PAGE)
                 munmap(start + REGION_SIZE, (size_t)(whole + HUGE_PAGE - start));
-        madvise(start, REGION_SIZE, MADV_HUGEPAGE); /* a kernel without them has small ones */
+        madvise(start, REGION_SIZE, MADV_HUGEPAGE); /* a kernel without huge pages uses small ones */
         arenas.at = start;
         arenas.end = start + REGION_SIZE;
         return 0;
@@ -68,13 +69,13 @@ void *cloche_guest_arena_alloc(void *unused, size_t size)
 void cloche_guest_arena_free(void *unused, void *arena, size_t size)
 {
         (void)unused;
-        madvise(arena, size, MADV_DONTNEED); /* zero again, and no longer on our account */
+        madvise(arena, size, MADV_DONTNEED); /* zero again, and no longer charged to us */
         if (arenas.free_count < FREE_ARENAS_MAX)
                 arenas.free[arenas.free_count++] = (struct arena){arena, size};
 }
 
-/* pagemap in proc(5): bit 56, mapped by nobody else. What a prefix shares with its base stays shared: moving it would cost
- * each prefix a copy of the base (10 MB for Python). */
+/* pagemap in proc(5): bit 56, mapped by no other process. Pages that a prefix shares with its base
+ * stay shared: moving them would cost each prefix a copy of the base (10 MB for Python). */
 static int is_mostly_own(int pagemap_fd, unsigned long start)
 {
         uint64_t entries[HUGE_PAGE / 4096];

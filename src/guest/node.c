@@ -1,6 +1,7 @@
-/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in a template and its children.
- * What Node exports is declared here, weak: there are no headers of Node to build with, and other interpreters, which load this
- * library too, have none of it. Node's own state is V8's heap, an event loop (libuv) and OpenSSL's random numbers. */
+/* The same library as an add-on of Node: `process.dlopen` finds napi_register_module_v1. Runs in a
+ * template and its children. Node's exports are declared here, weak: the build has no headers of
+ * Node, and other interpreters, which load this library too, have none of them. Node's own state is
+ * V8's heap, an event loop (libuv) and OpenSSL's random numbers. */
 #include "guest.h"
 
 #include "base/fd.h"
@@ -51,18 +52,18 @@ WEAK int node_worker_threads(void *) __asm__("_ZN4node12NodePlatform21NumberOfWo
 CLOCHE_GUEST_API napi_value napi_register_module_v1(napi_env env, napi_value exports);
 
 static struct {
-        unsigned char is_own[DESCRIPTORS_MAX]; /* by number: Node's, from its start */
-        int channel_fd; /* kept apart from number 3, which a child gets anew */
-        /* Of event loops whose threads are not there in a child. */
+        unsigned char is_own[DESCRIPTORS_MAX]; /* by number: opened by Node at its start */
+        int channel_fd; /* a copy above number 3, which is replaced in a child */
+        /* Descriptors of event loops whose threads do not exist in a child. */
         struct stale {
                 int fd;
                 ino_t pipe; /* 0: none */
         } stale[STALE_MAX];
         size_t stale_count;
-        int highest_fd; /* of any event loop */
-        int plug_fds[STALE_MAX]; /* numbers below it that were free */
+        int highest_fd; /* of all event loops */
+        int plug_fds[STALE_MAX]; /* free numbers below it */
         size_t plug_count;
-        unsigned char was_plug[DESCRIPTORS_MAX]; /* which guest.c, in a child, took for the interpreter's own */
+        unsigned char was_plug[DESCRIPTORS_MAX]; /* guest.c, in a child, took these for the interpreter's own */
         int exit_code;
         int is_child;
         char pool_size[16];
@@ -105,8 +106,9 @@ static ino_t inode_of(int fd)
         return fstat(fd, &st) < 0 ? 0 : st.st_ino;
 }
 
-/* Whether the main loop watches it, or it is the other end of a pipe that it watches. uv_loop_fork makes those anew.
- * proc_pid_fdinfo(5): "tfd: N" for each descriptor that an epoll instance watches. */
+/* True if the main loop watches it, or it is the other end of a pipe that the loop watches.
+ * uv_loop_fork recreates those. proc_pid_fdinfo(5): "tfd: N" for each descriptor that an epoll
+ * instance watches. */
 static int is_of_loop(int fd, int epoll_fd, int is_pipe)
 {
         char path[64], line[256];
@@ -129,7 +131,8 @@ static void remember_own(void)
                 node.is_own[fd] = fd < CHANNEL_COPY_LEAST && fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Whoever has them can write what a loop of the template takes for its own: pointers, on the pipe of its signals. */
+/* Code in a child that has these descriptors could write to a loop of the template, which would
+ * trust the bytes: pointers, on the pipe of its signals. */
 static void find_stale(int epoll_fd)
 {
         DIR *dir = opendir("/proc/self/fd");
@@ -154,8 +157,8 @@ static void find_stale(int epoll_fd)
         closedir(dir);
 }
 
-/* With no lower number free, what libuv closes and opens again in a child keeps its number, by which cloche_guest_freeze knows
- * the interpreter's own. */
+/* With no lower number free, a descriptor that libuv closes and reopens in a child keeps its
+ * number, by which cloche_guest_freeze recognizes the interpreter's own. */
 static void plug_holes(void)
 {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -178,7 +181,7 @@ static void pull_plugs(void)
         }
 }
 
-/* In a context: what code of the user's has opened where a plug was. */
+/* In a context: find descriptors that user code has opened at the number of a plug. */
 static int find_in_holes(char *text, size_t size)
 {
         char path[64], target[128];
@@ -192,14 +195,14 @@ static int find_in_holes(char *text, size_t size)
                 n = readlink(path, target, sizeof(target) - 1);
                 target[n < 0 ? 0 : n] = '\0';
                 if (strcmp(target, "/dev/null") == 0)
-                        continue; /* what stands for a dead loop's descriptor, or a plug */
+                        continue; /* replaces a dead loop's descriptor, or is a plug */
                 snprintf(text, size, "descriptors are open: %d (%s)", fd, target);
                 return -EBUSY;
         }
         return 0;
 }
 
-/* Their numbers stay taken: what still knows them may write to them. */
+/* Their numbers stay taken, because stale code may write to them. */
 static void replace_stale(void)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -208,7 +211,7 @@ static void replace_stale(void)
                 const struct stale *s = &node.stale[i];
 
                 if (s->pipe && inode_of(s->fd) != s->pipe)
-                        continue; /* libuv made it anew when it was told of the fork */
+                        continue; /* libuv recreated it after the fork */
                 if (null_fd < 0 || dup3(null_fd, s->fd, O_CLOEXEC) < 0)
                         close(s->fd);
         }
@@ -218,8 +221,9 @@ static void replace_stale(void)
 
 /* -- memory ----------------------------------------------------------------------------------------------------- */
 
-/* V8 marks its heap as not to be copied by fork(2). Which mappings it has marked only smaps would tell (VmFlags "dc"), for which the kernel walks
- * all pages; where there is no mark, or the kernel's own mapping, nothing changes. */
+/* V8 marks its heap as not copied by fork(2). Only smaps shows the marked mappings (VmFlags "dc"),
+ * and the kernel walks all pages for it. So all are unmarked: on an unmarked mapping, or one of the
+ * kernel's, this changes nothing. */
 static void make_forkable(void)
 {
         FILE *maps = fopen("/proc/self/maps", "re");
@@ -242,10 +246,11 @@ static int no_worker_threads(void *platform)
         return 0;
 }
 
-/* Node has one worker thread for V8 at least, whatever its command line says. A child has none, but V8 would still hand over
- * parts of each garbage collection (and do them itself in the end), and Node would wait for ever for those to be done before
- * it lets an event loop end. So V8 is told that there are none: by the platform's table of virtual functions, which is
- * the only place where that can be said. Where Node has no such table things stay as they are. */
+/* Node has at least one worker thread for V8, whatever its command line. A child has none. But V8
+ * would still give them parts of each garbage collection (and do these itself in the end), and Node
+ * would wait for ever for those parts before an event loop ends. So the platform's table of virtual
+ * functions, the only place for this, reports that there are none. If Node has no such table,
+ * nothing changes. */
 static void hide_worker_threads(void)
 {
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -266,8 +271,8 @@ static void hide_worker_threads(void)
         }
 }
 
-/* libuv's own threads cannot be stopped once a set-up has used them, and a child starts others when it needs some. In templates
- * there is one of them at most, so that no other thread passes for one. */
+/* libuv's own threads cannot be stopped once a set-up has used them; a child starts new ones when
+ * needed. In templates there is at most one of them, so that no other thread is taken for one. */
 static void limit_pool(void)
 {
         const char *size = getenv(POOL_SIZE);
@@ -291,9 +296,9 @@ static int count_threads(void)
         return stat("/proc/self/task", &st) < 0 ? 0 : (int)st.st_nlink - 2;
 }
 
-/* -- requests under way ----------------------------------------------------------------------------------------- */
+/* -- pending requests ------------------------------------------------------------------------------------------- */
 
-/* The begin of libuv's uv_loop_t, which is the same in all of version 1. */
+/* The start of libuv's uv_loop_t, which is the same in all of version 1. */
 struct loop_begin {
         void *data;
         unsigned active_handles;
@@ -304,7 +309,8 @@ struct loop_begin {
         } active_reqs;
 };
 
-/* Some of Node's work on other threads (crypto, zlib) is in no list that JavaScript can see. In a child it would never end. */
+/* Some of Node's work on other threads (crypto, zlib) is in no list that JavaScript can see. It
+ * would never end in a child. */
 static int find_requests(napi_env env, char *text, size_t size)
 {
         const struct loop_begin *loop = loop_of(env);
@@ -315,9 +321,9 @@ static int find_requests(napi_env env, char *text, size_t size)
         return -EBUSY;
 }
 
-/* -- what JavaScript calls -------------------------------------------------------------------------------------- */
+/* -- functions for JavaScript ----------------------------------------------------------------------------------- */
 
-/* 1, 0 or -errno, as cloche_guest_start. */
+/* Returns 1, 0 or -errno, as cloche_guest_start. */
 static napi_value start(napi_env env, napi_callback_info info)
 {
         int r;
@@ -332,7 +338,7 @@ static napi_value start(napi_env env, napi_callback_info info)
         return number(env, r);
 }
 
-/* undefined, or what is in the way. */
+/* Returns undefined, or the fork blockers. */
 static napi_value freeze(napi_env env, napi_callback_info info)
 {
         int channel_fd = int_argument(env, info, CLOCHE_GUEST_CHANNEL_FD);
@@ -358,7 +364,7 @@ static napi_value freeze(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* OpenSSL tells forks by their process id, and those of siblings are the same, each in its box. */
+/* OpenSSL detects forks by their pid, and siblings all have the same pid, each in its box. */
 static void renew(void *loop)
 {
         unsigned char seed[SEED_BYTES];
@@ -375,14 +381,14 @@ static void renew(void *loop)
         }
 }
 
-/* The event loop has ended, and what follows in Node waits for threads that a child does not have. */
+/* The event loop has ended. The next steps in Node would wait for threads that a child does not have. */
 static void end(void *data)
 {
         (void)data;
         _exit(node.exit_code);
 }
 
-/* No JavaScript runs from here to the fork, for it could allocate memory that is not to be copied. */
+/* No JavaScript runs from here to the fork, because it could allocate memory that is not copied. */
 static void stand_still(napi_env env)
 {
         find_stale(uv_backend_fd(loop_of(env)));
@@ -390,7 +396,7 @@ static void stand_still(napi_env env)
         make_forkable();
 }
 
-/* In the child, once the plugs are gone: 1 when it is to be a template too. */
+/* In the child, once the plugs are gone: returns 1 if it is a template too. */
 static napi_value go_on(napi_env env)
 {
         int is_template = cloche_guest_child();
@@ -406,7 +412,7 @@ static napi_value go_on(napi_env env)
         return number(env, is_template);
 }
 
-/* The template's life: returns in a child only. */
+/* The loop of a template: returns in a child only. */
 static napi_value children(napi_env env, napi_callback_info info)
 {
         (void)info;
@@ -423,7 +429,7 @@ static napi_value children(napi_env env, napi_callback_info info)
         }
 }
 
-/* A context's, from a `branch` to the next request. In the context itself: -1. */
+/* The loop of a context, from a `branch` to the next request. Returns -1 in the context itself. */
 static napi_value branches(napi_env env, napi_callback_info info)
 {
         (void)info;
@@ -441,7 +447,7 @@ static napi_value branches(napi_env env, napi_callback_info info)
         return number(env, -1);
 }
 
-/* Tells of branches that have ended. */
+/* Reports branches that have ended. */
 static napi_value reap(napi_env env, napi_callback_info info)
 {
         napi_value ret = NULL;
@@ -452,7 +458,7 @@ static napi_value reap(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* Whether a request waits already. */
+/* True if a request is waiting already. */
 static napi_value is_asked(napi_env env, napi_callback_info info)
 {
         struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLIN};
@@ -467,7 +473,7 @@ static napi_value pid(napi_env env, napi_callback_info info)
         return number(env, getpid());
 }
 
-/* For the end that comes without process.exit. */
+/* For an exit without process.exit. */
 static napi_value exit_code(napi_env env, napi_callback_info info)
 {
         napi_value ret = NULL;

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Root inside means nothing, exec gives nothing, and neither can be switched back. */
+/* Root inside has no rights, exec(2) gives none, and neither can be switched back. */
 #define LOCKED_SECURE_BITS                                                                                        \
         (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |          \
          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
@@ -23,7 +23,7 @@ static uint64_t bit(int cap)
 
 static int drop_bounding(uint64_t keep, struct cloche_err *e)
 {
-        /* The kernel says where its list ends: EINVAL past the last capability. */
+        /* The list of the kernel ends where it returns EINVAL. */
         for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
                 if (!(keep & bit(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
                         return err_os(e, CLOCHE_E_PRIVILEGE, errno, "drop capability %d", cap);
@@ -76,8 +76,8 @@ static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
                 return r;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
-        /* The secure bits want CAP_SETPCAP, so they come before the sets are lowered; the ambient set wants the lowered
-         * ones and no lock. */
+        /* Setting the secure bits needs CAP_SETPCAP, so they come before the sets are lowered.
+         * Raising the ambient set needs the lowered sets, and no lock. */
         if (!over_exec && prctl(PR_SET_SECUREBITS, LOCKED_SECURE_BITS, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock the secure bits");
         r = set_sets(keep, over_exec ? keep : 0, e);
@@ -142,7 +142,7 @@ int caps_open_as(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, 
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "take the groups of user %u", (unsigned)uid);
         setfsgid(gid);
         setfsuid(uid);
-        /* -1 changes nothing, and the answer is what was in force: setfsuid(2). */
+        /* -1 changes nothing, and the call returns the id in force: setfsuid(2). */
         if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
                 return err_set(e, CLOCHE_E_PRIVILEGE, "the ids are not what was set");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

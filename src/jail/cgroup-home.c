@@ -30,7 +30,8 @@ static int has_file(const char *group, const char *file, int mode)
         return group_path(path, group, file) == 0 && faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
-/* The topmost group of a hierarchy has no state of its own to report. In a cgroup namespace the topmost group in sight has. */
+/* The topmost group of a hierarchy has no cgroup.events. The topmost visible group of a cgroup
+ * namespace has one. */
 static int is_topmost(const char *group)
 {
         return !has_file(group, "cgroup.events", F_OK);
@@ -62,7 +63,7 @@ static int is_delegated(const char *group)
         return is_own(group) && (has_attribute(group, "user.delegate") || has_attribute(group, "trusted.delegate"));
 }
 
-/* The caller's group. A caller that was moved before is in the group beneath its own. */
+/* The caller's group. A caller that was moved before is in CGROUP_CALLERS beneath its own group. */
 static int own_group(const struct cgroup_unified *unified, char *ret)
 {
         static const char suffix[] = "/" CGROUP_CALLERS;
@@ -78,7 +79,7 @@ static int own_group(const struct cgroup_unified *unified, char *ret)
 
 /* -- moving processes ----------------------------------------------------------------------------------------- */
 
-/* Each process of a list of pids, one a line. Those that ended meanwhile are no error. */
+/* Move each process of a list of pids, one a line. A process that ended meanwhile is no error. */
 static int move_each(const char *pids, const char *entrance)
 {
         char number[24];
@@ -117,7 +118,8 @@ static int move_processes(const char *group)
         return -EBUSY;
 }
 
-/* systemd takes controllers back from groups it does not know. A container may see the host's hierarchy without the host's /run. */
+/* systemd takes controllers back from groups that it does not manage. A container may see the
+ * host's hierarchy without the host's /run. */
 static int is_of_systemd(const char *topmost)
 {
         return has_file(topmost, "init.scope", F_OK) || has_file(topmost, "system.slice", F_OK);

@@ -1,4 +1,4 @@
-/* Where the host has its controllers, and our directory in each. */
+/* The hierarchies in which the host has its controllers, and our directory in each. */
 #include "cgroup-home.h"
 #include "cgroup-internal.h"
 
@@ -50,7 +50,7 @@ static int parse_mount(char *line, struct hierarchy *ret)
         return ret->mount_point && ret->options ? 0 : -EINVAL;
 }
 
-/* path as seen below a mount whose root is not the topmost group, as containers have them. */
+/* Return path as seen below a mount whose root is not the topmost group, as in containers. */
 static const char *below_root(const char *path, const char *root)
 {
         size_t size = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -170,7 +170,7 @@ static void remove_tree(const char *base)
         rmdir(base);
 }
 
-/* "cloche-PID" of a process that is no more: its boxes died with it, their groups are empty. */
+/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. */
 static void sweep(const char *parent)
 {
         char path[CGROUP_PATH_MAX + 300];
@@ -191,7 +191,7 @@ static void sweep(const char *parent)
                 closedir(dir);
 }
 
-/* Version 2 hands controllers down only when every directory on the way says so. */
+/* Version 2 passes a controller down only if every directory on the way enables it. */
 static int enable_controller(const char *directory, const char *controller)
 {
         char path[CGROUP_PATH_MAX + 64], text[64];
@@ -205,7 +205,7 @@ static void lose(struct cgroup_place *place, const char *format, ...) __attribut
 
 static void lose(struct cgroup_place *place, const char *format, ...)
 {
-        char reason[sizeof(place->reason)]; /* the arguments may lie in the place */
+        char reason[sizeof(place->reason)]; /* the arguments may point into place */
         va_list ap;
 
         va_start(ap, format);
@@ -215,7 +215,7 @@ static void lose(struct cgroup_place *place, const char *format, ...)
         memcpy(place->reason, reason, sizeof(reason));
 }
 
-/* Our directory beneath parent: 0 or -errno. */
+/* Make our directory beneath parent. Returns 0 or -errno. */
 static int make_base(const char *parent, char *ret)
 {
         int n;
@@ -224,7 +224,7 @@ static int make_base(const char *parent, char *ret)
         n = snprintf(ret, CGROUP_PATH_MAX, "%s/" OUR_PREFIX "%d", parent, (int)getpid());
         if (n < 0 || n >= CGROUP_PATH_MAX)
                 return -ENAMETOOLONG;
-        /* A keeper that had our pid was killed: its groups must not lend their counts to ours. */
+        /* A killed keeper may have had our pid: its old counts must not appear in our groups. */
         if (access(ret, F_OK) == 0)
                 remove_tree(ret);
         return mkdir(ret, 0755) < 0 ? -errno : 0;
@@ -237,7 +237,7 @@ static void make_place_1(struct cgroup_place *place)
         int r;
 
         memcpy(parent, place->base, sizeof(parent));
-        /* The owner of a group may rename and replace what is beneath. */
+        /* The owner of a group may rename and replace everything beneath it. */
         if (privilege_is_root() && stat(parent, &st) == 0 && st.st_uid != 0)
                 return lose(place, "%.90s is a group of user %u, who could take it from root: start as root from outside of that session", parent, (unsigned)st.st_uid);
         r = make_base(parent, place->base);

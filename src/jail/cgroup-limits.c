@@ -73,7 +73,7 @@ int cgroup_set_limit(const struct cgroup_host *host, int controller, unsigned bo
         return 0;
 }
 
-/* -- other limits for a living box ---------------------------------------------------------------------------- */
+/* -- changing the limits of a live box ------------------------------------------------------------------------ */
 
 static uint64_t used_memory(const struct cgroup_place *place, unsigned box)
 {
@@ -83,7 +83,8 @@ static uint64_t used_memory(const struct cgroup_place *place, unsigned box)
         return used_bytes;
 }
 
-/* Of two limits the one with swap may never be the lower one: which goes first depends on the direction. Absent without accounting of swap. */
+/* The limit with swap may never be the lower one of the two, so the order of the writes depends on
+ * the direction. The file is absent where swap is not accounted. */
 static int change_memory_1(const struct cgroup_place *place, unsigned box, uint64_t limit_bytes)
 {
         static const char *const memory = "memory.limit_in_bytes", *const with_swap = "memory.memsw.limit_in_bytes";
@@ -107,7 +108,8 @@ static int change_memory_1(const struct cgroup_place *place, unsigned box, uint6
         return r;
 }
 
-/* Version 2 would kill until the limit holds: what can be taken back is asked for first (memory.reclaim, Linux 5.19), and then compared. */
+/* Version 2 would kill until the limit holds. So we reclaim pages first (memory.reclaim, Linux
+ * 5.19), and then compare. */
 static int change_memory_2(const struct cgroup_place *place, unsigned box, uint64_t limit_bytes)
 {
         uint64_t used_bytes = used_memory(place, box);
@@ -144,7 +146,7 @@ static int change(const struct cgroup_host *host, int controller, unsigned box, 
 
 int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits, struct cloche_err *e)
 {
-        /* First what the box may refuse. */
+        /* The box may refuse its memory limit, so this comes first. */
         int r = limits->memory_bytes ? change_memory(&host->places[CGROUP_MEMORY], box, limits->memory_bytes, e) : 0;
 
         if (r == 0)

@@ -1,4 +1,4 @@
-/* One box's groups: made, entered, measured, frozen, removed. */
+/* The groups of one box: made, entered, measured, frozen, removed. */
 #include "cgroup-internal.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define KILL_ROUND 64 /* processes; others are met in the next */
+#define KILL_ROUND 64 /* processes a round; the next round kills the others */
 #define REMOVE_TIMEOUT_NS UINT64_C(5000000000)
 
 /* Controllers mounted together, and all of version 2, share one directory. */
@@ -64,7 +64,7 @@ static int open_entrance(const struct cgroup_place *place, unsigned box)
         return open_group(place, box, place->version == 1 ? "tasks" : "cgroup.procs", O_WRONLY);
 }
 
-/* ret_into_fd: NULL, or version 2 is not among ret_fds. */
+/* ret_into_fd may be NULL; otherwise version 2 is not among ret_fds. */
 static int open_entrances(const struct cgroup_host *host, unsigned box, int *ret_fds, size_t *ret_count, int *ret_into_fd, struct cloche_err *e)
 {
         size_t count = 0;
@@ -135,7 +135,7 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e)
         return 0;
 }
 
-/* -- what it used --------------------------------------------------------------------------------------------- */
+/* -- usage ---------------------------------------------------------------------------------------------------- */
 
 static void read_memory(const struct cgroup_place *place, unsigned box, struct cgroup_usage *ret)
 {
@@ -206,8 +206,9 @@ static int list_has_pid(const char *pids, pid_t pid)
         return 0;
 }
 
-/* Version 1 has no order to kill a group. A number may be another process's by the time it is used: the descriptor is opened first, and
- * whoever is listed still after that is the one it refers to, or that one is dead. */
+/* Version 1 cannot kill a whole group. A pid may belong to another process by the time we signal
+ * it. So we open its pidfd first: if the pid is still listed after that, the pidfd refers to the
+ * listed process, or that process is dead. */
 static void kill_listed(const struct cgroup_place *place, unsigned box)
 {
         char path[CGROUP_PATH_MAX + 64], pids[1 << 12], again[1 << 14];

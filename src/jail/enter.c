@@ -1,6 +1,8 @@
 /* Runs in: the child the keeper cloned, until it becomes box-init by execveat(2); single thread.
- * Ours already: user, pid, mount, ipc, uts, net.  Still the host's: cgroup view, root, descriptors, ids (unmapped).
- * Next: box-init, as JAIL_UID, without capabilities, under the filter, with 0 1 2 on /dev/null and 3 the control socket. */
+ * Ours already: user, pid, mount, ipc, uts, net.  Still the host's: cgroup view, root, descriptors,
+ * ids (unmapped).
+ * Next: box-init, as JAIL_UID, without capabilities, under the filter, with 0 1 2 on /dev/null and
+ * 3 the control socket. */
 #include "enter.h"
 
 #include "base/err.h"
@@ -34,7 +36,7 @@ static int wait_for_parent(int go_fd, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "wait for the keeper") : 0;
 }
 
-/* First the groups, then the namespace, so that they are the root of the new view. */
+/* The groups come before the namespace, so that they are the root of the new view. */
 static int enter_cgroups(const int *tasks_fds, size_t count, struct cloche_err *e)
 {
         int r = cgroup_enter(tasks_fds, count, e);
@@ -50,7 +52,8 @@ static int set_host_name(struct cloche_err *e)
 {
         int r = sethostname(JAIL_HOST_NAME, sizeof(JAIL_HOST_NAME) - 1);
 
-        /* In a namespace of its own a process is refused this by a call filter only: the first call of ours that those of containers refuse. */
+        /* In its own namespace only a call filter can refuse this. sethostname(2) is the first of
+         * our calls that the filters of containers refuse. */
         if (r < 0 && errno == EPERM)
                 return err_set(e, CLOCHE_E_NAMESPACE, "a call filter of this container forbids what boxes are made with: podman and docker permit it with "
                                "--security-opt seccomp=unconfined and --security-opt unmask=ALL, or with --privileged");
@@ -62,8 +65,8 @@ static int set_host_name(struct cloche_err *e)
 static int build_root(const struct jail_plan *plan, struct cloche_err *e)
 {
         struct root_sources sources;
-        /* Host paths are walked while we still are who the keeper is; files on our tmpfs are made as the box's user,
-         * because an unmapped owner is refused there (EOVERFLOW). */
+        /* Host paths are walked while we still have the keeper's ids. Files on our tmpfs are made
+         * as the box's user, because an unmapped owner is refused there (EOVERFLOW). */
         int r = root_sources_open(plan, &sources, e);
 
         if (r == 0)
@@ -74,8 +77,8 @@ static int build_root(const struct jail_plan *plan, struct cloche_err *e)
         return r;
 }
 
-/* The mount namespace with the built root goes to the keeper, which makes the boxes beneath this template from it; we go
- * on in a copy. */
+/* Send the mount namespace with the built root to the keeper, which makes the boxes beneath this
+ * template from it. This process continues in a copy. */
 static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
@@ -87,7 +90,7 @@ static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_KEEPER, -r, "hand the root to the keeper") : 0;
 }
 
-/* The connections of the mounts go to the keeper, in their order; ours close with the program. */
+/* Send the connections of the mounts to the keeper, in their order; ours close with the program. */
 static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
@@ -124,7 +127,7 @@ static int default_signals(struct cloche_err *e)
 
         for (int signal_number = 1; signal_number < NSIG; signal_number++)
                 if (signal_number != SIGKILL && signal_number != SIGSTOP)
-                        signal(signal_number, SIG_DFL); /* EINVAL for the two of the C library */
+                        signal(signal_number, SIG_DFL); /* EINVAL for two signals of the C library */
         sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
                 return err_os(e, CLOCHE_E_INTERNAL, errno, "unblock signals");
@@ -134,7 +137,7 @@ static int default_signals(struct cloche_err *e)
         return 0;
 }
 
-/* Copies above the final places first, so that none is overwritten before it was moved. */
+/* Copy above the final numbers first, so that no descriptor is overwritten before it was moved. */
 static int lift(const int *fds, size_t count, int *ret, struct cloche_err *e)
 {
         for (size_t i = 0; i < count; i++)
@@ -143,7 +146,8 @@ static int lift(const int *fds, size_t count, int *ret, struct cloche_err *e)
         return 0;
 }
 
-/* The way into the groups, to be taken once nobody waits for it any more: by box-init, or when nested just before it. */
+/* The descriptors of the groups. Box-init enters them once the keeper no longer waits; if nested,
+ * we do so just before it. */
 static int arrange_groups(const struct jail_plan *plan, const int *lifted, struct cloche_err *e)
 {
         for (size_t i = 0; plan->is_sharing && i < plan->tasks_count; i++)
@@ -152,7 +156,8 @@ static int arrange_groups(const struct jail_plan *plan, const int *lifted, struc
         return 0;
 }
 
-/* 0, 1, 2 on /dev/null, 3 the control socket, two that exec closes: the program at 4, the report socket at 5; and perhaps the groups from 6 on. */
+/* 0, 1, 2 are /dev/null, 3 is the control socket. Exec closes 4, the program, and 5, the report
+ * socket. A sharing box has its groups from 6 on. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -176,8 +181,9 @@ static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, stru
         return r;
 }
 
-/* What a guest does in a sandbox's groups, a fork bomb at one percent of a processor say, may hold us up for long, and a frozen one for ever: the keeper
- * waits no more. What fails now is our end, which the engine sees. */
+/* A guest may delay this: a fork bomb in a sandbox's groups at one percent of a processor for long,
+ * a frozen group for ever. So the keeper no longer waits. A failure from here on ends this process,
+ * and the engine sees that. */
 static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int groups[CGROUP_CONTROLLERS], r;
@@ -191,14 +197,14 @@ static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, str
         return r;
 }
 
-/* The interpreter of a template that stands beneath none is a program of its PID 1, and has its rights from there. Beneath another it is forked into the box with
- * rights of its own: PID 1 and what it starts need none. */
+/* The interpreter of a template at the top is started by PID 1 and gets its capability from there. The
+ * interpreter of a nested template is forked into the box and has its own: its PID 1 needs none. */
 static int hands_rights_on(const struct jail_plan *plan)
 {
         return plan->is_template && !plan->nested;
 }
 
-/* What everybody's way ends with. */
+/* The last steps of every box. */
 static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int r = default_signals(e);
@@ -207,11 +213,11 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
                 r = arrange_descriptors(plan, error_fd, e);
         if (r == 0)
                 r = rlimit_apply(plan, e);
-        if (r == 0 && plan->core_scheduling) /* which the filter refuses */
+        if (r == 0 && plan->core_scheduling) /* the filter refuses it */
                 r = core_scheduling_separate(e);
         if (r == 0 && plan->nested && plan->is_sharing)
                 r = enter_sandbox_groups(plan, error_fd, e);
-        if (r == 0) /* all above needed them; sets no_new_privs, which the filter needs */
+        if (r == 0) /* the steps above need them; sets no_new_privs, which the filter needs */
                 r = hands_rights_on(plan) ? caps_keep_admin(1, e) : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
                 r = hands_rights_on(plan) ? jail_seccomp_load_template(plan->core_scheduling, e) : jail_seccomp_load(e);
@@ -224,7 +230,7 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
 
         if (r == 0 && !plan->is_sharing)
                 r = enter_cgroups(plan->tasks_fds, plan->tasks_count, e);
-        if (r == 0 && !plan->nested) /* which finds it up */
+        if (r == 0 && !plan->nested) /* a nested box finds it up */
                 r = net_loopback_up(e);
         if (r == 0)
                 r = set_host_name(e);
@@ -251,7 +257,8 @@ static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_
         char *const environment[] = {NULL};
 
         if (r == 0) {
-                /* For what runs in the box, not for PID 1: handed on; processor time in whole seconds. */
+                /* Limits of the programs in the box, not of PID 1, which sets them; processor time
+                 * in whole seconds. */
                 snprintf(cpu_seconds, sizeof(cpu_seconds), "%llu",
                          plan->cpu_ms == UINT64_MAX ? 0ull : (unsigned long long)(plan->cpu_ms + 999) / 1000 + 1);
                 snprintf(open_files, sizeof(open_files), "%llu", (unsigned long long)plan->open_files);
@@ -260,7 +267,7 @@ static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_
                 err_os(error, CLOCHE_E_SPAWN, errno, "start box-init");
         }
         err_wrap(error, "make box");
-        /* The error is lost only if the keeper is gone, and then nobody waits for it. */
+        /* The error is lost only if the keeper is gone, and then no process waits for it. */
         if (fd_send(error_fd, error, sizeof(*error), NULL, 0) < 0)
                 _exit(2);
         _exit(1);

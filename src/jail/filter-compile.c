@@ -1,13 +1,15 @@
-/* Compiles the filter of a program of ours at build time: prints it as rows. FILTER_CALLS names its table, whose rows are
+/* Compiles the filter of one of our programs at build time, and prints it as rows. FILTER_CALLS
+ * names its table, whose rows are
  *
  * CALL(name)                              permitted with any argument
- * CALL_WITH(name, argument, mask, value)  only when (argument & mask) == value; several rows of a name: any of them
+ * CALL_WITH(name, argument, mask, value)  only if (argument & mask) == value; several rows of a
+ * name: any
  * CALL_WITH_TWO(name, argument, mask, value, argument, mask, value)  both
- * REFUSE(name), REFUSE_WITH(…)            answers EPERM, where anything else that is not permitted answers another error
- * KILL(name), KILL_WITH(…)                ends the process, which makes this call in no version
+ * REFUSE(name), REFUSE_WITH(…)            fails with EPERM, where other calls fail with FILTER_OTHERS
+ * KILL(name), KILL_WITH(…)                kills the process, which makes this call in no version
  *
- * A call without a row answers FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try calls that an older kernel would lack. A call of
- * another ABI kills. */
+ * A call without a row fails with FILTER_OTHERS: EPERM, or ENOSYS for a program whose libraries try
+ * calls that an older kernel would lack. A call of another ABI kills. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -23,7 +25,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#define INT 0xffffffffu /* the mask of an int argument: the kernel's switch gets no more of it */
+#define INT 0xffffffffu /* mask of an int argument: the kernel's switch sees only these bits */
 #define ROW(call, act, count, ...) {#call, act, count, {__VA_ARGS__}},
 #define ROW_WITH(call, act, argument, mask, value) ROW(call, act, 1, {argument, SCMP_CMP_MASKED_EQ, mask, value})
 
@@ -75,7 +77,7 @@ static int print(scmp_filter_ctx context)
 int main(void)
 {
         scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(FILTER_OTHERS));
-        /* Reads and writes are most of what is done: a binary tree, not a walk through the list. */
+        /* Most calls are reads and writes: a binary tree is faster than a list. */
         int failed = !context || seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
                      seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0 || add_all(context) < 0 || print(context) < 0;
 

@@ -12,7 +12,7 @@ int filter_enter(const struct sock_filter *rows, size_t count, struct cloche_err
         const struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)rows};
         long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 
-        /* Above 0: a thread that could not be had. */
+        /* Above 0: the id of a thread that cannot take the filter. */
         return r == 0 ? 0 : err_os(e, CLOCHE_E_GUARD_MISSING, r < 0 ? errno : EBUSY, "seccomp");
 }
 

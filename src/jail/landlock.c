@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* Numbers of the kernel's interface, which are newer than the distribution's headers. */
+/* Numbers of the kernel's interface, newer than the distribution's headers. */
 #define CREATE_VERSION 1u
 #define RULE_PATH_BENEATH 1
 
@@ -22,14 +22,14 @@ enum {
         FS_MAKE_REG = 1 << 8,
         FS_MAKE_SYM = 1 << 12,
         FS_ABI_1 = (1 << 13) - 1,
-        FS_REFER = 1 << 13,     /* 2 */
-        FS_TRUNCATE = 1 << 14,  /* 3 */
-        FS_IOCTL_DEV = 1 << 15, /* 5 */
+        FS_REFER = 1 << 13,     /* ABI 2 */
+        FS_TRUNCATE = 1 << 14,  /* ABI 3 */
+        FS_IOCTL_DEV = 1 << 15, /* ABI 5 */
         FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 };
-#define NET_BIND 1u  /* 4: of TCP */
-#define NET_ALL 3u   /* and connect */
-#define SCOPE_ALL 3u /* 6: abstract sockets and signals */
+#define NET_BIND 1u  /* ABI 4: TCP */
+#define NET_ALL 3u   /* bind and connect */
+#define SCOPE_ALL 3u /* ABI 6: abstract sockets and signals */
 
 struct ruleset_attr {
         uint64_t fs, net, scoped;
@@ -70,7 +70,7 @@ static int allow(int ruleset_fd, const struct landlock_place *place, uint64_t ha
         attr.allowed &= handled;
         if (fstat(place->fd, &st) < 0)
                 return -1;
-        if (!S_ISDIR(st.st_mode)) /* the kernel takes no rights that only directories can give */
+        if (!S_ISDIR(st.st_mode)) /* the kernel accepts rights of directories for directories only */
                 attr.allowed &= FS_OF_FILES;
         return (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attr, 0);
 }

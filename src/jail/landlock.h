@@ -1,4 +1,4 @@
-/* Landlock: a process takes from itself all of the file system but what is beneath a few directories. landlock(7). */
+/* Landlock: a process gives up all of the file system except the trees of a few directories. landlock(7). */
 #ifndef CLOCHE_JAIL_LANDLOCK_H
 #define CLOCHE_JAIL_LANDLOCK_H
 
@@ -6,16 +6,18 @@
 #include <stddef.h>
 
 struct landlock_place {
-        int fd;       /* of a directory, or of one file; borrowed */
-        int writable; /* files beneath may be made, written, truncated and removed; else read and listed */
+        int fd;       /* directory, or one file; borrowed */
+        int writable; /* files beneath may be made, written, truncated and removed; 0: read and listed only */
 };
 
-#define LANDLOCK_TREE 2 /* as writable: directories and symbolic links, too, and moved from one directory to another (ABI 2) */
+#define LANDLOCK_TREE 2 /* a value of writable: also directories and symbolic links, and moves between directories (ABI 2) */
 
-/* For good, for this process and its children; network and signals to others go too where the kernel knows how. Wants no_new_privs.
- * *ret_abi: what the kernel has. -CLOCHE_E_GUARD_MISSING where it has none. */
+/* Restrict this process and its children for good; also network and signals to other processes if
+ * the kernel can. Needs no_new_privs. *ret_abi: the kernel's version of Landlock.
+ * -CLOCHE_E_GUARD_MISSING if it has none. */
 int landlock_enter(const struct landlock_place *places, size_t count, int *ret_abi, struct cloche_err *e);
-/* All of the file system, abstract sockets and signals to others; TCP connections may still be made. */
+/* Give up all of the file system, abstract sockets and signals to other processes; TCP connections
+ * may still be made. */
 int landlock_leave_connections(int *ret_abi, struct cloche_err *e);
 
 #endif

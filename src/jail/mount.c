@@ -58,7 +58,7 @@ int mount_new(const char *type, const char *target, unsigned long flags, const c
         if (mount(type, target, type, flags, options) == 0)
                 return 0;
         if (errno == EPERM && type[0] == 'p')
-                /* The kernel says no more than EPERM when a container covers parts of /proc. */
+                /* The kernel returns no more than EPERM if a container covers parts of /proc. */
                 return err_set(e, CLOCHE_E_MOUNT, "a new /proc is refused, as in containers that cover parts of /proc: "
                                "podman and docker uncover them with --security-opt unmask=ALL or systempaths=unconfined, bwrap with --dev-bind /proc /proc and without --unshare-pid");
         return err_os(e, CLOCHE_E_MOUNT, errno, "mount %s on /%s", type, target);

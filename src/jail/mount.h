@@ -1,4 +1,4 @@
-/* The few mount calls of the jail, each with an error that says what it was about. */
+/* The few mount calls of the jail. Their errors name the path or the file system. */
 #ifndef CLOCHE_JAIL_MOUNT_H
 #define CLOCHE_JAIL_MOUNT_H
 
@@ -9,13 +9,13 @@
  * on every mount in it. *ret_fd is owned by the caller. */
 int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
 
-/* The same without what is mounted in it, which must not be locked (mount_namespaces(7)). */
+/* The same without the mounts below it, none of which may be locked (mount_namespaces(7)). */
 int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e);
 
 /* Attach a detached tree at target, a path below the current directory. */
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
 
-/* The same at an open file or directory, which the error calls /name. */
+/* Attach it at an open file or directory; the error names it /name. */
 int mount_attach_to(int tree_fd, int place_fd, const char *name, struct cloche_err *e);
 
 /* mount(2) of a file system without a device. */

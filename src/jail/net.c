@@ -29,7 +29,7 @@ int net_loopback_up(struct cloche_err *e)
 
 /* -- addresses and routes --------------------------------------------------------------------------------------- */
 
-/* The kernel answers within send(2). */
+/* The kernel's reply is there when send(2) returns. */
 static int ask(int fd, const struct nlmsghdr *message, const char *what, struct cloche_err *e)
 {
         struct {
@@ -131,7 +131,7 @@ static int open_sockets(int fds[NET_SOCKETS], struct cloche_err *e)
         return 0;
 }
 
-/* The way out last: before it there is none that the rules do not know. */
+/* The route out is added last, so nothing can leave before the rules are in force. */
 int net_lead_to_sockets(int ret_fds[NET_SOCKETS], struct cloche_err *e)
 {
         int fds[NET_SOCKETS], r = nft_redirect(e);

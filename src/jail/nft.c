@@ -1,4 +1,4 @@
-/* What nft(8) would say:
+/* The rules, as nft(8) would print them:
  *
  *   table ip cloche {
  *     chain untracked { type filter hook output priority raw;     ip daddr 127.0.0.0/8 notrack }
@@ -8,8 +8,9 @@
  *                       ct state new limit rate over 256/second burst 1024 packets drop
  *                       ip daddr 127.0.0.0/8 accept; ip daddr 10.255.0.2 accept } }
  *
- * A dropped packet of one's own is EPERM from send(2): at once. Connections are counted by the kernel for two minutes after they closed,
- * in memory nobody is charged for: hence the rate, and hence what stays in the box is not tracked. */
+ * If an outgoing packet is dropped, send(2) fails at once with EPERM. The kernel counts a
+ * connection for two minutes after it closed, in memory that is charged to no group. Hence the
+ * rate, and hence packets that stay in the box are not tracked. */
 #include "net.h"
 
 #include "base/err.h"
@@ -171,7 +172,7 @@ static int redirect(struct nftnl_rule *rule, uint16_t port)
         return 0;
 }
 
-/* Of the first packets of connections. */
+/* For the first packets of connections. */
 static int slow_down(struct nftnl_rule *rule)
 {
         struct nftnl_expr *state = add(rule, "ct"), *limit;
@@ -218,7 +219,7 @@ static int fill(struct nftnl_rule *rule, enum rule kind)
 
 /* -- the batch -------------------------------------------------------------------------------------------------- */
 
-/* A message fits in a quarter of the room; everything we have is a tenth of it. */
+/* A message fits in a quarter of the buffer; all our messages fill a tenth of it. */
 static char *room_for_one(struct batch *batch)
 {
         if (batch->size + BATCH_BYTES / 4 <= BATCH_BYTES)
@@ -314,7 +315,7 @@ static int hear(int fd, unsigned expected, struct cloche_err *e)
 
                         if (header->nlmsg_type != NLMSG_ERROR)
                                 continue;
-                        if (error->error == -EEXIST) /* by us, for a gate that is gone: nobody else may */
+                        if (error->error == -EEXIST) /* made by us for an earlier gate; no other process may */
                                 return 0;
                         if (error->error)
                                 return err_os(e, CLOCHE_E_NAMESPACE, -error->error, "lead the box's connections (does the kernel have nf_tables with NAT?)");

@@ -28,7 +28,7 @@ int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e)
                 const char *name;
                 uint64_t value;
         } rows[] = {
-                {RLIMIT_CORE, "RLIMIT_CORE", 1}, /* seccomp-compile.c, put_core_limit */
+                {RLIMIT_CORE, "RLIMIT_CORE", 1}, /* see put_core_limit in seccomp-compile.c */
                 {RLIMIT_FSIZE, "RLIMIT_FSIZE", plan->file_bytes},
                 /* Counted per user namespace since Linux 5.14, so neighbours under one uid do not add up. */
                 {RLIMIT_NPROC, "RLIMIT_NPROC", plan->pids},

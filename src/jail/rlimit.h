@@ -6,7 +6,7 @@
 
 #include <cloche/cloche.h>
 
-/* Hard and soft limits of everything in the box. */
+/* Set the hard and soft limits of everything in the box. */
 int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e);
 
 #endif

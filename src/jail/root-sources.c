@@ -1,4 +1,5 @@
-/* What a box takes from the host, or from an image: trees of mounts, before the host's root is left. */
+/* The parts of the host or of an image that a box gets: trees of mounts, taken before the host's
+ * root is left. */
 #include "root.h"
 
 #include "base/err.h"
@@ -18,7 +19,8 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 
 #define IMAGE_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* What a box may see of the host's /etc: what programs of /usr need to start, nothing that tells of the host. */
+/* The entries of the host's /etc that a box may see: programs of /usr need them to start, and they
+ * reveal nothing about the host. */
 static const char *const etc_names[] = {
         "alternatives", "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "php",
         "python3",      "python3.11",     "fonts",      "mime.types",   "magic",     "magic.mime",      "services",
@@ -26,7 +28,8 @@ static const char *const etc_names[] = {
         "os-release",
 };
 
-/* The image never decides these: they are ours, whatever stands there (CVE-2021-30465, CVE-2026-47766). */
+/* The image never decides these: they are ours, even if the image has them (CVE-2021-30465,
+ * CVE-2026-47766). */
 static const char *const own_names[] = {"proc", "sys", "dev", "tmp", "run", "workspace", "home", "root", "boot", "lost+found"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
@@ -153,7 +156,7 @@ int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, st
 
         ret->count = 0;
         ret->runtime_fd = -EBADF;
-        /* What we mount must not travel back to the host, nor its unmounts come in. */
+        /* Our mounts must not propagate to the host, nor its unmounts to us. */
         if (mount(NULL, "/", NULL, MS_REC_PRIVATE, NULL) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make all mounts private%s",
                               errno == EACCES ? " (AppArmor refuses it where kernel.apparmor_restrict_unprivileged_userns is 1)" : "");

@@ -23,11 +23,11 @@ extern int umount2(const char *target, int flags);
 #define MNT_DETACH_FLAG 2
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: of sandboxes, and their home directory is in it */
+enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: only in sandboxes, whose home directory is in it */
 
 const char *const root_places[JAIL_PLACES] = {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
 
-/* In the tmpfs. */
+/* Directories of the tmpfs. */
 static const struct {
         const char *name;
         mode_t mode;
@@ -35,9 +35,10 @@ static const struct {
         [ROOT] = {"root", 0755}, [WORKSPACE] = {"workspace", 0755}, [TMP] = {"tmp", 01777}, [SHM] = {"shm", 01777}, [HOME] = {"home", 0755},
 };
 
+/* Directories at the top of a sandbox's root, unless the image has them: programs expect such paths. */
 static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", "src", "srv", "var"};
 
-/* Made in them. */
+/* Directories inside the tops. */
 static const struct {
         const char *name;
         mode_t mode;
@@ -68,7 +69,8 @@ static int show(size_t place, struct cloche_err *e)
 
 /* -- the root of a sandbox; the current directory is the root that root_build made ------------------------------- */
 
-/* Is this entry of the built root shown in the sandbox's? Of tops the sandbox has its own, unless one is the image's: a link, or a mount, on another device. */
+/* Return whether the sandbox's root shows this entry of the built root. A top is the sandbox's own,
+ * unless the image has it: as a link, or as a mount, on another device. */
 static int is_shown(const char *name)
 {
         struct stat root, st;
@@ -81,7 +83,7 @@ static int is_shown(const char *name)
         return 1;
 }
 
-/* One of the image keeps the sandbox from having its own. */
+/* Return whether this path is below a top that the image does not have. */
 static int is_own_top(const char *path)
 {
         char top[64];
@@ -90,7 +92,7 @@ static int is_own_top(const char *path)
         return faccessat(AT_FDCWD, top, F_OK, AT_SYMLINK_NOFOLLOW) < 0 || !is_shown(top);
 }
 
-/* Runs visit for each entry that is shown, until one fails. Returns their number. */
+/* Call visit for each entry that is shown, until a call fails. Return the number of entries. */
 static int each_shown(int (*visit)(void *data, const char *name, struct cloche_err *e), void *data, struct cloche_err *e)
 {
         DIR *dir = opendir(".");
@@ -106,7 +108,8 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
         return r < 0 ? r : count;
 }
 
-/* The inodes that are no guest's: the root of the tmpfs, the places, and in a sandbox's root all that stands there before its guest does. */
+/* Count the inodes that no guest makes: the root of the tmpfs, the places, and all entries that a
+ * sandbox's root has before its guest runs. */
 static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
 {
         int count = plan->is_sandbox ? each_shown(NULL, NULL, e) : 0;
@@ -117,7 +120,7 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
-        return 1 + JAIL_PLACES + count - !!plan->is_sandbox; /* whose home directory is among those of the root */
+        return 1 + JAIL_PLACES + count - !!plan->is_sandbox; /* its home directory is among the entries of the root */
 }
 
 static int make_top(int root_fd, const char *name, mode_t mode, struct cloche_err *e)
@@ -129,7 +132,7 @@ static int make_top(int root_fd, const char *name, mode_t mode, struct cloche_er
         return 0;
 }
 
-/* Where an entry of the image, or of ours, will be shown; links are copied. */
+/* Make the place in which an entry of the built root will be shown; links are copied. */
 static int make_entry(void *data, const char *name, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
@@ -152,7 +155,7 @@ static int make_entry(void *data, const char *name, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", name) : 0;
 }
 
-/* The directory that becomes the root of a sandbox. */
+/* Make the directory that becomes the root of a sandbox. */
 static int make_root(int *ret_fd, struct cloche_err *e)
 {
         char path[64];
@@ -178,11 +181,11 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
 
         if (inodes < 0)
                 return inodes;
-        /* 0 is tmpfs's own word for no limit. */
+        /* tmpfs takes 0 for no limit. */
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + (unsigned)inodes);
-        /* Without times of reading: a later run in the same box is not to see when an earlier one looked where. */
+        /* MS_NOATIME: a later run in the same box must not see which files an earlier one read. */
         r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
                 r = make_root(ret_root_fd, e);
@@ -198,7 +201,7 @@ int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
         int r = chdir("/") < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "enter the sandbox's root") : 0;
         size_t i;
 
-        if (r == 0) /* without what is mounted in it: the box's own view of that is shown there */
+        if (r == 0) /* without the mounts in it: the box shows its own there */
                 r = mount_clone_alone(AT_FDCWD, ".", ATTRIBUTES, &ret_fds[ROOT], e);
         for (i = WORKSPACE; r == 0 && i < JAIL_SHARED_PLACES; i++)
                 r = mount_clone(AT_FDCWD, root_places[i], ATTRIBUTES, &ret_fds[i], e);
@@ -234,8 +237,9 @@ struct turn {
         int root_fd, run_fd;
 };
 
-/* The guest of a sandbox may have put anything in the place of an entry that its own box shows as a link, and its sandbox may lack one that the host's root has by now:
- * nothing is shown there then. No link is followed, and what is attached to stays the directory that was found. */
+/* The guest of a sandbox may replace a link of the image by anything, and the sandbox may lack an
+ * entry that the host's root has by now: nothing is shown there then. No link is followed, and the
+ * mount is attached to the descriptor of the place that was checked. */
 static int show_entry(void *data, const char *name, struct cloche_err *e)
 {
         struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};

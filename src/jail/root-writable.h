@@ -1,4 +1,5 @@
-/* The places of a box where its guest may write: one tmpfs with the quota, shown at each of them. The current directory is the root. */
+/* The places of a box that its guest may write: one tmpfs with the quota, shown at each of them.
+ * The current directory is the root. */
 #ifndef CLOCHE_JAIL_ROOT_WRITABLE_H
 #define CLOCHE_JAIL_ROOT_WRITABLE_H
 
@@ -6,16 +7,17 @@
 
 #include <cloche/cloche.h>
 
-#define ROOT_SCRATCH "run/scratch" /* where the tmpfs with the quota is made; empty afterwards */
+#define ROOT_SCRATCH "run/scratch" /* mount point of the tmpfs with the quota while it is built, then of a sandbox's root; empty afterwards */
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
 int root_is_writable(const char *path);
-/* *ret_root_fd: of a sandbox the directory that becomes its root (root_turn); owned by the caller. */
+/* *ret_root_fd: in a sandbox the directory that becomes its root (root_turn); owned by the caller. */
 int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e);
-/* Those of a sandbox instead, from root_take_writable. */
+/* Attach the places of a sandbox instead, from root_take_writable. */
 int root_attach_writable(const int *places_fds, int *ret_root_fd, struct cloche_err *e);
-/* Go over to a root in which the guest may make files and directories: what the built root has is shown in it, read-only as it was. Last, when all is mounted. */
+/* Change to a root in which the guest may make files and directories. The entries of the built root
+ * are shown in it, read-only as before. This step comes last, when everything is mounted. */
 int root_turn(int root_fd, struct cloche_err *e);
 
 #endif

@@ -22,7 +22,8 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_NOEXEC_FLAG 8
 #define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
-/* An instance of its own, so no other's terminals are in it; a part of kernel.pty.max (4096), which all boxes have together. */
+/* A separate instance, so it shows no other box's terminals. All boxes together share
+ * kernel.pty.max (4096). */
 #define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
 
 #define RUNTIME_FILES_MAX 64
@@ -38,7 +39,7 @@ static const struct {
         {"dev/stderr", "/proc/self/fd/2"},
 };
 
-/* Parts of /proc that speak of the host or act on it, covered by an empty directory or by /dev/null. */
+/* Parts of /proc that show or change the host, covered by an empty directory or by /dev/null. */
 static const char *const masked_proc[] = {
         "acpi",   "asound",     "bootconfig",  "buddyinfo", "bus",        "cgroups",      "cmdline",    "config.gz",  "consoles",
         "crypto", "devices",    "diskstats",   "dma",       "driver",     "dynamic_debug", "execdomains", "fb",        "fs",
@@ -48,7 +49,7 @@ static const char *const masked_proc[] = {
         "sysrq-trigger", "sysvipc", "timer_list", "timer_stats", "tty",   "vmallocinfo",  "vmstat",     "xen",        "zoneinfo",
 };
 
-/* Below /proc/sys, which stays readable for what C libraries ask, but speaks of the host here. */
+/* Below /proc/sys, which stays readable for C libraries, except for these that show the host. */
 static const char *const masked_sysctl[] = {"dev", "debug", "fs/binfmt_misc", "kernel/core_pattern", "kernel/modprobe",
                                             "kernel/random/boot_id", "kernel/usermodehelper", "kernel/hotplug"};
 
@@ -64,7 +65,8 @@ static const struct {
         {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
-/* Where nothing listens there, the kernel says so at once: a sandbox without a network asks in vain, but does not wait. */
+/* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
+ * not wait for names. */
 static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME --allow HOST, or cloched --network HOST.\n"
                                        "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n";
 
@@ -148,7 +150,7 @@ static int make_places(struct cloche_err *e)
         return r;
 }
 
-/* What masks are copies of: a mount each, which is half the price of a new file system and its attributes. */
+/* Masks are copies of these two: one mount each, at half the cost of a new file system and its attributes. */
 #define MASK_DIRECTORY "run/.nothing"
 #define MASK_FILE "run/.null"
 #define MASK_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -174,13 +176,13 @@ static int mask(const char *path, struct cloche_err *e)
         if (lstat(path, &st) < 0)
                 return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
         if ((st.st_mode & 07) == 0)
-                return 0; /* its owner is nobody in the box */
+                return 0; /* no user of the box can open it */
         r = mount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, 0, &tree_fd, e);
         return r < 0 ? r : mount_attach(tree_fd, path, e);
 }
 
-/* A box beneath a template puts its own over the template's: the kernel permits a new /proc in a user namespace only
- * where one is already in full sight. */
+/* A box beneath a template mounts its own over this one: the kernel permits a new /proc in a user
+ * namespace only where one is fully visible already. */
 static int mount_proc(struct cloche_err *e)
 {
         return mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
@@ -232,7 +234,7 @@ static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
         return 0;
 }
 
-/* Copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
+/* The files are copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
 static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
 {
         int r = 0, files = 0, fd;
@@ -276,13 +278,13 @@ static int copy_guest(int guest_fd, struct cloche_err *e)
         return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
 }
 
-/* Of what a file of etc_files says. */
+/* The text of one of etc_files. */
 static const char *etc_text(const struct jail_plan *plan, size_t file)
 {
         return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver : etc_files[file].text;
 }
 
-/* Where root_furnish mounts them; the root is read-only then. */
+/* root_furnish mounts here; the root is read-only by then. */
 static int make_terminal_places(struct cloche_err *e)
 {
         if (symlink("pts/ptmx", "dev/ptmx") < 0)
@@ -312,13 +314,14 @@ static int has_mount_at_top(const struct jail_plan *plan, size_t before, const c
         return 0;
 }
 
-/* Of /home the box has its own user's directory only. */
+/* A box has only the directory of its own user in /home. */
 static int is_beside_home(const char *path)
 {
         return strncmp(path, "home/", 5) == 0 && path[5];
 }
 
-/* Where a mount stands outside of the writable places: below a directory at the top that mounts alone have. */
+/* The mount point of a mount outside of the writable places, below a directory at the top that
+ * holds only mounts. */
 static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
 {
         const char *path = plan->mounts[mount] + 1;
@@ -377,9 +380,9 @@ int root_build(const struct jail_plan *plan, struct root_sources *sources, struc
         return r < 0 ? r : leave_host_root(e);
 }
 
-/* Random generators that look at getpid() to notice a fork (OpenSSL's, Python's tempfile) would not notice ours where
- * template and child have the same number, each in its own namespace. So numbers start anywhere, but in another class
- * modulo 4 than the template's. */
+/* Some random generators compare getpid() to detect a fork (OpenSSL's, Python's tempfile). They
+ * would miss ours if template and child had the same pid, each in its own namespace. So pids start
+ * at a random number, in another class modulo 4 than the template's. */
 static int seed_pids(unsigned depth, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open("proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
@@ -393,8 +396,8 @@ static int seed_pids(unsigned depth, struct cloche_err *e)
         return write(fd, text, (size_t)size) != size ? err_os(e, CLOCHE_E_NAMESPACE, errno, "set the first pid") : 0;
 }
 
-/* The kernel also counts these to whoever owns the template's user namespace, for all boxes beneath it together (128 as a
- * rule, user_namespaces(7)): a box gets a share of its own. */
+/* The kernel also counts these for the owner of the template's user namespace, over all boxes
+ * beneath it together (as a rule 128, user_namespaces(7)). So each box gets a share of its own. */
 static int bound_shared(struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open("proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
@@ -413,7 +416,7 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
         r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e) : root_make_writable(plan, &root_fd, e);
-        if (r == 0) /* the queues of the box, to be seen */
+        if (r == 0) /* makes the message queues of the box visible */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->is_sandbox)
                 r = mount_new("devpts", "dev/pts", MS_FLAGS_TERMINALS, TERMINAL_OPTIONS, e);
@@ -435,12 +438,13 @@ int root_share(struct cloche_err *e)
         umask(022);
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
-        /* Over the sandbox's: the kernel permits a new one only where another is to be seen (user_namespaces(7)). */
+        /* Mounted over the sandbox's: the kernel permits a new /proc only where another is visible
+         * (user_namespaces(7)). */
         r = mount_proc(e);
         return r < 0 ? r : mask_proc(e);
 }
 
-/* -- mounts of the engine's ----------------------------------------------------------------------------------- */
+/* -- mounts of the engine ------------------------------------------------------------------------------------- */
 
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e)
 {
@@ -456,7 +460,8 @@ int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd
         fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
         if (fuse_fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
-        /* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
+        /* default_permissions: the kernel checks the modes that the server returns. allow_other:
+         * every user of the box may access it. */
         snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other,default_permissions,max_read=1048576",
                  fuse_fd, JAIL_UID, JAIL_UID);
         r = mount_new("fuse.cloche", place, MS_FLAGS_NEW_ROOT, options, e);

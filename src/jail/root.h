@@ -14,37 +14,42 @@
 
 #include <cloche/cloche.h>
 
-/* Mounts taken from the host while its paths can still be walked. Owned, root_sources_done(). */
+/* Mounts taken from the host while its paths can still be walked. Owned; released by root_sources_done(). */
 struct root_sources {
         struct root_source {
                 char name[256]; /* below the new root */
-                char target[256]; /* of a symbolic link, "" for a mount */
+                char target[256]; /* of a symbolic link; "" for a mount */
                 int tree_fd;
         } rows[128];
         unsigned count;
         int runtime_fd; /* directory, or -EBADF */
 };
 
-/* Runs as the user who may read image and runtime (before userns_become_user), inside the new mount namespace. */
+/* Runs as a user that may read image and runtime (before userns_become_user), inside the new mount
+ * namespace. */
 int root_sources_open(const struct jail_plan *plan, struct root_sources *ret, struct cloche_err *e);
 void root_sources_done(struct root_sources *sources);
-/* Is this file, below the root, always one that we write ourselves? */
+/* True if we always write this file ourselves. name: below the root. */
 int root_makes(const char *name);
 
-/* Both run as the box's user with CAP_SYS_ADMIN in the box's user namespace, because files on its tmpfs must belong to a
- * mapped user. */
-/* Build the read-only part from the sources, with a bare /proc, move into it and leave the host's behind. A template's
- * mount namespace is copied at this point: from it the boxes beneath are furnished (0.1 ms instead of 1 ms). */
+/* The next two run as the box's user with CAP_SYS_ADMIN in the box's user namespace, because files
+ * on its tmpfs must belong to a mapped user. */
+/* Build the read-only part from the sources, with a bare /proc, move into it and leave the host's
+ * root. A template's mount namespace is copied at this point: the boxes beneath it start from that
+ * copy (0.1 ms instead of 1 ms). */
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
-/* The writable places under their quota, /proc of one's own pid namespace, the masks. */
+/* Add the writable places under their quota, /proc of the box's own pid namespace, and the masks. */
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
-/* In a sandbox's mount namespace: detached copies of its writable places, for a box beneath a template; owned by the caller. */
+/* Make detached copies of a sandbox's writable places, for a box beneath a template. Runs in the
+ * sandbox's mount namespace; owned by the caller. */
 int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
-/* A box that shares with a sandbox: in a copy of its mounts, /proc of its own pid namespace instead, and the masks. */
+/* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
+ * one of its own pid namespace, and mask it. */
 int root_share(struct cloche_err *e);
-/* The plan's mount of this number: a FUSE file system without a server yet. *ret_fuse_fd is its connection, and who closes the
- * last copy ends it; owned by the caller. The kernel wants /dev/fuse opened in the user namespace of the mounter (fs/fuse/inode.c,
- * fuse_fill_super), so it is done here, in the box. */
+/* Mount the plan's file system of this number, a FUSE file system without a server yet.
+ * *ret_fuse_fd is its connection, owned by the caller; closing the last copy ends the file system.
+ * /dev/fuse must be opened in the user namespace of the mounter (fs/fuse/inode.c, fuse_fill_super),
+ * so it is opened here, in the box. */
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* Compiles the filter at build time: prints it as rows for seccomp.c. libseccomp takes 5 ms for it, and a privileged
- * process that does not link it is smaller. */
+/* Compiles the filter at build time, and prints it as rows for seccomp.c. libseccomp takes 5 ms for
+ * it, and a privileged process that does not link it is smaller. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "plan.h"
@@ -48,7 +48,7 @@ struct argument_rule {
         int number;
         unsigned argument;
         uint32_t value;
-        uint32_t code; /* errno of the answer */
+        uint32_t code; /* errno of the refusal */
 };
 
 #define ERRNO(n) SCMP_ACT_ERRNO(n)
@@ -64,9 +64,9 @@ static const struct argument_rule refused_arguments[] = {
         {SYS_prctl, 0, PR_SET_SECCOMP, EPERM},
         {SYS_prctl, 0, PR_SET_PTRACER, EPERM},
         {SYS_prctl, 0, PR_SET_IO_FLUSHER, EPERM},
-        {SYS_prctl, 0, 67, EPERM},                   /* PR_SET_MEMORY_MERGE (Linux 6.4): what others have in memory shows in the time of a write */
+        {SYS_prctl, 0, 67, EPERM},                   /* PR_SET_MEMORY_MERGE (Linux 6.4): the time of a write reveals the memory of others */
         {SYS_madvise, 2, MADV_MERGEABLE, EPERM},     /* likewise */
-        {SYS_fcntl, 1, F_SETPIPE_SZ, EPERM},         /* a pipe of the engine's counts for the engine's user, who then gets small ones only (pipe(7)) */
+        {SYS_fcntl, 1, F_SETPIPE_SZ, EPERM},         /* the pipe is charged to the engine's user, which then gets small pipes only (pipe(7)) */
         {SYS_setrlimit, 0, RLIMIT_CORE, 0},          /* put_core_limit */
 };
 #define REFUSED_ARGUMENTS (sizeof(refused_arguments) / sizeof(refused_arguments[0]))
@@ -109,8 +109,9 @@ static int rule(scmp_filter_ctx context, uint32_t action, int number, unsigned c
         return r < 0 ? err_os(e, CLOCHE_E_SECCOMP, -r, "add an argument rule for call %d", number) : 0;
 }
 
-/* A call with one of these values in an argument is allowed (given the first comparisons hold), with any other
- * refused by EPERM. libseccomp cannot say "none of", so every small value gets a rule and the rest one. */
+/* Allow a call if this argument has one of these values (and the first comparisons hold); else fail
+ * with EPERM. libseccomp cannot express "none of", so every small value gets a rule and the rest
+ * gets one. */
 static int allow_only(scmp_filter_ctx context, int number, const struct scmp_arg_cmp *first, unsigned first_count,
                       unsigned argument, uint64_t allowed, struct cloche_err *e)
 {
@@ -133,7 +134,8 @@ static int allow_only(scmp_filter_ctx context, int number, const struct scmp_arg
 
 #define BIT(n) (UINT64_C(1) << (n))
 
-/* Stream and datagram sockets with their ordinary protocols; SCTP, DCCP and raw ones have cost kernels dearly. */
+/* Stream and datagram sockets with their ordinary protocols; SCTP, DCCP and raw sockets had many
+ * kernel bugs. */
 static int add_internet_rules(scmp_filter_ctx context, uint32_t family, struct cloche_err *e)
 {
         for (uint32_t type = 0; type < 16; type++) {
@@ -160,7 +162,7 @@ static int add_socket_rules(scmp_filter_ctx context, struct cloche_err *e)
 
                 if (family == AF_INET || family == AF_INET6)
                         r = add_internet_rules(context, family, e);
-                else if (family == AF_NETLINK) /* routes only: getaddrinfo(3) and getifaddrs(3) ask for them */
+                else if (family == AF_NETLINK) /* routes only, for getaddrinfo(3) and getifaddrs(3) */
                         r = allow_only(context, SCMP_SYS(socket), only, 1, 2, BIT(0), e);
                 else
                         r = rule(context, family == AF_UNIX ? SCMP_ACT_ALLOW : ERRNO(EPERM), SCMP_SYS(socket), 1, only, e);
@@ -171,7 +173,7 @@ static int add_socket_rules(scmp_filter_ctx context, struct cloche_err *e)
                     &(struct scmp_arg_cmp){0, SCMP_CMP_GT, AF_NETLINK, 0}, e);
 }
 
-/* clone(2) without any namespace flag; each flag has a rule so that the answer is EPERM. */
+/* clone(2) without any namespace flag; each flag has a rule so that the call fails with EPERM. */
 static int add_clone_rules(scmp_filter_ctx context, struct cloche_err *e)
 {
         int r = rule(context, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
@@ -195,9 +197,10 @@ static int add_argument_rules(scmp_filter_ctx context, struct cloche_err *e)
         return r;
 }
 
-/* libseccomp cannot say "every value but these" of a call, nor "none but these" of many values, so such tests are written by hand and put in front
- * of its program (classic BPF only jumps forward by offsets, so a prelude changes nothing behind it). A foreign
- * architecture skips them: its numbers mean other calls, and libseccomp's first test kills it. */
+/* libseccomp cannot express "every value but these" of a call, nor "none but these" of many values.
+ * Such tests are written by hand and put in front of its program: classic BPF only jumps forward by
+ * offsets, so a prelude changes nothing behind it. A foreign architecture skips them: its numbers
+ * mean other calls, and libseccomp's first test kills it. */
 #define PRELUDE_MAX 1024
 
 struct prelude {
@@ -207,7 +210,7 @@ struct prelude {
 
 static void put(struct prelude *p, struct sock_filter row)
 {
-        if (p->count < PRELUDE_MAX) /* one that is full is refused */
+        if (p->count < PRELUDE_MAX) /* a full prelude is refused later */
                 p->rows[p->count++] = row;
 }
 
@@ -231,7 +234,7 @@ static void put_refuse(struct prelude *p)
         put_answer(p, EPERM);
 }
 
-/* A jump that is aimed by aim(), to what comes after it. */
+/* Add a jump; aim() sets its target to the code that follows. */
 static size_t put_jump(struct prelude *p)
 {
         put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
@@ -243,7 +246,7 @@ static void aim(struct prelude *p, size_t jump)
         p->rows[jump].k = (uint32_t)(p->count - jump - 1);
 }
 
-/* Goes on behind, given the call is this one. Aimed at where the other calls go on. */
+/* The code that follows runs if the call is this one. Aim the returned jump at the code for other calls. */
 static size_t put_unless_call(struct prelude *p, int number)
 {
         put_load(p, offsetof(struct seccomp_data, nr));
@@ -264,8 +267,9 @@ static void put_refused_arguments(struct prelude *p)
         }
 }
 
-/* With a limit of 1 a crash starts no handler of the host's, which would run as root; with any other it does (core(5), core_pattern; fs/coredump.c). A program that takes
- * its cores away is to succeed, and there are none to be had: nothing is done, and no error told. To read the limit is permitted. */
+/* With a limit of 1 a crash starts no core handler of the host, which would run as root; any other
+ * limit starts it (core(5), core_pattern; fs/coredump.c). A program that disables its core dumps must
+ * succeed, and there are none: so the call does nothing and returns 0. Reading the limit is permitted. */
 static void put_core_limit(struct prelude *p)
 {
         size_t others = put_unless_call(p, SYS_prlimit64), other_limits;
@@ -277,7 +281,7 @@ static void put_core_limit(struct prelude *p)
         put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
         put_load(p, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + sizeof(uint32_t));
         put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 7, 0));
-        for (size_t half = 0; half < 2; half++) { /* the limit before cannot be written by a filter */
+        for (size_t half = 0; half < 2; half++) { /* a filter cannot write the old limit */
                 put_load(p, offsetof(struct seccomp_data, args) + 3 * sizeof(uint64_t) + half * sizeof(uint32_t));
                 put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
                 put_refuse(p);
@@ -287,8 +291,8 @@ static void put_core_limit(struct prelude *p)
         aim(p, other_limits);
 }
 
-/* Core scheduling: a process may read its cookie. Whoever shares one runs beside others, and whoever makes more takes more cores. A template's child makes the
- * one of its box. */
+/* Core scheduling: a process may read its cookie. A process that shares a cookie runs beside
+ * others, and one that makes more takes more cores. A template's child makes the cookie of its box. */
 static void put_core_scheduling(struct prelude *p, int for_template)
 {
         size_t others = put_unless_call(p, SYS_prctl), unrelated;
@@ -303,10 +307,10 @@ static void put_core_scheduling(struct prelude *p, int for_template)
         aim(p, others);
 }
 
-/* -- what a template may ---------------------------------------------------------------------------------------- */
+/* -- the arguments of a template -------------------------------------------------------------------------------- */
 
 struct range {
-        int64_t level; /* of an option; or -1 */
+        int64_t level; /* of an option; -1: no level */
         uint32_t first, last;
 };
 
@@ -338,7 +342,7 @@ static const struct {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define RANGES_MAX 64
 
-/* The level, if there is one, is in the argument before. */
+/* The level, if any, is in the argument before. */
 static void put_ranges(struct prelude *p, int number, unsigned argument, const struct range *ranges, size_t count)
 {
         size_t others = put_unless_call(p, number), permitted[RANGES_MAX];
@@ -383,7 +387,8 @@ static void put_template_rules(struct prelude *p)
         put_ranges(p, SYS_getsockopt, 2, options, COUNT(options));
         for (size_t i = 0; i < COUNT(ids); i++)
                 put_either(p, ids[i].number, ids[i].arguments, JAIL_UID, UINT32_MAX);
-        /* A filter by which the rights of a run are taken; none that lets another process answer its calls. */
+        /* A filter may only reduce the rights of a run: no flag that lets another process decide
+         * its calls. */
         put_either(p, SYS_seccomp, BIT(0), SECCOMP_SET_MODE_FILTER, SECCOMP_SET_MODE_FILTER);
         put_either(p, SYS_seccomp, BIT(1), 0, 0);
 }

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Both written by seccomp-compile.c. */
+/* seccomp-compile.c writes both. */
 static const struct sock_filter box_filter[] = {
 #include "seccomp-box.inc"
 };
@@ -32,7 +32,8 @@ int jail_seccomp_load(struct cloche_err *e)
         return load(box_filter, sizeof(box_filter) / sizeof(box_filter[0]), e);
 }
 
-/* Each cookie that code makes for itself keeps others from the second thread of its core. */
+/* A cookie that code makes for itself keeps others from the second thread of its core, so making
+ * one is refused. */
 static const struct sock_filter cookie_filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 5),

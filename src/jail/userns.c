@@ -17,14 +17,14 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
 
         snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
         fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
-        /* The pid of the box is looked up in a /proc that is another pid namespace's. */
+        /* /proc belongs to another pid namespace, so the pid of the box is not found there. */
         if (fd < 0 && (errno == EACCES || errno == ENOENT))
                 return err_set(e, CLOCHE_E_NAMESPACE, "/proc is not of this pid namespace: mount a new one there, or leave the outer pid namespace in place "
                                "(bwrap: without --unshare-pid and --unshare-all)");
         if (fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open %s of the box", file);
         r = fd_write_full(fd, text, strlen(text));
-        /* uid 0 of a user namespace may be handed on only by who has CAP_SETFCAP there (Linux 5.12, user_namespaces(7)). */
+        /* Mapping uid 0 into a user namespace needs CAP_SETFCAP there (Linux 5.12, user_namespaces(7)). */
         if (r == -EPERM && geteuid() == 0 && strcmp(file, "uid_map") == 0)
                 return err_set(e, CLOCHE_E_NAMESPACE, "root of this container may not hand its user on: give it CAP_SETFCAP, or run as an ordinary user");
         return r < 0 ? err_os(e, CLOCHE_E_NAMESPACE, -r, "write %s of the box", file) : 0;
@@ -32,7 +32,8 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
 
 int userns_refused(int os_errno, struct cloche_err *e)
 {
-        /* Without the file there is no such setting. user_namespaces(7); the second is one of Debian's kernels. */
+        /* If the file is absent, the setting does not exist. user_namespaces(7); the second exists
+         * in Debian's kernels. */
         static const struct {
                 const char *name, *path;
                 int permits;
@@ -68,9 +69,9 @@ static uint32_t next_taken(const struct userns_ids *ids, uint32_t own, uint32_t 
         return next;
 }
 
-/* One id, and for a template the rest of the range, under the same numbers inside and outside. Left out are its own id and
- * those of the templates above, which stand under JAIL_UID there: the kernel takes only what the parent has mapped, a
- * piece in one piece. */
+/* Map one id, and for a template the rest of the range, under the same numbers inside and outside.
+ * Its own id and the ids of the templates above are left out, because they appear as JAIL_UID
+ * there. The kernel accepts only ranges that the parent maps in one piece. */
 static void map_text(char *text, size_t size, const struct userns_ids *ids, uint32_t own)
 {
         size_t n = (size_t)snprintf(text, size, "%u %u 1\n", JAIL_UID, own);
@@ -87,7 +88,7 @@ static void map_text(char *text, size_t size, const struct userns_ids *ids, uint
 
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e)
 {
-        char text[2048]; /* a line of 32 bytes, and another for each template above */
+        char text[2048]; /* 32 bytes for a line, and one more line for each template above */
         int r = ids->own_groups ? 0 : write_proc(proc_fd, pid, "setgroups", "deny", e);
 
         map_text(text, sizeof(text), ids, ids->gid);

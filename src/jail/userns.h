@@ -7,26 +7,26 @@
 #include <sys/types.h>
 
 struct userns_ids {
-        uid_t uid; /* what JAIL_UID is in the parent namespace */
+        uid_t uid; /* value of JAIL_UID in the parent namespace */
         gid_t gid;
-        int own_groups; /* 0: the kernel wants setgroups(2) denied first (unprivileged parent, Linux 3.19, CVE-2014-8989) */
+        int own_groups; /* 0: the kernel requires that setgroups(2) is denied first (unprivileged parent, Linux 3.19, CVE-2014-8989) */
         struct {
                 uint32_t first, count;
-        } beneath; /* users and groups to map unchanged, all but taken; count 0: none */
+        } beneath; /* users and groups to map unchanged, except taken; count 0: none */
         const uint32_t *taken;
         size_t taken_count;
 };
 
-/* The error of a clone(2) that was to make user and other namespaces: names the setting of this host that forbids it, where one does.
- * Returns -CLOCHE_E_NAMESPACE. */
+/* Set the error of a failed clone(2) with new namespaces: name the setting of this host that
+ * forbids it, if one does. Returns -CLOCHE_E_NAMESPACE. */
 int userns_refused(int os_errno, struct cloche_err *e);
 
 /* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its number;
  * borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
-/* Become JAIL_UID in all three ids, without supplementary groups where the kernel permits dropping them. The
- * capabilities in the namespace stay: the old ids were never its root. */
+/* Become JAIL_UID in all three ids, without supplementary groups if the kernel permits dropping
+ * them. The capabilities in the namespace stay: the old ids were never its root. */
 int userns_become_user(int own_groups, struct cloche_err *e);
 
 #endif

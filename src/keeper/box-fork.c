@@ -1,4 +1,5 @@
-/* A template forks a child into a box beneath it: it is told to, with the way into every namespace and control group of the box. */
+/* A template forks a child into a box beneath it: the keeper sends it a request, with every
+ * namespace and control group of the box. */
 #include "box.h"
 
 #include "base/err.h"
@@ -17,8 +18,8 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
-/* Or what was forked from one. A prefix has no templates beneath its runs, so no way into a user namespace that owns a network: its runs keep netlink, with
- * which getifaddrs(3) works. */
+/* True if the box is a context, or was forked from one. A prefix has no templates beneath its runs, so
+ * no way into a user namespace that owns a network. Its runs keep netlink, which getifaddrs(3) needs. */
 static int is_contexts(const struct box *row)
 {
         return row->is_template && (row->shared_with != KEEPER_NO_BOX || row->depth >= 2);
@@ -41,7 +42,8 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
         };
 }
 
-/* A sharing box's PID 1 enters the groups when nobody waits, and makes the view of them then: until it has, it has our own. */
+/* PID 1 of a sharing box enters the groups after the keeper has replied, and then makes its cgroup
+ * namespace. Until then it is in our own. */
 static int check_view(const struct keeper_state *keeper, const struct box *row, uint32_t box, int view_fd, struct cloche_err *e)
 {
         struct stat ours, theirs;

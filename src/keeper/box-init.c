@@ -1,7 +1,8 @@
-/* box-init: PID 1 of every box. Runs in: the box, as its ordinary user, without capabilities, under the filter; static,
- * single thread, not dumpable, so the code beside it can neither trace it nor look into /proc/1.
- * Serves init-protocol.h on descriptor 3, reaps whatever ends up with it, and exits when the engine goes away; the
- * kernel then kills the rest of the pid namespace. */
+/* box-init: PID 1 of every box. Runs in: the box, as its ordinary user, without capabilities, under
+ * the filter; static, single thread, not dumpable, so the code beside it can neither trace it nor
+ * look into /proc/1.
+ * Serves init-protocol.h on descriptor 3, reaps every orphan, and exits when the engine's socket
+ * closes; the kernel then kills the rest of the pid namespace. */
 #include "init.h"
 #include "renew.h"
 
@@ -27,11 +28,11 @@ void init_send(const struct init_answer *answer, int fd)
         struct init_answer without = {.op = answer->op};
         int r = fd_send(ENGINE_FD, answer, sizeof(*answer), &fd, fd >= 0);
 
-        if (r == -ETOOMANYREFS) { /* those of our user that are on their way anywhere count (unix(7)) */
+        if (r == -ETOOMANYREFS) { /* all descriptors of our user in flight count together (unix(7)) */
                 err_os(&without.err, CLOCHE_E_RESOURCE, -r, "hand out a descriptor");
                 r = fd_send(ENGINE_FD, &without, sizeof(without), NULL, 0);
         }
-        /* The engine is gone or does not read: without it there is nothing to live for. */
+        /* The engine is gone or does not read: a box without its engine ends. */
         if (r < 0)
                 _exit(0);
 }
@@ -40,7 +41,7 @@ static int measure_disk(struct init_answer *answer)
 {
         struct statvfs fs;
 
-        /* One file system at four places, of which this is never covered by a mount. */
+        /* One file system is shown at four places; no mount ever covers this one. */
         if (statvfs("/dev/shm", &fs) < 0)
                 return 0;
         answer->disk_bytes_used = (fs.f_blocks - fs.f_bfree) * fs.f_frsize;
@@ -133,7 +134,7 @@ static void serve(int signal_fd)
                                 continue;
                         _exit(1);
                 }
-                /* Ends are told before the answer to a request that came later. */
+                /* Exits are reported before the answer to a request that came later. */
                 if (polled[1].revents && read(signal_fd, &ignored, sizeof(ignored)) > 0) {
                         renew_disturb();
                         programs_reap(WNOHANG);
@@ -143,7 +144,7 @@ static void serve(int signal_fd)
         }
 }
 
-/* Nobody waits for us now: in a sandbox's groups it may take long until we are on. */
+/* The keeper no longer waits for us: entering a sandbox's groups may take long. */
 static int enter_groups(int count)
 {
         int r = 0;
@@ -155,7 +156,7 @@ static int enter_groups(int count)
         return r;
 }
 
-/* Arguments: limits of programs (processor seconds, open files), and how many groups there are to enter. */
+/* Arguments: limits of programs (processor seconds, open files), and the number of groups to enter. */
 int main(int argc, char **argv)
 {
         sigset_t children;
@@ -172,7 +173,7 @@ int main(int argc, char **argv)
         programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0, argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of that request */
+        signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of the request that writes it */
         umask(022);
         sigemptyset(&children);
         sigaddset(&children, SIGCHLD);

@@ -1,4 +1,5 @@
-/* Making a box: its groups, its PID 1, and what that hands out on its way in. Every process at work meanwhile has a deadline (pending.h).
+/* Making a box: its groups, its PID 1, and the descriptors that PID 1 sends on its way in. Every
+ * process involved has a deadline (pending.h).
  *
  *   keeper ── clone3 ──▶ PID 1                         beneath no template
  *   keeper ── helpers (nest.c, share.c) ──▶ PID 1      beneath one, or beside a sandbox's
@@ -23,16 +24,16 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define ORDERS_BYTES 16384 /* some 40 orders of 13 descriptors: the kernel doubles it, and counts 768 for each */
-#define INIT_NICE (-20) /* of a sandbox's PID 1 */
+#define ORDERS_BYTES 16384 /* some 40 requests of 13 descriptors: the kernel doubles it, and counts 768 for each */
+#define INIT_NICE (-20) /* for the PID 1 of a sandbox */
 
 struct making {
         struct pending p; /* fd: of the helpers, then of PID 1, until exec closes its end */
         struct helpers helpers;
         int is_cloned;
-        int go_fd, report_fd; /* ours of the pipe for which PID 1 waits, and of its words until they are p.fd */
-        int control_fd, fork_fd; /* of the answer */
-        uint32_t mount_count; /* that it is to hand out */
+        int go_fd, report_fd; /* our ends: of the pipe on which PID 1 waits; of its report socket until that is p.fd */
+        int control_fd, fork_fd; /* sent with the answer */
+        uint32_t mount_count; /* that PID 1 still has to send */
         uint32_t parent;
 };
 
@@ -81,8 +82,9 @@ static int check_guards(const struct keeper_state *keeper, uint32_t optional, st
         return 0;
 }
 
-/* Open the namespaces that boxes beneath this one need. PID 1 of a box that shares with a sandbox enters its groups when nobody waits any more, and before it executes
- * box-init an ordinary user's keeper may not look at it: of that one it is opened when the first box is made beneath. */
+/* Open the namespaces that boxes beneath this one need. PID 1 of a box that shares with a sandbox
+ * enters its groups after the keeper has replied. Until it executes box-init, an ordinary user's
+ * keeper may not inspect it, so its namespace is opened when the first box is made beneath it. */
 static int keep_template(const struct keeper_state *keeper, struct box *box, struct cloche_err *e)
 {
         int r = box_open_namespace(keeper, box->init_pid, "user", &box->user_fd, e);
@@ -111,8 +113,9 @@ static int check_parent(struct keeper_state *keeper, uint32_t parent, struct clo
 
 /* -- PID 1 ---------------------------------------------------------------------------------------------------- */
 
-/* birth_fd: of the plan. A process that is born in its group costs nothing; one that moves waits for every fork on the machine to
- * pass (cgroup_threadgroup_rwsem, milliseconds on a quiet host). */
+/* birth_fd: see struct jail_plan. A process that is born in its group costs nothing; a process that
+ * moves waits for all running forks of the machine (cgroup_threadgroup_rwsem, milliseconds on a
+ * quiet host). */
 static pid_t clone_child(int birth_fd, int *ret_pidfd)
 {
         struct clone_args args = {
@@ -144,7 +147,7 @@ static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int
         return pid;
 }
 
-/* Map the user of a child that is directly beneath us; nest.c did it for the others. */
+/* Map the user of a child directly beneath us; nest.c maps the others. */
 static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
 {
         struct userns_ids ids = {
@@ -161,8 +164,9 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
         return userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
-/* The way into the groups. PID 1 of a box beneath a template, or of one that shares, is cloned by a helper in another user namespace, which has no
- * right to the group: it enters by descriptors, whose right is the opener's (Linux 5.16, CVE-2021-4197). */
+/* Open the box's groups. PID 1 of a box beneath a template, or of a sharing box, is cloned by a
+ * helper in another user namespace, which has no right to the group. It enters by descriptors,
+ * which carry the right of the process that opened them (Linux 5.16, CVE-2021-4197). */
 static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds, struct jail_plan *plan, struct cloche_err *e)
 {
         plan->tasks_fds = tasks_fds;
@@ -171,9 +175,11 @@ static int open_groups(struct keeper_state *keeper, uint32_t box, int *tasks_fds
         return cgroup_open_birth(&keeper->cgroups, box, tasks_fds, &plan->tasks_count, &plan->birth_fd, e);
 }
 
-/* Nothing is read there, so nothing can be sent: a packet that lay there would be ours to close (base/peer.h).
- * A template that does not take its orders holds up nobody but itself. The descriptors of orders that wait count for the user who sent them,
- * and from RLIMIT_NOFILE on that user can send none to anybody (ETOOMANYREFS, unix(7)); root can. */
+/* Make the socket send-only: nothing is read from it, so nothing may be sent to us, because a
+ * packet there would be ours to close (base/peer.h).
+ * A template that does not read its requests delays only itself. The descriptors in waiting
+ * requests count for the user who sent them; from RLIMIT_NOFILE on that user can send no more
+ * (ETOOMANYREFS, unix(7)), but root can. */
 static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct cloche_err *e)
 {
         const int size = ORDERS_BYTES;
@@ -184,7 +190,7 @@ static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct c
         return 0;
 }
 
-/* go_read_fd, report_fd: the ends for PID 1, which closes ours. */
+/* go_read_fd, report_fd: the ends of PID 1, which closes ours. */
 static int clone_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m, int go_read_fd, int report_fd,
                       struct cloche_err *e)
 {
@@ -198,12 +204,12 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
                 return share_clone(&order, &m->helpers, &m->p.fd, e);
         row->init_pid = clone_as_owner(keeper, m->p.box, plan->birth_fd, &row->init_pidfd);
         if (row->init_pid == 0) {
-                close(m->go_fd); /* or waiting for the keeper would wait for ourselves */
+                close(m->go_fd); /* else the child's own copy would keep the pipe open */
                 enter_box(plan, go_read_fd, report_fd);
         }
         if (row->init_pid < 0) {
                 row->init_pid = 0;
-                row->init_pidfd = -EBADF; /* of a call that failed it is none */
+                row->init_pidfd = -EBADF; /* a failed call returns none */
                 return userns_refused(errno, e);
         }
         m->is_cloned = 1;
@@ -237,7 +243,7 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
         return r == 0 && m->is_cloned ? let_go(m, e) : r;
 }
 
-/* Its writable places may be a sandbox's. */
+/* Its writable places may belong to a sandbox. */
 static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
         int places_fds[JAIL_SHARED_PLACES], r;
@@ -255,7 +261,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
         return r;
 }
 
-/* The box's groups, and a child that enters them. */
+/* Make the box's groups, and a child that enters them. */
 static int start_in_groups(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec, struct making *m, struct cloche_err *e)
 {
         struct jail_plan plan = plan_of(keeper, spec);
@@ -286,9 +292,9 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
         return r;
 }
 
-/* -- until it is in ------------------------------------------------------------------------------------------- */
+/* -- waiting for PID 1 ---------------------------------------------------------------------------------------- */
 
-/* A template hands out its root, another box its mounts. */
+/* A template sends its root, another box its mounts. */
 static void keep_handed(struct box *row, int fd)
 {
         if (row->is_template && row->root_fd < 0)
@@ -300,7 +306,7 @@ static void keep_handed(struct box *row, int fd)
                 fd_close(&fd);
 }
 
-/* The helpers' one word: PID 1 is there, and waits for ours. */
+/* Receive the only message of the helpers: PID 1 exists, and waits for the map. */
 static int take_init(struct box *row, struct making *m, struct cloche_err *e)
 {
         row->init_pid = helpers_hear(m->p.fd, &row->init_pidfd, e);
@@ -315,7 +321,8 @@ static int take_init(struct box *row, struct making *m, struct cloche_err *e)
         return let_go(m, e);
 }
 
-/* The child's own words until exec closes the socket, with a return value of 1: PID 1 is box-init then. No guest byte was read before that. */
+/* Receive the messages of the child. Returns 1 when exec has closed the socket: PID 1 is box-init
+ * then. No guest byte was read before that. */
 static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
 {
         struct cloche_err theirs;
@@ -340,7 +347,7 @@ static int hear_init(struct box *row, struct making *m, struct cloche_err *e)
         return 0;
 }
 
-/* It may have lost whom it was made for meanwhile. */
+/* The box's parent or sandbox may have ended meanwhile. */
 static int check_others(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
 {
         if (row->has_lost_sandbox)
@@ -360,7 +367,7 @@ static int finish(struct keeper_state *keeper, struct box *row, struct making *m
                 r = err_set(e, CLOCHE_E_INTERNAL, "the new box handed out %u mounts, not %u", row->mount_count, m->mount_count);
         if (r < 0)
                 return r;
-        if (keeper->is_root && (row->is_sandbox || row->shared_with != KEEPER_NO_BOX)) /* it answers, however many others want the processor */
+        if (keeper->is_root && (row->is_sandbox || row->shared_with != KEEPER_NO_BOX)) /* PID 1 must answer even if many other processes compete for the processor */
                 setpriority(PRIO_PROCESS, (id_t)row->init_pid, INIT_NICE);
         row->state = BOX_LIVING;
         ret_fds[0] = TAKE_FD(m->control_fd);
@@ -386,8 +393,8 @@ static int advance_make(struct keeper_state *keeper, struct pending *p, int ret_
         return r == 1 ? finish(keeper, row, m, ret_fds, e) : r;
 }
 
-/* Code of the template above, which has every right over its helpers and its boxes, may stop them: then it goes with all beneath it. Its engine
- * sees it end. */
+/* Code of the template above has every right over its helpers and its boxes, and may stop them.
+ * Then that template is killed with all boxes beneath it; its engine sees that. */
 static void abandon_make(struct keeper_state *keeper, struct pending *p, int is_late)
 {
         struct making *m = (struct making *)p;
@@ -413,7 +420,7 @@ static struct making *new_making(uint32_t box, uint32_t serial, const struct kee
         return m;
 }
 
-/* Whether it lies in the directory of runtimes, by a plain name. */
+/* True if path is a plain name in the directory of runtimes. */
 static int is_runtime(const struct keeper_state *keeper, const char *path)
 {
         size_t size = keeper->runtimes ? strlen(keeper->runtimes) : 0;
@@ -421,7 +428,7 @@ static int is_runtime(const struct keeper_state *keeper, const char *path)
         return size > 0 && strncmp(path, keeper->runtimes, size) == 0 && path[size] == '/' && path[size + 1] && path[size + 1] != '.' && !strchr(path + size + 1, '/');
 }
 
-/* The engine parses hostile bytes, and the keeper may open more than the engine may read. */
+/* The engine parses hostile bytes, and the keeper may open more files than the engine may read. */
 static int check_sources(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int has_root = spec->parent == KEEPER_NO_BOX && spec->shared_with == KEEPER_NO_BOX;

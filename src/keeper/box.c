@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* Owners of their user namespaces: this, 15 bits of the keeper's pid, 12 of the box's number. */
+/* Owners of user namespaces: this, plus 15 bits of the keeper's pid and 12 of the box's number. */
 #define BOX_OWNER_BASE 0x78000000u
 
 int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e)
@@ -36,9 +36,10 @@ uid_t box_user(const struct keeper_state *keeper, const struct box *row)
         return BOX_UID_BASE + (uid_t)(row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with])->init_pid;
 }
 
-/* The kernel charges inotify instances, message queues and namespaces of a box also to whoever made its user namespace
- * (struct ucounts): made by root, all boxes would share root's allowance, and one could use it up. So each is made under
- * a user of its own. Files are still opened as root, for images and runtimes that only root can reach. */
+/* The kernel also charges inotify instances, message queues and namespaces of a box to the user who
+ * made its user namespace (struct ucounts). If root made them all, boxes would share root's
+ * allowance, and one could use it up. So each is made under its own user. Files are still opened as
+ * root, for images and runtimes that only root can reach. */
 uid_t box_owner(uint32_t box)
 {
         return BOX_OWNER_BASE + (((uid_t)getpid() & 0x7fff) << 12) + box;
@@ -63,7 +64,7 @@ static void close_box(struct box *box)
                 fd_close(&box->fuse_fds[i]);
 }
 
-/* -- the rest of a box's life --------------------------------------------------------------------------------- */
+/* -- later in a box's life ------------------------------------------------------------------------------------ */
 
 struct box *box_find_living(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
@@ -148,7 +149,8 @@ void box_undo(struct keeper_state *keeper, uint32_t box)
         leave(keeper, row);
 }
 
-/* The kernel killed what was beneath; nothing more may be made or forked there under a number that will be another's. */
+/* The kernel killed the boxes beneath. No more may be made or forked there, because the number will
+ * be reused. */
 static void orphan(struct keeper_state *keeper, uint32_t box)
 {
         for (uint32_t other = 0; other < KEEPER_BOXES_MAX; other++) {

@@ -11,14 +11,14 @@
 
 #include <sys/types.h>
 
-#define KEEPER_SYNCS_MAX 64 /* at once */
+#define KEEPER_SYNCS_MAX 64 /* at the same time */
 
 enum box_state {
         BOX_FREE,
         BOX_STARTING, /* its PID 1 is being made (box-make.c) */
         BOX_LIVING,
-        BOX_DYING,   /* killed, and not reaped yet */
-        BOX_LEAVING, /* reaped; its groups are not gone yet, and its number is nobody else's until they are */
+        BOX_DYING,   /* killed, not yet reaped */
+        BOX_LEAVING, /* reaped; its number stays taken until its groups are removed */
 };
 
 struct box {
@@ -27,19 +27,19 @@ struct box {
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox;
-        uint32_t shared_with; /* the sandbox's box this one has no control groups besides, or KEEPER_NO_BOX; with a parent the user and the files too */
-        int has_lost_sandbox; /* dropped; this is dead too, and its number waits for its own drop */
+        uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent also its user and files */
+        int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop */
         uint64_t leaves_since_ns;
-        uint32_t drop_serial; /* of the request to drop it; 0: answered, or there was none */
+        uint32_t drop_serial; /* of the drop request; 0: answered, or none */
         struct keeper_usage last_usage; /* when it was reaped */
         struct keeper_box_limits limits;
-        /* Of a template only. */
+        /* For a template only. */
         int is_template;
-        int fork_fd; /* we send struct fork_request */
+        int fork_fd; /* for sending struct fork_request */
         int user_fd, pid_fd; /* namespaces; the pid namespace of its init's children */
         int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
         uint32_t root_box;
-        unsigned depth; /* templates above */
+        unsigned depth; /* number of templates above */
         /* Its mounts: the connections until they are served, then the servers. */
         uint32_t mount_count;
         int fuse_fds[KEEPER_MOUNTS_MAX];
@@ -54,63 +54,68 @@ struct keeper_state {
         int guest_fd; /* libcloche-guest, or -EBADF: no templates can be made */
         int proc_fd;   /* the host's /proc */
         int own_pid_fd; /* our pid namespace */
-        int is_root;   /* may give each box a host user of its own */
+        int is_root;   /* can give each box its own host user */
         int wants_core_scheduling;
-        const char *image, *runtimes; /* what boxes may be made of: a directory or "", and the directory of runtimes or NULL */
+        const char *image, *runtimes; /* the only image of boxes: a directory or ""; the directory of runtimes or NULL */
         int fs_program_fd, sync_program_fd, gate_program_fd; /* cloche-fs, cloche-sync, cloche-gate, or -errno */
-        int passthrough_fd; /* epoll(7) of what the servers ask; -errno: an ordinary user's keeper has none */
+        int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none */
         int fuse_dir_fd; /* a directory with a device "fuse" that boxes may open, or -errno */
         struct keeper_root roots[KEEPER_ROOTS_MAX];
         uint32_t root_count;
         pid_t sync_pids[KEEPER_SYNCS_MAX]; /* 0: free */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
-        uint32_t dying, leaving; /* boxes in these states */
+        uint32_t dying, leaving; /* number of boxes in these states */
         struct pending_list pending; /* requests */
         struct box boxes[KEEPER_BOXES_MAX];
 };
 
-/* keeper.c: with the pidfd of a box's PID 1 in front where the answer is that it was made. fds: two, -EBADF for none; borrowed. 0 or -errno. */
+/* keeper.c: send an answer. If it reports a new box, the pidfd of its PID 1 comes first. fds: two,
+ * -EBADF for none; borrowed. Returns 0 or -errno. */
 int keeper_answer(struct keeper_state *keeper, const struct keeper_answer *answer, const int fds[2]);
 
-/* box-make.c: begin it. The answer to the request with this serial comes later, with the control socket of its PID 1, and of a template the socket on
- * which it is told to fork. */
+/* box-make.c: begin to make a box. The answer to the request with this serial comes later, with the
+ * control socket of its PID 1, and for a template its fork socket. */
 int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t serial, struct cloche_err *e);
 int box_find_free(struct keeper_state *keeper, uint32_t *ret, struct cloche_err *e);
-/* One that was being made: it dies, or leaves at once when it has no PID 1. */
+/* Undo a box that is being made: it dies, or leaves at once if it has no PID 1. */
 void box_undo(struct keeper_state *keeper, uint32_t box);
-/* For box-fork.c. *ret_fd is owned by the caller. What each process holds of the limit of pids cannot be raised later, and a sandbox's may be: it is none
- * where the group holds it. */
+/* For box-fork.c. *ret_fd is owned by the caller. box_pids: RLIMIT_NPROC of a process cannot be
+ * raised later, but the limit of a sandbox can; so it is unlimited if the group holds the limit. */
 int box_open_namespace(const struct keeper_state *keeper, pid_t pid, const char *name, int *ret_fd, struct cloche_err *e);
 uint64_t box_pids(const struct keeper_state *keeper, int is_sandbox, uint32_t shared_with, const struct keeper_box_limits *limits);
-/* box-fork.c. id: what the template calls the child. fds: KEEPER_FORK_FDS rows, the last -EBADF unless the box is a template's; borrowed. */
+/* box-fork.c. id: the template's name for the child. fds: KEEPER_FORK_FDS rows, the last -EBADF
+ * unless the box is a template's; borrowed. */
 int box_fork(struct keeper_state *keeper, uint32_t box, uint32_t id, const int *fds, struct cloche_err *e);
-/* NULL, with an error: there is none, or it is about to go. box_find: nor has it lost the sandbox with which it shares. */
+/* Return NULL, with an error, if the box does not exist or is dying. box_find also fails if it has
+ * lost its sandbox. */
 struct box *box_find_living(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
-/* The user under whom a box's user namespace is made; called by the keeper, which is root. */
+/* Return the user under whom a box's user namespace is made; called by a root keeper. */
 uid_t box_owner(uint32_t box);
-/* The host user whom the guest of a box is for a keeper that is root; of one that shares the sandbox's. */
+/* Return the guest's user on the host, if the keeper is root; a sharing box has the sandbox's. */
 uid_t box_user(const struct keeper_state *keeper, const struct box *row);
-/* memory_bytes, pids, cpu_percent, unless 0. */
+/* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
-/* Kill everything in it. It is gone when init_pidfd polls readable: the kernel reaps PID 1 last. A template that does not
- * reap its children delays that; nobody waits for it. */
+/* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID 1
+ * last. A template that does not reap its children delays that; the keeper serves others meanwhile. */
 int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
-/* Once init_pidfd polls readable: reap it. It leaves then. */
+/* Reap the box once init_pidfd polls readable; then it leaves. */
 void box_reap(struct keeper_state *keeper, uint32_t box);
-/* Try to remove the groups of a box that leaves, without waiting. 1: they are gone, and the row is free; 0: a process is in there still, try
- * again. A template may have kept the way in and may send its own processes in: they are killed each time, and hold up nobody but themselves. */
+/* Try to remove the groups of a leaving box, without waiting. 1: they are gone, and the row is
+ * free; 0: a process is still in them, try again. A template may have kept their descriptors and
+ * may send its own processes in: these are killed each time, and delay only that box. */
 int box_leave(struct keeper_state *keeper, uint32_t box);
 
 /* serve.c */
-/* Another program of the directory path lies in: the descriptor, or -errno. */
+/* Open another program in path's directory: the descriptor, or -errno. */
 int serve_open_beside(const char *path, const char *name, int flags);
-/* What mounts need: programs beside init_path, the device, the directories that may be mounted. Of these alone a failure is an
- * error: without the rest there are no mounts. */
+/* Set up the needs of mounts: programs beside init_path, the device, the permitted directories.
+ * Only a directory that fails is an error: without the rest there are no mounts. */
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count, struct cloche_err *e);
-/* A program to be started. fds: the control socket; of a sync the directory of contents before it. caller_fd: the socket of the user whose rights count, or
- * -EBADF. Borrowed. box: KEEPER_NO_BOX for a sync. serial: of the request, whose answer comes when the program runs. */
+/* A request to start a program. fds: the control socket; for a sync the directory of contents
+ * before it. caller_fd: the socket of the user whose rights count, or -EBADF. Borrowed. box:
+ * KEEPER_NO_BOX for a sync. serial: of the request, which is answered when the program runs. */
 struct serve_order {
         const struct keeper_service_spec *spec;
         const int *fds;
@@ -120,54 +125,63 @@ struct serve_order {
 int serve_mount(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
 int serve_net(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e);
-/* Those of a box, killed: a guest in the middle of a call of a mount does not die before its server answers or is gone. */
+/* Kill the servers of a box: a guest that is blocked in a call of a mount does not die before its
+ * server replies or ends. */
 void serve_kill(struct box *box);
 void serve_reap(struct box *box);
-/* What servers ask, at most once each; nothing is waited for. Call it when passthrough_fd polls readable. */
+/* Serve at most one packet of each server, without waiting. Call it when passthrough_fd polls readable. */
 void serve_passthroughs(struct keeper_state *keeper);
 void serve_close_passthroughs(struct keeper_state *keeper, struct box *box);
-/* Syncs that have ended; with is_end all are waited for, for ten seconds, and then killed. */
+/* Reap syncs that have ended. is_end: wait for all of them up to ten seconds, then kill them. */
 void serve_reap_syncs(struct keeper_state *keeper, int is_end);
 
-/* network.c: the sockets at which a sandbox's connections end, and its questions for names by UDP and by TCP; owned by the caller. */
+/* network.c: make the sockets at which a sandbox's connections and its DNS queries by UDP and by
+ * TCP end; owned by the caller. */
 #define NETWORK_FDS 3
 int network_make_sockets(const struct keeper_state *keeper, const struct box *row, int ret_fds[NETWORK_FDS], struct cloche_err *e);
 
-/* PID 1 of a box that another process has to clone, up to the point where enter_box waits for its go. It is our child. */
+/* The clone of PID 1 by another process, up to the point where enter_box waits for go_fd. PID 1 is
+ * our child. */
 struct clone_order {
         const struct keeper_state *keeper;
         const struct jail_plan *plan;
-        const struct box *parent, *sandbox; /* above it; with whom it shares; or NULL */
-        int go_fd, report_fd;               /* PID 1's */
+        const struct box *parent, *sandbox; /* the template above; the sandbox to share with; or NULL */
+        int go_fd, report_fd;               /* the ends of PID 1 */
 };
-/* nest.c, of a box beneath a template; share.c, of one beside a sandbox's: the helpers are started. *ret_fd: what helpers_hear reads; owned by the caller. */
+/* Start the helpers: nest.c for a box beneath a template, share.c for one beside a sandbox's.
+ * *ret_fd: to be read by helpers_hear; owned by the caller. */
 struct helpers;
 int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
 int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e);
-/* Code of a template held up its helpers: it is killed, with all that is beneath it. */
+/* Kill a template whose code delayed its helpers, and all boxes beneath it. */
 void nest_punish(struct keeper_state *keeper, uint32_t template);
 
-/* The sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors, owned by the caller. */
+/* Copy the sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors,
+ * owned by the caller. */
 int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
-/* May a box of this spec share with whom it names? */
+/* Check that a box of this spec may share with the box it names. */
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
-/* The box whose control groups this one is in. */
+/* Return the box whose control groups this one is in. */
 uint32_t share_groups(const struct keeper_state *keeper, uint32_t box);
-/* Has it any of its own? */
+/* Check that the box has its own control groups. */
 int share_check_groups(const struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
-/* Of a sandbox's box, when it is dropped: kill those that share with it; the pidfd to wait for, its own when all of them are dead; then let them
- * go. Their rows stay taken until each is dropped: a number that its owner still uses is nobody else's. */
+/* For the drop of a sandbox's box, in this order. share_kill kills the boxes that share with it.
+ * share_gone_fd returns a pidfd to wait for; it is the sandbox's own when all of them are dead.
+ * share_lose releases them, but their rows stay taken until each is dropped: their owner still uses
+ * the numbers. */
 void share_kill(struct keeper_state *keeper, uint32_t sandbox);
 int share_gone_fd(const struct keeper_state *keeper, uint32_t sandbox);
 void share_lose(struct keeper_state *keeper, uint32_t sandbox);
 
-/* Host users of boxes: the first of this range and the pid of the box's init, so no two living boxes share one. Past the
- * ranges that useradd(8), subuid(5) and systemd (524288 to 1879048191) give out; pids end at 2^22. The first is nobody's
- * box: it owns the user namespaces beneath templates. */
+/* Host users of boxes: the start of this range plus the pid of the box's init, so no two live boxes
+ * share one. It lies past the ranges that useradd(8), subuid(5) and systemd (524288 to 1879048191)
+ * give out; pids end at 2^22. The first one belongs to no box: it owns the user namespaces beneath
+ * templates. */
 #define BOX_UID_BASE 0x70000000u
 #define BOX_UID_COUNT 0x400000u
-/* A base, a prefix, a context, and what is forked out of that, one out of the other: this many in all. User and pid namespaces nest 32 deep at most
- * (user_namespaces(7), pid_namespaces(7)), of which the host may have taken some; then it is the kernel that says so. */
+/* The number of nested boxes: a base, a prefix, a context, and the boxes forked from that, each
+ * beneath the one before. User and pid namespaces nest at most 32 deep (user_namespaces(7),
+ * pid_namespaces(7)). The host may have used some of these levels; then the kernel refuses earlier. */
 #define DEPTH_MAX 30
 
 #endif

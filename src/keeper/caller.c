@@ -17,7 +17,7 @@
 #define ABOVE_MAX 128
 #define OPEN_TIMEOUT_S 5
 
-/* -- who ------------------------------------------------------------------------------------------------------- */
+/* -- the user -------------------------------------------------------------------------------------------------- */
 
 int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
 {
@@ -26,7 +26,8 @@ int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
 
         if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return err_os(e, CLOCHE_E_FORBIDDEN, errno, "get the credentials of a caller");
-        /* Another kind of socket has no user at its end, and answers -1, which setresuid(2) would take for no change. */
+        /* A socket of another kind has no peer user and returns -1, which means "no change" to
+         * setresuid(2). */
         if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)
                 return err_set(e, CLOCHE_E_FORBIDDEN, "a caller came with a socket that nobody connected");
         if (peer.uid == 0)
@@ -51,7 +52,7 @@ static int read_id(const char **text, uint32_t *ret)
         return 0;
 }
 
-/* Up to the colon before the path. */
+/* Read the ids before the colon. */
 static int read_named(const char **argument, struct caller *ret)
 {
         const char *at = *argument;
@@ -69,9 +70,9 @@ static int read_named(const char **argument, struct caller *ret)
         return 0;
 }
 
-/* -- where ----------------------------------------------------------------------------------------------------- */
+/* -- the directory --------------------------------------------------------------------------------------------- */
 
-/* Opened once: what a user mounts over one of them later is not entered. */
+/* Opened once, so a mount that a user makes over one of them later is not entered. */
 static int open_above(const char *path, struct keeper_root *ret)
 {
         char above[KEEPER_PATH_MAX];
@@ -124,7 +125,7 @@ static int fail(const struct caller *caller, int code, const char *what, const c
         return err_os(e, error, code, "user %u may not %s the directory '%.150s'", (unsigned)caller->uid, what, path);
 }
 
-/* The keeper waits for this process, so it must not be one that the caller may stop. */
+/* The keeper waits for this process, so the caller must not be able to stop it. */
 static int open_as_caller(const struct caller *caller, const struct keeper_root *root, const char *path, int write, struct cloche_err *e)
 {
         struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};

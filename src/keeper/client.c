@@ -17,7 +17,7 @@
 
 #define PENDING_STEP 64
 #define FULL_RETRY_MS 20
-#define END_MS 60000 /* for the keeper to kill and remove every box: it gives up on each after some seconds */
+#define END_MS 60000 /* the keeper kills and removes every box in this time: it gives up on each after some seconds */
 
 /* A request that is not sent yet. Owned, with its descriptors. */
 struct unsent {
@@ -29,9 +29,9 @@ struct unsent {
 struct keeper {
         pid_t pid;
         int socket_fd;
-        int is_full;   /* the socket took no more: what is asked waits its turn */
+        int is_full;   /* the socket buffer is full: requests are queued */
         int is_silent; /* given up, though its socket is open */
-        struct cloche_err end; /* why there are no answers any more; code 0: there are */
+        struct cloche_err end; /* the reason why no more answers come; code 0: they still come */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups;
         uint32_t serial;
@@ -40,12 +40,12 @@ struct keeper {
                 keeper_done done;
                 void *data;
                 uint64_t since_ns; /* when it was sent */
-                struct unsent *unsent; /* until then; or NULL */
+                struct unsent *unsent; /* the request until it is sent; else NULL */
         } *pending;
         size_t pending_room;
         void (*on_held)(void *data); /* or NULL */
         void *on_held_data;
-        struct keeper_request request; /* 8 KiB: too large for a library's stack */
+        struct keeper_request request; /* 8 KiB: too large for the stack of a library */
         struct keeper_answer answer;
 };
 
@@ -78,7 +78,7 @@ static void hand_over(struct keeper *k, const struct pending *row, const struct 
         if (row->done)
                 row->done(row->data, &reply);
         else if (row->op == KEEPER_BOX_MAKE && !error && keeper_box_drop_later(k, k->answer.box, NULL, NULL, NULL) < 0)
-                return; /* the box was for somebody who has gone (keeper_detach); now the keeper has gone too, and all boxes with it */
+                return; /* the receiver of the box was detached (keeper_detach), and now the keeper is gone with all boxes */
 }
 
 unsigned keeper_detach(struct keeper *k, const void *data)
@@ -98,7 +98,7 @@ unsigned keeper_detach(struct keeper *k, const void *data)
         return count;
 }
 
-/* No answer will come any more: k->end says why. */
+/* No more answers will come; k->end has the reason. */
 static int lose(struct keeper *k, struct cloche_err *e)
 {
         for (size_t i = 0; i < k->pending_room; i++) {
@@ -126,7 +126,7 @@ void keeper_give_up(struct keeper *k, const char *why)
         (void)lose(k, NULL);
 }
 
-/* Boxes that are asked for or waited for, but for those that are stuck. */
+/* Count the boxes whose making is requested or under way, except stuck ones. */
 static unsigned count_making(const struct keeper *k, int with_unsent)
 {
         uint64_t now_ns = clock_now_ns();
@@ -170,7 +170,7 @@ static uint32_t next_serial(struct keeper *k)
         return k->serial;
 }
 
-/* The oldest request that may be sent. */
+/* Find the oldest request that may be sent. */
 static struct pending *first_unsent(struct keeper *k)
 {
         int may_make = count_making(k, 0) < KEEPER_MAKING_MAX;
@@ -193,7 +193,8 @@ static int has_unsent(const struct keeper *k)
         return 0;
 }
 
-/* 0, or -errno; -EAGAIN: not now, for the socket is full, or there is no memory for the message, or too many descriptors are on their way. */
+/* Returns 0 or -errno. -EAGAIN: the socket is full, there is no memory for the message, or too many
+ * descriptors are in flight. */
 static int send_bytes(struct keeper *k, struct pending *row, const void *bytes, size_t size, const int *fds, size_t fd_count)
 {
         int r = fd_send(k->socket_fd, bytes, size, fds, fd_count);
@@ -212,14 +213,14 @@ static void send_unsent(struct keeper *k)
         while ((row = first_unsent(k))) {
                 const struct unsent *unsent = row->unsent;
 
-                if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) < 0) /* an error is met by keeper_hear, too */
+                if (send_bytes(k, row, unsent->bytes, unsent->size, unsent->fds, unsent->fd_count) < 0) /* keeper_hear meets the error too */
                         return;
                 free_unsent(row);
         }
         k->is_full = 0;
 }
 
-/* Until the next of those that are being made counts as stuck. */
+/* Milliseconds until the next box that is being made counts as stuck. */
 static int next_stuck_ms(const struct keeper *k)
 {
         uint64_t now_ns = clock_now_ns(), least_ns = UINT64_MAX;
@@ -279,7 +280,8 @@ static int hold_back(struct keeper *k, struct pending *row, const int *fds, size
         return 0;
 }
 
-/* k->request has its op and the members that belong to it. A request never waits for the keeper to be quick: the keeper may wait for us to hear it, or be stopped. */
+/* k->request has its op and the members that belong to it. A request never blocks: the keeper may
+ * be stopped, or wait until we read its answers. */
 static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, keeper_done done, void *data, struct cloche_err *e)
 {
         struct pending *row;
@@ -303,7 +305,8 @@ static int ask(struct keeper *k, uint32_t box, const int *fds, size_t fd_count, 
         return 0;
 }
 
-/* Requests that were held back go first. Afterwards k->request takes the members that belong to op. */
+/* Send the queued requests first. Afterwards the caller may set the members of k->request that
+ * belong to op. */
 static int prepare(struct keeper *k, enum keeper_op op, struct cloche_err *e)
 {
         if (k->end.code) {
@@ -323,7 +326,7 @@ static int ask_plainly(struct keeper *k, enum keeper_op op, uint32_t box, keeper
         return r < 0 ? r : ask(k, box, NULL, 0, done, data, e);
 }
 
-/* is_cut: it is whole, but its descriptors could not be opened. */
+/* is_cut: the packet is complete, but its descriptors could not be received. */
 static int is_answer(struct keeper *k, ssize_t size, int is_cut, struct pending **ret)
 {
         size_t expected = k->answer.op == KEEPER_HELLO ? sizeof(k->answer) : KEEPER_ANSWER_HEAD;
@@ -334,14 +337,14 @@ static int is_answer(struct keeper *k, ssize_t size, int is_cut, struct pending 
         return *ret && !(*ret)->unsent && (*ret)->op == k->answer.op;
 }
 
-/* Without descriptors for it, a box is of no use. */
+/* A box without its descriptors is useless. */
 static void give_up(struct keeper *k)
 {
         uint32_t box = k->answer.box;
 
         err_os(&k->answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a box from the keeper");
         if (k->answer.op == KEEPER_BOX_MAKE && keeper_box_drop_later(k, box, NULL, NULL, NULL) < 0)
-                return; /* the keeper is gone, and all boxes with it */
+                return; /* the keeper is gone with all boxes */
 }
 
 int keeper_hear(struct keeper *k, struct cloche_err *e)
@@ -409,7 +412,7 @@ int keeper_wait(struct keeper *k, const struct keeper_wait *w, struct cloche_err
 
 /* -- starting and stopping ------------------------------------------------------------------------------------ */
 
-/* Between fork and exec of a process that may have threads: system calls only. */
+/* Runs between fork and exec of a process that may have threads: system calls only. */
 static _Noreturn void become_keeper(int socket_fd, int error_fd, const char *program, char *const argv[])
 {
         char *const environment[] = {NULL};
@@ -497,7 +500,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         }
         k->socket_fd = pair[0];
         theirs_fd = pair[1];
-        fcntl(k->socket_fd, F_SETFL, O_NONBLOCK); /* of our end only */
+        fcntl(k->socket_fd, F_SETFL, O_NONBLOCK); /* our end only */
         r = start_process(k, theirs_fd, program, argv, e);
         fd_close(&theirs_fd);
         if (r == 0)
@@ -516,7 +519,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         return 0;
 }
 
-/* One that hangs is left to whoever may end it: it removes its boxes if it goes on. */
+/* A keeper that hangs is left running: it removes its boxes if it continues. */
 static void await_end(const struct keeper *k)
 {
         struct pollfd polled = {.fd = (int)syscall(SYS_pidfd_open, k->pid, 0), .events = POLLIN};

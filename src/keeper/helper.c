@@ -13,7 +13,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-/* When the host's memory runs out, or that of the daemon's group: programs go first (init-programs.c), then boxes, whose files are in memory, before the processes
+/* The order in which the kernel kills when the memory of the host or of the daemon's group runs
+ * out: programs first (init-programs.c), then boxes, whose files are in memory, then the processes
  * that all boxes need. */
 #define SCORE "400"
 
@@ -63,7 +64,8 @@ pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e)
         return -1;
 }
 
-/* Code of a template may kill or stop a helper after clone(2) and before its word. Unreaped, the child would hold the template's pid namespace for ever. */
+/* Code of a template may kill or stop a helper between clone(2) and its message. Unreaped, the
+ * child would hold the template's pid namespace for ever. */
 void helpers_end(struct helpers *helpers, int is_untold)
 {
         for (size_t i = 0; i < HELPERS_MAX; i++) {
@@ -72,7 +74,7 @@ void helpers_end(struct helpers *helpers, int is_untold)
                 if (!pid)
                         continue;
                 if (is_untold)
-                        kill(-pid, SIGKILL); /* nobody's group, when it never got there */
+                        kill(-pid, SIGKILL); /* fails if the helper never made its process group */
                 kill_and_reap(pid);
                 while (is_untold && (waitpid(-pid, NULL, 0) > 0 || errno == EINTR))
                         ;

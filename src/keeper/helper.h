@@ -1,6 +1,7 @@
-/* A helper: a child of the keeper that enters namespaces of a box, from which there is no way back, clones PID 1 of another box there with CLONE_PARENT,
- * tells its pid, and ends. PID 1 is the keeper's child then, reaped by it. Where guest code may have rights over it, a helper holds nothing but what its
- * task needs (helper_keep), cannot be traced, and is killed when its time is over (pending.h). */
+/* A helper: a child of the keeper that enters namespaces of a box, which it can never leave, clones PID
+ * 1 of another box there with CLONE_PARENT, sends its pid, and exits. So PID 1 is the keeper's child,
+ * reaped by it. Where guest code may have rights over a helper, the helper has only the descriptors its
+ * task needs (helper_keep), cannot be traced, and is killed at its deadline (pending.h). */
 #ifndef CLOCHE_KEEPER_HELPER_H
 #define CLOCHE_KEEPER_HELPER_H
 
@@ -11,7 +12,7 @@
 
 #define HELPERS_MAX 2
 
-/* At work for one box; a pid of 0: none. */
+/* The helpers of one box; pid 0: none. */
 struct helpers {
         pid_t pids[HELPERS_MAX];
 };
@@ -21,24 +22,26 @@ struct helper_told {
         struct cloche_err err;
 };
 
-/* Two ends of a seqpacket socket, owned by the caller. */
+/* Make the two ends of a seqpacket socket, owned by the caller. */
 int helper_open_pair(int ret_fds[2], struct cloche_err *e);
-/* In the helper, first of all: a process group of its own, which whom it clones inherits, and no descriptors but these and those of which the plan makes
- * PID 1. */
+/* Runs first in a helper: make a process group, which its clones inherit, and close all descriptors
+ * but these and those of the plan for PID 1. */
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e);
-/* Sets the out-of-memory score of a box's PID 1: of pid, or of the caller when 0, whose children inherit it. It must be called while the process is dumpable, or by root:
- * its files in /proc belong to root afterwards. */
+/* Set the out-of-memory score of a box's PID 1: of pid, or of the caller if 0, whose children inherit
+ * it. Call it while the process is dumpable, or as root: its files in /proc belong to root afterwards. */
 int helper_set_score(int proc_fd, pid_t pid, struct cloche_err *e);
-/* In the helper: send it, with pidfd unless -EBADF, and end. */
+/* In the helper: send the message, with pidfd unless -EBADF, and exit. */
 _Noreturn void helper_tell(int tell_fd, const struct helper_told *told, int pidfd);
-/* In the keeper, when fd is readable: the pid, with *ret_pidfd owned by the caller; or -1. */
+/* In the keeper, when fd is readable: return the pid, with *ret_pidfd owned by the caller; or -1. */
 pid_t helpers_hear(int fd, int *ret_pidfd, struct cloche_err *e);
-/* Kill and reap those that are left: what they tell was heard, or nobody waits for it. is_untold: with whom they may have cloned. */
+/* Kill and reap the remaining helpers. is_untold: their message was not received, so kill their
+ * clones too. */
 void helpers_end(struct helpers *helpers, int is_untold);
 
 #define HELPER_FDS_MAX 8
-/* Another kind, which clones nobody: it goes where the keeper stays out of, where no guest sees it, makes descriptors, hands them out and ends. make: in the
- * helper, which ends without closing anything; ret_fds: count rows, owned by the caller. */
+/* A helper of another kind, which clones nothing: it enters namespaces that the keeper stays out of
+ * and no guest sees, makes descriptors, sends them and exits. make: runs in the helper, which exits
+ * without closing anything; ret_fds: count rows, owned by the caller. */
 int helper_fetch(int (*make)(const void *data, int *ret_fds, struct cloche_err *e), const void *data, size_t count, int timeout_s, int *ret_fds,
                  struct cloche_err *e);
 

@@ -1,4 +1,5 @@
-/* Runs in: box-init. Files for the engine: none is opened through a symbolic link, for those are the guests'. */
+/* Runs in: box-init. Files for the engine: none is opened through a symbolic link, because guests
+ * make those. */
 #include "init.h"
 
 #include "base/err.h"
@@ -54,7 +55,7 @@ static int copy_piece(int to_fd, int from_fd, off_t at, off_t end)
         return 0;
 }
 
-/* Holes stay holes, where the file system tells of them. */
+/* Keep holes, if the file system reports them. */
 static int copy_contents(int to_fd, int from_fd)
 {
         struct stat st;
@@ -119,7 +120,7 @@ int files_put(struct init_request *request, const int *fds, size_t fd_count, str
         r = copy_contents(to_fd, fds[0]);
         if (r < 0)
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "place the file %s", request->path);
-        /* The mask of open(2) is not the caller's wish. */
+        /* The mode must not depend on the umask. */
         if (fchmod(to_fd, request->mode & 0777) < 0)
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, errno, "set the mode of %s", request->path);
         return 0;
@@ -150,7 +151,7 @@ int files_read_link(const struct init_request *request, int *ret_fd, struct cloc
         return *ret_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, -*ret_fd, "read the link %s", request->path) : 0;
 }
 
-/* nftw(3) has no argument of ours to pass on; one listing runs at a time. */
+/* nftw(3) passes no argument to its callback; one listing runs at a time. */
 static FILE *listing;
 static size_t listing_size;
 
@@ -176,7 +177,7 @@ static int list_entry(const char *path, const struct stat *st, int type, struct 
         path += 2; /* "./" */
         size = strlen(path);
         if (size >= INIT_PATH_MAX)
-                return 0; /* deeper than any path an open call takes */
+                return 0; /* no open call accepts a longer path */
         listing_size += sizeof(entry) + size;
         if (listing_size > INIT_LIST_MAX)
                 return EFBIG;
@@ -193,7 +194,8 @@ int files_list(const struct init_request *request, int *ret_fd, struct cloche_er
         if (!listing)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "list %s", request->path);
         listing_size = 0;
-        /* FTW_CHDIR: trees may be deeper than PATH_MAX. Nothing else runs in the box now, so none can move. */
+        /* FTW_CHDIR: trees may be deeper than PATH_MAX. No other process runs in the box now, so
+         * none can move. */
         r = chdir(request->path) < 0 ? -1 : nftw(".", list_entry, 32, FTW_PHYS | FTW_MOUNT | FTW_CHDIR);
         if (r < 0)
                 r = errno;

@@ -1,11 +1,13 @@
-/* Runs in: box-init. Ending processes that do not want to be ended.
+/* Runs in: box-init. Ending processes that resist.
  *
- * A tree that is to be killed is stopped first: a process that is stopped forks no more, and one that is not dead yet hands its children to
- * nobody, so what hangs together stays together until all of it was met. Killed at once instead, a tree that forks quickly would outrun us, and
- * those whose parent died would be children of PID 1 and of no tree any more.
+ * A tree is stopped before it is killed. A stopped process cannot fork, and a live process keeps
+ * its children, so the tree stays together until all of it was found. If we killed at once, a tree
+ * that forks quickly would outrun us, and processes whose parent died would become children of PID
+ * 1, outside of the tree.
  *
- * A process may have been forked into a box beneath this one. It is seen here as a child of its parent, and is no part of any tree of ours: it is to outlive
- * whom it was forked from. What PID 1 itself ends with, kill_all, spares nobody. */
+ * A process may have been forked into a box beneath this one. It appears here as a child of its
+ * parent, but is part of no tree of ours: it must outlive its parent. kill_all, which PID 1 itself
+ * ends with, spares no process. */
 #include "init.h"
 
 #include "base/clock.h"
@@ -23,19 +25,19 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define KILL_ROUNDS_MAX 20000 /* of that pause: a second */
+#define KILL_ROUNDS_MAX 20000 /* rounds of the pause below: a second */
 #define KILL_PAUSE_NS 50000
 #define STOP_PATIENCE_NS UINT64_C(500000000)
 #define DEATH_PATIENCE_NS UINT64_C(1000000000) /* from SIGKILL to its effect */
-#define NEW_PATIENCE_NS UINT64_C(5000000000)   /* with new ones in every look: reached on a machine that has no time for us */
+#define NEW_PATIENCE_NS UINT64_C(5000000000)   /* while every scan finds new processes: reached on a machine that is too busy for us */
 #define TREE_PAUSE_NS 500000
-#define QUIET_ROUNDS 20 /* nobody new in so many: who is not stopped yet waits in the kernel */
+#define QUIET_ROUNDS 20 /* rounds without a new process: one that is not stopped yet waits in the kernel */
 #define SPARED_MAX 4096
 
 /* -- everything ----------------------------------------------------------------------------------------------- */
 
-/* A fork that slipped through between two looks is met in the next round; the kernel
- * answers ESRCH when nobody is left. A child of a template is reaped there, which may take as long as the template likes. */
+/* A fork that we missed is killed in the next round; kill(2) fails with ESRCH when no process is
+ * left. The template reaps its child, which may take any time. */
 int kill_all(struct cloche_err *e)
 {
         const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
@@ -51,20 +53,20 @@ int kill_all(struct cloche_err *e)
         return 0;
 }
 
-/* -- who there is --------------------------------------------------------------------------------------------- */
+/* -- finding processes ---------------------------------------------------------------------------------------- */
 
 enum mark {
-        MARK_KNOWN = 1,   /* whether it is a member was found out in this look */
+        MARK_KNOWN = 1,   /* this scan has found out if it is a member */
         MARK_MEMBER = 2,
         MARK_STOPPED = 4, /* we sent SIGSTOP */
         MARK_SIGNALLED = 8,
-        MARK_RESTED = 16, /* stopped before everybody was */
-        MARK_OF_US = 32,  /* found out not to live in a box beneath */
+        MARK_RESTED = 16, /* was stopped before hold_everybody */
+        MARK_OF_US = 32,  /* known not to live in a box beneath */
         MARK_BENEATH = 64,
 };
 
 struct row {
-        struct process_stat stat; /* of a process that is gone only the pid */
+        struct process_stat stat; /* only the pid for a process that is gone */
         int is_gone;
         unsigned marks;
 };
@@ -77,25 +79,25 @@ struct rows {
 struct look {
         struct rows alive;
         struct rows dead; /* listed, but dead or gone when their stat was read */
-        int has_incomers; /* somebody but us has a parent outside: a fork of a template, or the first process of a box beneath */
+        int has_incomers; /* a process besides us has a parent outside: a fork of a template, or the first process of a box beneath */
 };
 
 struct tree {
         pid_t root;
         uint64_t root_start_ticks;
         int is_below_only, signal;
-        int is_root_held, is_everybody_held; /* we stopped them, and they are to go on */
+        int is_root_held, is_everybody_held; /* we stopped them, and they are to continue */
         int32_t spared[SPARED_MAX]; /* ascending */
         size_t spared_count;
         int proc_fd; /* borrowed */
         struct look now, before;
-        int is_sure; /* the last look missed no member */
+        int is_sure; /* the last scan missed no member */
         int32_t signalled;
 };
 
 int process_stat_parse(const char *line, struct process_stat *ret)
 {
-        /* The name in parentheses is the process's own choice and may have any bytes in it, parentheses too. */
+        /* The process chooses the name in parentheses; it may have any bytes in it, also parentheses. */
         const char *behind_name = strrchr(line, ')');
         long long pid, parent;
         int used = 0;
@@ -110,7 +112,7 @@ int process_stat_parse(const char *line, struct process_stat *ret)
         return pid > 0 && pid <= INT32_MAX && parent >= 0 && parent <= INT32_MAX ? 0 : -1;
 }
 
-/* 0, -ESRCH when it is gone, or another -errno. */
+/* Returns 0, -ESRCH if it is gone, or another -errno. */
 static int read_stat(int proc_fd, const char *path, struct process_stat *ret)
 {
         _cleanup_fd_ int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -158,7 +160,7 @@ static struct row *find_row(const struct rows *rows, pid_t pid)
         return rows->count ? bsearch(&key, rows->items, rows->count, sizeof(key), compare_rows) : NULL;
 }
 
-/* A process of which the first thread has ended shows as dead while others go on. */
+/* A process whose first thread has ended appears as dead while others run. */
 static int is_alive(const struct process_stat *stat)
 {
         return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;
@@ -191,7 +193,7 @@ static int look_at_all(DIR *proc, struct look *look)
         return r;
 }
 
-/* -- who of them is meant ------------------------------------------------------------------------------------- */
+/* -- finding the members -------------------------------------------------------------------------------------- */
 
 static int compare_pids(const void *a, const void *b)
 {
@@ -207,7 +209,8 @@ static int is_spared(const struct tree *tree, pid_t pid)
         return tree->spared_count && bsearch(&key, tree->spared, tree->spared_count, sizeof(key), compare_pids);
 }
 
-/* proc_pid_status(5), NSpid: one number for each pid namespace from this one down. Who is gone is of nobody. */
+/* proc_pid_status(5), NSpid: one number for each pid namespace from this one down. A process that
+ * is gone is not beneath. */
 static int has_one_number(int proc_fd, pid_t pid)
 {
         char path[32], text[4096];
@@ -219,12 +222,12 @@ static int has_one_number(int proc_fd, pid_t pid)
         fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
         text[n < 0 ? 0 : n] = '\0';
-        /* The name at the beginning is the process's own choice, but has no line ends in it. */
+        /* The process chooses the name at the beginning, but it has no line ends. */
         line = strstr(text, "\nNSpid:\t");
         return !line || !memchr(line + 8, '\t', strcspn(line + 8, "\n"));
 }
 
-/* Nobody moves from one pid namespace to another: what was found out once stays so. */
+/* No process moves from one pid namespace to another, so the result stays valid. */
 static int is_beneath(const struct tree *tree, struct row *row)
 {
         if (tree->now.has_incomers && !(row->marks & (MARK_OF_US | MARK_BENEATH)))
@@ -232,10 +235,11 @@ static int is_beneath(const struct tree *tree, struct row *row)
         return !!(row->marks & MARK_BENEATH);
 }
 
-/* Up from a process until the root, somebody spared, or somebody known is met. Whoever was forked into this box is PID 1's, as all are whose parent is gone. */
+/* Walk up from a process to the root, to a spared process, or to one with a verdict. A process that
+ * was forked into this box is a child of PID 1, as all are whose parent is gone. */
 static unsigned find_verdict(const struct tree *tree, struct row *at)
 {
-        /* A look takes time: what it saw need not be a tree. */
+        /* A scan takes time: its result need not be a tree. */
         for (size_t steps = 0; at && steps <= tree->now.alive.count; steps++) {
                 if (at->marks & MARK_KNOWN)
                         return at->marks & MARK_MEMBER;
@@ -248,7 +252,7 @@ static unsigned find_verdict(const struct tree *tree, struct row *at)
         return 0;
 }
 
-/* All on the way up have the same verdict: a tree is gone through once, however deep it is. */
+/* All processes on the way up have the same verdict, so each is visited once, however deep the tree is. */
 static void find_members(struct tree *tree)
 {
         for (size_t i = 0; i < tree->now.alive.count; i++) {
@@ -262,7 +266,7 @@ static void find_members(struct tree *tree)
         }
 }
 
-/* What we did to whom is remembered from look to look. */
+/* Copy our marks from the last scan. */
 static void carry_marks(struct tree *tree)
 {
         for (size_t i = 0; i < tree->now.alive.count; i++) {
@@ -317,7 +321,7 @@ static int look_again(DIR *proc, struct tree *tree)
         root = find_row(&tree->now.alive, tree->root);
         if (root && !tree->root_start_ticks)
                 tree->root_start_ticks = root->stat.start_ticks;
-        /* When it is gone nobody can tell any more what it left behind, but for those that were met already. */
+        /* If the root is gone, its other children cannot be found any more. */
         tree->is_sure = !root || root->stat.start_ticks != tree->root_start_ticks;
         if (!tree->is_sure) {
                 find_members(tree);
@@ -326,7 +330,7 @@ static int look_again(DIR *proc, struct tree *tree)
         return 0;
 }
 
-/* Only if it is still the one that was looked at. */
+/* Send only if the pid is still the same process. */
 static int send_signal(int proc_fd, const struct row *row, int signal)
 {
         _cleanup_fd_ int fd = (int)syscall(SYS_pidfd_open, row->stat.pid, 0);
@@ -374,7 +378,7 @@ static int is_stopped(int proc_fd, const struct process_stat *stat)
         return all;
 }
 
-/* 0: nobody new, all stopped; 1: nobody new; 2: somebody new was met, or may have been missed. */
+/* 0: no new process, all stopped; 1: no new process; 2: a new process was found, or may have been missed. */
 static int stop_members(DIR *proc, struct tree *tree)
 {
         int state = tree->is_sure ? 0 : 2;
@@ -385,7 +389,7 @@ static int stop_members(DIR *proc, struct tree *tree)
                 if (!is_member(tree, row, 1))
                         continue;
                 if (!(row->marks & MARK_STOPPED)) {
-                        /* A root that was stopped before is to be so afterwards. */
+                        /* A root that was stopped before must stay stopped afterwards. */
                         tree->is_root_held |= row->stat.pid == tree->root && !is_stopped_thread(row->stat.state);
                         send_signal(dirfd(proc), row, SIGSTOP);
                         row->marks |= MARK_STOPPED;
@@ -401,7 +405,7 @@ static void pause_between(void)
         nanosleep(&(const struct timespec){.tv_nsec = TREE_PAUSE_NS}, NULL);
 }
 
-/* 1: it stands still; 0: not within this time. */
+/* 1: all stopped; 0: not within the time. */
 static int stop_tree(DIR *proc, struct tree *tree)
 {
         uint64_t until_ns = clock_now_ns() + STOP_PATIENCE_NS;
@@ -420,8 +424,9 @@ static int stop_tree(DIR *proc, struct tree *tree)
         return quiet >= QUIET_ROUNDS;
 }
 
-/* Somebody who is not of the tree may wake those who are as fast as we stop them. A signal to everybody takes no time, and misses no fork under way
- * (kernel/fork.c, signal->multiprocess): then nobody but us runs in the box. */
+/* A process outside of the tree may continue its members as fast as we stop them. A signal to all
+ * processes is atomic, and misses no fork under way (kernel/fork.c, signal->multiprocess): then
+ * only we run in the box. */
 static void hold_everybody(struct tree *tree)
 {
         for (size_t i = 0; i < tree->now.alive.count; i++)
@@ -433,7 +438,7 @@ static void hold_everybody(struct tree *tree)
 static void let_go_on(DIR *proc, struct tree *tree)
 {
         if (tree->is_everybody_held && look_again(proc, tree) < 0)
-                kill(-1, SIGCONT); /* no memory to tell them apart; better all than none */
+                kill(-1, SIGCONT); /* no memory to scan; continuing all is better than none */
         for (size_t i = 0; tree->is_everybody_held && i < tree->now.alive.count; i++)
                 if (tree->now.alive.items[i].stat.pid != 1 && !(tree->now.alive.items[i].marks & (MARK_STOPPED | MARK_SIGNALLED | MARK_RESTED)))
                         send_signal(dirfd(proc), &tree->now.alive.items[i], SIGCONT);
@@ -443,7 +448,7 @@ static void let_go_on(DIR *proc, struct tree *tree)
 
 /* -- signalling it -------------------------------------------------------------------------------------------- */
 
-/* How many of them live still. */
+/* Returns the number of live members. */
 static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *ret_new)
 {
         size_t alive = 0;
@@ -464,7 +469,7 @@ static size_t signal_members(DIR *proc, struct tree *tree, int with_root, int *r
         return alive;
 }
 
-/* Until nobody is left, or those who were killed take their time to die, which is the kernel's affair. */
+/* Repeat until none is left, or only killed ones remain, whose death is up to the kernel. */
 static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloche_err *e)
 {
         uint64_t began_ns = clock_now_ns();
@@ -487,7 +492,7 @@ static int kill_members(DIR *proc, struct tree *tree, int with_root, struct cloc
         }
 }
 
-/* The root last: whoever beneath it lost its parent is its child now, if it reaps. */
+/* The root comes last: orphans beneath it are its children now, if it reaps. */
 static int kill_stopped(DIR *proc, struct tree *tree, struct cloche_err *e)
 {
         int r = kill_members(proc, tree, 0, e);
@@ -518,7 +523,7 @@ static int signal_tree(DIR *proc, struct tree *tree, struct cloche_err *e)
         return 0;
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- the request ---------------------------------------------------------------------------------------------- */
 
 static int read_spared(struct tree *tree, const int *fds, size_t fd_count, struct cloche_err *e)
 {
@@ -551,7 +556,7 @@ static int check_kill(const struct init_request *request, struct cloche_err *e)
         return 0;
 }
 
-/* Somebody else's number is nobody's: 0 are signalled. */
+/* A spared or missing process counts as absent: the count is 0. */
 static int signal_one(const struct tree *tree, int32_t *ret_count, struct cloche_err *e)
 {
         int r = is_spared(tree, tree->root) ? -ESRCH : kill(tree->root, tree->signal) < 0 ? -errno : 0;
@@ -562,7 +567,7 @@ static int signal_one(const struct tree *tree, int32_t *ret_count, struct cloche
 
 int kill_asked(const struct init_request *request, const int *fds, size_t fd_count, int32_t *ret_count, struct cloche_err *e)
 {
-        static struct tree tree; /* its looks keep their room */
+        static struct tree tree; /* static, so that its lists keep their memory */
         DIR *proc;
         int r = check_kill(request, e);
 

@@ -1,4 +1,4 @@
-/* Runs in: box-init, in the box's network namespace, where nobody outside is. */
+/* Runs in: box-init, in the box's network namespace, where no outside process is. */
 #include "init.h"
 
 #include "base/err.h"
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#define CONNECT_PATIENCE_MS 20 /* the loopback answers at once; a listener whose queue is full does not */
+#define CONNECT_PATIENCE_MS 20 /* the loopback replies at once, unless the listener's queue is full */
 #define TCP_STATE_LISTEN 0x0A  /* include/net/tcp_states.h */
 #define IPV4_LOOPBACK 0x7f     /* 127.0.0.0/8 */
 
@@ -39,8 +39,8 @@ static socklen_t loopback_address(int family, unsigned port, union address *ret)
         return sizeof(ret->v6);
 }
 
-/* A port of the range that the kernel chooses own ports from may be chosen for the very socket that is to be connected to it, and TCP then
- * connects it with itself. */
+/* A port in the range of ephemeral ports may be chosen for the very socket that connects to it; TCP
+ * then connects the socket to itself. */
 static int is_connected_to_itself(int fd)
 {
         union address own, other;
@@ -52,7 +52,7 @@ static int is_connected_to_itself(int fd)
                memcmp(&own, &other, own_size) == 0;
 }
 
-/* The socket, or -errno. */
+/* Returns the socket, or -errno. */
 static int connect_to(int family, unsigned port)
 {
         _cleanup_fd_ int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -87,9 +87,9 @@ int net_connect(const struct init_request *request, int *ret_fd, struct cloche_e
         return 0;
 }
 
-/* -- who listens ---------------------------------------------------------------------------------------------- */
+/* -- listening sockets ---------------------------------------------------------------------------------------- */
 
-/* The address is printed as words of the machine's byte order: 127.0.0.1 is 0100007F here. */
+/* The address is printed as words in the machine's byte order: 127.0.0.1 is 0100007F here. */
 static int is_loopback(const char *hex, size_t digits)
 {
         uint8_t bytes[16];
@@ -122,7 +122,8 @@ int net_parse_socket(const char *line, struct init_port *ret)
         return state == TCP_STATE_LISTEN;
 }
 
-/* Those that listen come first (net/ipv4/tcp_ipv4.c, tcp_seq_start): connections, of which there may be very many, are not gone through. */
+/* Listening sockets come first (net/ipv4/tcp_ipv4.c, tcp_seq_start), so connections, possibly very
+ * many, are not read. */
 static int copy_listening(const char *path, int to_fd)
 {
         FILE *file = fopen(path, "re");

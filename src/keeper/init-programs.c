@@ -1,4 +1,5 @@
-/* Runs in: box-init. Programs of the engine: started, on a terminal if asked, and told of when they end. */
+/* Runs in: box-init. Programs of the engine: started, on a terminal if requested, and reported when
+ * they end. */
 #include "init.h"
 
 #include "base/err.h"
@@ -16,8 +17,8 @@
 #include <sys/wait.h>
 
 #define SPAWN_FDS_MAX 5 /* 0, 1, 2, the channel, a template's fork socket */
-#define SPAWNED_MAX 1024 /* programs of the engine alive at once; what they start themselves is not counted */
-#define EXEC_LOOK_MS 100 /* a guest may stop the child before its exec; then it is let go on */
+#define SPAWNED_MAX 1024 /* live programs of the engine; processes that they start are not counted */
+#define EXEC_LOOK_MS 100 /* a guest may stop the child before its exec; then we continue it */
 #define EXEC_LOOKS_MAX 100
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER _IO('T', 0x41) /* Linux 4.13 */
@@ -52,7 +53,7 @@ void programs_set_up(rlim_t cpu_seconds, rlim_t open_files)
         open_files_limit = open_files;
 }
 
-/* -- what ended ----------------------------------------------------------------------------------------------- */
+/* -- exits ---------------------------------------------------------------------------------------------------- */
 
 static void send_exited(pid_t pid, int wait_status, const struct rusage *usage)
 {
@@ -89,7 +90,7 @@ void programs_reap(int options)
                         reaped(pid, wait_status, &usage);
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- reading the request -------------------------------------------------------------------------------------- */
 
 static int split_strings(struct program *p, uint32_t argc, uint32_t envc)
 {
@@ -133,7 +134,7 @@ static int read_strings(const struct init_request *request, int fd, struct progr
         return split_strings(p, request->argc, request->envc);
 }
 
-/* Who runs beside it could otherwise change it through /proc/PID/exe. */
+/* Processes beside it could otherwise change it through /proc/PID/exe. */
 static int check_sealed(int fd, struct cloche_err *e)
 {
         int seals = fcntl(fd, F_GET_SEALS);
@@ -143,7 +144,7 @@ static int check_sealed(int fd, struct cloche_err *e)
         return 0;
 }
 
-/* The strings come first, the program last; between them what becomes 0, 1, 2 and so on. */
+/* The strings come first, the program last; between them come the descriptors 0, 1, 2 and so on. */
 static int sort_descriptors(struct program *p, const int *fds, size_t fd_count, struct cloche_err *e)
 {
         size_t is_program = p->flags & INIT_SPAWN_PROGRAM ? 1 : 0, is_terminal = p->flags & INIT_SPAWN_TERMINAL ? 1 : 0;
@@ -184,7 +185,7 @@ static int open_terminal(const struct init_request *request, struct program *p, 
 
 /* -- the child ------------------------------------------------------------------------------------------------ */
 
-/* What was asked for from 0 on; behind it the error pipe, and the program, which go with exec. */
+/* Place the requested descriptors from 0 on; then the error pipe and the program, which exec closes. */
 static int arrange_descriptors(struct program *p, int *error_fd)
 {
         int high[SPAWN_FDS_MAX + 2], *const last[] = {error_fd, &p->program_fd};
@@ -206,8 +207,9 @@ static int arrange_descriptors(struct program *p, int *error_fd)
         return close_range((unsigned)(p->fd_count + last_count), ~0u, 0) < 0 ? -errno : 0;
 }
 
-/* All descriptors that a user has sent, and that nobody has received yet, count together, and who has more of them on the way than he may open can send none (unix(7),
- * ETOOMANYREFS). Boxes of an ordinary user have one user, which is the keeper's too: so programs may open fewer than PID 1 and the keeper. */
+/* All descriptors that a user has in flight count together. A user that has more of them than
+ * RLIMIT_NOFILE can send none (unix(7), ETOOMANYREFS). Boxes of an ordinary user all have one user,
+ * the keeper's: so programs get a lower limit than PID 1 and the keeper. */
 static int limit_open_files(void)
 {
         struct rlimit files;
@@ -226,16 +228,17 @@ static int set_limits(void)
         struct rlimit cpu = {cpu_limit_seconds, cpu_limit_seconds};
         _cleanup_fd_ int score_fd = -EBADF;
 
-        /* A process that is not dumpable may not write its own files in /proc. Nothing of PID 1's is open any more. */
+        /* A process that is not dumpable may not write its own files in /proc. No descriptor of PID
+         * 1 is open any more. */
         if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
                 return -errno;
-        /* When the box's memory runs out, PID 1 is to be the last (helper.c). */
+        /* When the box's memory runs out, PID 1 must die last (helper.c). */
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "500", 3) < 0)
                 return -errno;
         if ((cpu_limit_seconds && setrlimit(RLIMIT_CPU, &cpu) < 0) || limit_open_files() < 0)
                 return -errno;
-        /* A sandbox's PID 1 goes before others, its programs do not. */
+        /* PID 1 of a sandbox has a higher priority, its programs do not. */
         return setpriority(PRIO_PROCESS, 0, 0) < 0 && errno != EACCES ? -errno : 0;
 }
 
@@ -255,7 +258,7 @@ static int prepare_child(const struct program *p)
                 return -errno;
         if (p->flags & INIT_SPAWN_REAPS && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return -errno;
-        (void)files_make_parents(p->vector[0], NULL); /* chdir says what is missing */
+        (void)files_make_parents(p->vector[0], NULL); /* chdir reports the error */
         if (mkdir(p->vector[0], 0755) < 0 && errno != EEXIST && errno != EROFS)
                 return -errno;
         return chdir(p->vector[0]) < 0 ? -errno : 0;
@@ -290,7 +293,7 @@ static pid_t *free_row(void)
         return NULL;
 }
 
-/* Until exec, which closes the pipe, or the child's own errno. */
+/* Wait for exec, which closes the pipe, or for the child's errno. */
 static int wait_for_exec(pid_t pid, int read_fd)
 {
         struct pollfd polled = {.fd = read_fd, .events = POLLIN};

@@ -1,7 +1,7 @@
-/* The engine talks to a box's PID 1 over the control socket that came with the box: SOCK_SEQPACKET, one packet a
- * request, one packet an answer in the same order; INIT_EXITED comes unasked. PID 1 is our program, but it lives
- * beside hostile code: the engine checks whatever comes back. When the socket closes, PID 1 exits and with it the
- * box (pid_namespaces(7)). */
+/* The control socket between the engine and a box's PID 1: SOCK_SEQPACKET, one packet a request,
+ * one packet an answer in the same order; INIT_EXITED comes without a request. PID 1 is our
+ * program, but it lives beside hostile code: the engine checks every answer. When the socket
+ * closes, PID 1 exits, and the box ends with it (pid_namespaces(7)). */
 #ifndef CLOCHE_KEEPER_INIT_PROTOCOL_H
 #define CLOCHE_KEEPER_INIT_PROTOCOL_H
 
@@ -12,8 +12,9 @@
 #define INIT_LIST_MAX (64u << 20)   /* bytes of one INIT_LIST answer */
 
 enum init_op {
-        /* Make a file of the kind and permissions that mode says, with the directories on the way. path: absolute, or below /workspace.
-         * fds: [0] contents, from position 0 to its end, holes kept; of a symbolic link its target; of a directory nothing. */
+        /* Make a file with the kind and permissions of mode, and the directories on the way. path:
+         * absolute, or below /workspace. fds: [0] contents, from position 0 to its end, holes kept;
+         * the target of a symbolic link; none for a directory. */
         INIT_PUT = 1,
         /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
          * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's fork socket,
@@ -29,34 +30,35 @@ enum init_op {
         INIT_GET,
         /* The target of a symbolic link. Answer fds: [0] memory file with it. */
         INIT_READLINK,
-        /* Remember how the box is, before the first run in it. */
+        /* Record the state of the box, before the first run in it. */
         INIT_MARK,
-        /* SIGKILL everything but PID 1, then say whether the box is as it was marked. */
+        /* SIGKILL everything but PID 1, then check that the box is as it was marked. */
         INIT_RENEW,
-        INIT_EXITED, /* never asked: a program started by INIT_SPAWN ended */
-        /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its descendants: whoever is forked meanwhile is met too.
-         * fds: none, or [0] a memory file of int32_t: pids that are spared with all beneath them. Answer pid: how many were signalled. */
+        INIT_EXITED, /* never requested: a program started by INIT_SPAWN ended */
+        /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its descendants,
+         * including those forked meanwhile. fds: none, or [0] a memory file of int32_t: pids to spare
+         * with all their descendants. Answer pid: the number of signalled processes. */
         INIT_KILL,
-        /* A connection to a port of the box's loopback, IPv4 first. Answer fds: [0] a nonblocking socket that may still be connecting.
-         * CLOCHE_E_PORT_CLOSED: nobody listens. */
+        /* Connect to a port of the box's loopback, IPv4 first. Answer fds: [0] a nonblocking socket
+         * that may still be connecting. CLOCHE_E_PORT_CLOSED: no process listens. */
         INIT_CONNECT,
         /* Answer fds: [0] memory file of struct init_port, one a listening TCP socket of the box. */
         INIT_PORTS,
-        /* How full the box's writable file system is. */
+        /* Measure the box's writable file system. */
         INIT_DISK,
 };
 
-/* Of INIT_SPAWN. */
+/* For INIT_SPAWN. */
 enum init_spawn_flag {
-        INIT_SPAWN_REAPS = 1,    /* prctl(2) PR_SET_CHILD_SUBREAPER: what it starts stays beneath it as long as it lives */
-        INIT_SPAWN_TERMINAL = 2, /* 0, 1, 2 are a new terminal, its controlling one; only [0] comes. Answer fds: [0] the master */
+        INIT_SPAWN_REAPS = 1,    /* prctl(2) PR_SET_CHILD_SUBREAPER: its descendants stay beneath it as long as it lives */
+        INIT_SPAWN_TERMINAL = 2, /* 0, 1, 2 are a new terminal, its controlling one; only [0] is sent. Answer fds: [0] the master */
         INIT_SPAWN_PROGRAM = 4,  /* the last descriptor is the program, sealed; argv[0] is only its name */
 };
 
-/* Of INIT_KILL. */
+/* For INIT_KILL. */
 enum init_kill_flag {
         INIT_KILL_TREE = 1,  /* its descendants too */
-        INIT_KILL_BELOW = 2, /* but not itself */
+        INIT_KILL_BELOW = 2, /* its descendants only */
 };
 
 struct init_port {

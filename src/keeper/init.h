@@ -1,8 +1,9 @@
-/* What PID 1 of a box does, a file a concern; box-init.c receives requests and sends the answers. All of it runs in the box, one thread, one
- * request at a time, beside hostile code of the same user: each function is bounded, whatever the others in the box do.
+/* The jobs of a box's PID 1, one file each; box-init.c receives requests and sends the answers. All
+ * of it runs in the box, one thread, one request at a time, beside hostile code of the same user:
+ * each function is bounded, whatever other processes of the box do.
  *
- * Functions take the request, and the descriptors that came with it, borrowed. They return 0, or a negative code with *e set; ret_fd goes out with the
- * answer and is closed then. */
+ * Functions take the request, and the descriptors that came with it, borrowed. They return 0, or a
+ * negative code with *e set; ret_fd is sent with the answer and closed then. */
 #ifndef CLOCHE_KEEPER_INIT_H
 #define CLOCHE_KEEPER_INIT_H
 
@@ -18,14 +19,15 @@
 int files_put(struct init_request *request, const int *fds, size_t fd_count, struct cloche_err *e);
 int files_get(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 int files_read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e);
-/* The directories above path, which is written to meanwhile. */
+/* Make the directories above path; path is modified temporarily. */
 int files_make_parents(char *path, struct cloche_err *e);
 int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 
 /* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none; open_files: RLIMIT_NOFILE. */
 void programs_set_up(rlim_t cpu_seconds, rlim_t open_files);
 int programs_spawn(const struct init_request *request, const int *fds, size_t fd_count, pid_t *ret_pid, int *ret_fd, struct cloche_err *e);
-/* Whoever is dead, and tell of those that programs_spawn started. options: WNOHANG, or 0 to wait until no child is left. */
+/* Reap dead children, and report those that programs_spawn started. options: WNOHANG, or 0 to wait
+ * until no child is left. */
 void programs_reap(int options);
 
 /* init-kill.c */
@@ -37,17 +39,18 @@ int kill_asked(const struct init_request *request, const int *fds, size_t fd_cou
 struct process_stat {
         pid_t pid, parent;
         char state;
-        uint64_t threads, start_ticks; /* a pid that is used again has another start */
+        uint64_t threads, start_ticks; /* distinguishes a reused pid from the old process */
 };
 int process_stat_parse(const char *line, struct process_stat *ret);
 
 /* init-net.c */
 int net_connect(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 int net_ports(int *ret_fd, struct cloche_err *e);
-/* One line of /proc/net/tcp or tcp6 (proc_pid_net(5)): 1 with a listening socket, 0 for another, -1 for something else. */
+/* Parse one line of /proc/net/tcp or tcp6 (proc_pid_net(5)): 1 for a listening socket, 0 for
+ * another, -1 for anything else. */
 int net_parse_socket(const char *line, struct init_port *ret);
 
-/* box-init.c: an answer that nobody waits for. fd: -EBADF, or goes along. Ends the process when the engine is gone. */
+/* box-init.c: send a message. fd: sent along, unless -EBADF. Exits if the engine is gone. */
 void init_send(const struct init_answer *answer, int fd);
 
 #endif

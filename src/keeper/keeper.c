@@ -1,7 +1,11 @@
-/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of its own, single thread,
- * started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a
- * few numbers from servers of mounts (passthrough.c), reads nothing a guest wrote, and when its engine goes away it kills every box and ends.
- * Mounts are of these directories, or beneath; boxes are made of that image and these runtimes. */
+/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--runtimes=DIRECTORY]
+ * [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
+ * its own, single thread, started by the engine with a SOCK_SEQPACKET socket on descriptor 3.
+ * It answers requests, those that wait for other processes later (pending.h), takes a few numbers
+ * from servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it
+ * kills every box and exits.
+ * Only these directories, and directories beneath them, may be mounted; boxes are made only of that
+ * image and these runtimes. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -36,7 +40,7 @@
 
 struct exchange {
         const struct keeper_request *request;
-        const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind those that came */
+        const int *request_fds; /* KEEPER_FORK_FDS rows, -EBADF behind the received ones */
         size_t request_fd_count;
         struct keeper_answer *answer;
         int later; /* the answer comes when the box is made or gone, or the program runs */
@@ -135,10 +139,10 @@ static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct c
         return r;
 }
 
-/* Anything else, or out of its time, ends the keeper and with it every box. */
+/* Any other request, or one at the wrong time, ends the keeper and with it every box. */
 static const struct {
         int (*answer)(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e);
-        int greeted; /* must the greeting have happened, or must it not */
+        int greeted; /* 1: only after the greeting; 0: only before it */
 } requests[KEEPER_OP_COUNT] = {
 #define KEEPER_REQUEST(symbol, handler, when, doc) [KEEPER_##symbol] = {answer_##handler, when},
 #include <cloche/keeper.def>
@@ -178,7 +182,7 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         return x.later ? 0 : keeper_answer(keeper, &answer, none);
 }
 
-/* One request: 0, or not when there will be no more. */
+/* Serve one request. Returns 0, or nonzero when no more will come. */
 static int receive_one(struct keeper_state *keeper, int *greeted)
 {
         static struct keeper_request request;
@@ -190,7 +194,7 @@ static int receive_one(struct keeper_state *keeper, int *greeted)
                 return n == 0 ? -EPIPE : (int)n;
         r = serve_one(keeper, &request, (size_t)n, fds, fd_count, greeted);
         for (size_t i = 0; i < fd_count; i++)
-                if (request.op == KEEPER_SERVE) /* one may be a caller's */
+                if (request.op == KEEPER_SERVE) /* one may belong to a caller */
                         peer_close_copy(&fds[i]);
                 else
                         fd_close(&fds[i]);
@@ -205,7 +209,8 @@ static int send_dropped(struct box *row, uint32_t box, const struct cloche_err *
         return fd_send(ENGINE_FD, &answer, KEEPER_ANSWER_HEAD, NULL, 0);
 }
 
-/* Groups of boxes that leave. The answer to a drop comes when they are gone, or after a time without them: others are served meanwhile. */
+/* Remove the groups of leaving boxes. A drop is answered when they are gone, or after a timeout;
+ * other requests are served meanwhile. */
 static int serve_leaving(struct keeper_state *keeper)
 {
         struct cloche_err fine = {0}, stuck = {0};
@@ -228,7 +233,7 @@ static int serve_leaving(struct keeper_state *keeper)
         return r;
 }
 
-/* Until groups that were just left are tried again. */
+/* Milliseconds until the groups of leaving boxes are tried again. */
 static int leaving_timeout_ms(const struct keeper_state *keeper)
 {
         uint64_t now_ns = clock_now_ns();
@@ -250,7 +255,8 @@ static int timeout_ms(const struct keeper_state *keeper)
 
 enum { POLLED_ENGINE, POLLED_PASSTHROUGH, POLLED_BOXES };
 
-/* Rows from POLLED_BOXES on: boxes that die, then what pending requests wait for. *ret_pending: where those begin. */
+/* Rows from POLLED_BOXES on: dying boxes, then the descriptors of pending requests. *ret_pending:
+ * the first of the latter. */
 static nfds_t fill_polled(const struct keeper_state *keeper, struct pollfd *polled, uint32_t *boxes, nfds_t *ret_pending)
 {
         nfds_t count = POLLED_BOXES;
@@ -295,9 +301,11 @@ static int serve(struct keeper_state *keeper)
         return r == -EPIPE ? 0 : 1;
 }
 
-/* A sealed copy in memory: what runs as PID 1 beside hostile code cannot be written through /proc/1/exe, whoever owns
- * the file on disk (CVE-2019-5736). PID 1 may execute it and not read it, so it is not dumpable from its first instruction on (would_dump, fs/exec.c); and root's
- * memory then belongs to the user namespace of the file's owner, where no guest has a capability. */
+/* Load the program into a sealed memory file: PID 1 runs beside hostile code, which could otherwise
+ * write to its file through /proc/1/exe, whoever owns the file on disk (CVE-2019-5736). PID 1 may
+ * execute it and not read it, so it is not dumpable from its first instruction on (would_dump,
+ * fs/exec.c). Then root's memory belongs to the user namespace of the file's owner, where no guest
+ * has a capability. */
 static int load_program(const char *path, struct cloche_err *e)
 {
         _cleanup_fd_ int file_fd = open(path, O_RDONLY | O_CLOEXEC), memory_fd = -EBADF;
@@ -336,8 +344,8 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         keeper->own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (keeper->proc_fd < 0 || keeper->own_pid_fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open /proc");
-        /* What a privileged process writes here is the floor its children may go down to: without it a guest of a
-         * keeper started with a protected score could make itself unkillable. */
+        /* The value that a privileged process writes here is the lowest its children may set. Without
+         * it, if the keeper was started with a protected score, a guest could make itself unkillable. */
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "0", 1) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the out-of-memory score");
@@ -349,12 +357,13 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
 static void drop_all(struct keeper_state *keeper)
 {
         pending_end(keeper);
-        /* Kill first, wait then: boxes die side by side, and templates that would not reap their children with them. */
+        /* Kill first, then wait: boxes die side by side, together with templates that would not reap them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LIVING)
                         (void)box_kill(keeper, box, 0, NULL);
         serve_reap_syncs(keeper, 1);
-        /* In the order in which they die: the init of a template ends after those of the boxes beneath, once we reaped them. */
+        /* Reap in the order in which they die: the init of a template ends after the boxes beneath
+         * it, once we reaped these. */
         while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
                 ;
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
@@ -366,7 +375,7 @@ static void drop_all(struct keeper_state *keeper)
         cgroup_host_close(&keeper->cgroups);
 }
 
-/* A keeper that cannot start says so in the answer to the greeting, then ends. */
+/* A keeper that cannot start sends its error as the answer to the greeting, then exits. */
 static int refuse(const struct cloche_err *error)
 {
         static struct keeper_request request;
@@ -380,7 +389,7 @@ static int refuse(const struct cloche_err *error)
         return 1;
 }
 
-/* 0: it is none, but a directory that may be mounted. */
+/* Returns 0 if the word is a directory that may be mounted. */
 static int take_word(struct keeper_state *keeper, const char *word)
 {
         if (strcmp(word, KEEPER_CORE_SCHEDULING) == 0)
@@ -407,11 +416,12 @@ int main(int argc, char **argv)
         }
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
         close_range(ENGINE_FD + 1, ~0u, 0);
-        /* A terminal's signals are for the engine, which then drops its boxes in order. */
+        /* The signals of a terminal are for the engine, which then drops its boxes in order. */
         setsid();
         signal(SIGPIPE, SIG_IGN);
-        /* An ordinary user's keeper must stay dumpable: it writes its children's maps in /proc. Boxes cannot reach it
-         * all the same, as they are in other user and pid namespaces (ptrace(2), access mode checking). */
+        /* An ordinary user's keeper must stay dumpable: it writes its children's maps in /proc.
+         * Boxes cannot reach it, as they are in other user and pid namespaces (ptrace(2), access
+         * mode checking). */
         if (privilege_is_root())
                 prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (clearenv() != 0 || chdir("/") < 0)
@@ -424,7 +434,7 @@ int main(int argc, char **argv)
                 cgroup_host_close(&keeper.cgroups);
                 return refuse(&error);
         }
-        fd_raise_limit(); /* a descriptor a box, five a template; boxes have a limit of their own */
+        fd_raise_limit(); /* one descriptor for a box, five for a template; boxes have their own limit */
         status = serve(&keeper);
         drop_all(&keeper);
         return status;

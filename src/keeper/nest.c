@@ -1,16 +1,18 @@
-/* Boxes beneath a template. Everything of such a box is owned by a user namespace beneath the template's, and its pid
- * namespace is beneath the template's, for only then may the template's children join it (user_namespaces(7),
- * pid_namespaces(7): setns(2) goes down the tree, never up or aside).
+/* Boxes beneath a template. A user namespace beneath the template's owns everything of such a box,
+ * and its pid namespace is beneath the template's. Otherwise the template's children could not join
+ * it (user_namespaces(7), pid_namespaces(7): setns(2) goes down the tree, never up or aside).
  *
  *   keeper ── fork ──▶ mapper ── joins the template's user namespace; clone3: a new one ──▶ holder
  *   keeper ── fork, in the template's pid namespace ──▶ cloner ── joins root and new user namespace; clone3 ──▶ PID 1
  *   cloner ── a pidfd of PID 1 ──▶ mapper ── maps the holder's user namespace; PID 1's pid ──▶ keeper
  *
- * The template's code may have every capability in the template's user namespace (decision 0017). It sees the cloner, and PID 1 until that is box-init:
- * neither can be traced, for both have the memory of the keeper, which was executed in a user namespace above (ptrace(2), access mode checking), and are not
- * dumpable; the cloner has no descriptors but those of its task. It may stop and kill both, and change their resource limits: then the box is not made.
- * Mapper and holder are in the keeper's pid namespace, where it sees nobody; it takes them because who is not dumpable has no map files that an ordinary
- * user may write.
+ * The template's code may have every capability in the template's user namespace (decision 0017).
+ * It sees the cloner, and PID 1 until that is box-init. It can trace neither: both have the memory
+ * of the keeper, which was executed in a user namespace above (ptrace(2), access mode checking),
+ * and are not dumpable; the cloner has only the descriptors of its task. It may stop and kill both,
+ * and change their resource limits: then the box is not made.
+ * Mapper and holder are in the keeper's pid namespace, where the template sees no process. Both are
+ * needed because a process that is not dumpable has no map files that an ordinary user may write.
  * PID 1 is cloned with CLONE_PARENT: it is the keeper's child, reaped by it, and dies with it. */
 #include "box.h"
 
@@ -39,8 +41,9 @@ static int join(int fd, int kind, const char *what, struct cloche_err *e)
         return setns(fd, kind) < 0 ? err_os(e, CLOCHE_E_NAMESPACE, errno, "join the template's %s namespace", what) : 0;
 }
 
-/* The owner of a user namespace must be mapped in the one above, and has every capability in it: nobody's id is taken, not
- * the template's own. Without uid 0 in the namespace, changing ids takes no capability away. */
+/* The owner of a user namespace must be mapped in the one above, and has every capability in it. So
+ * the owner gets an id that no process has, not the template's. Without uid 0 in the namespace,
+ * changing ids takes no capability away. */
 static int become_owner(const struct keeper_state *keeper, struct cloche_err *e)
 {
         if (keeper->is_root && (setgroups(0, NULL) < 0 || setresgid(BOX_UID_BASE, BOX_UID_BASE, BOX_UID_BASE) < 0 ||
@@ -57,12 +60,13 @@ static int receive_namespace(int mapper_fd, int *ret_fd, struct cloche_err *e)
         char byte;
         ssize_t n = fd_receive(mapper_fd, &byte, 1, ret_fd, &fd_count, 0);
 
-        /* The mapper tells the keeper why. */
+        /* The mapper sends the reason to the keeper. */
         return n == 1 && fd_count == 1 ? 0 : err_set(e, CLOCHE_E_NAMESPACE, "there is no user namespace for the new box");
 }
 
-/* The box's network is owned by the template's user namespace, not by the box's: the template has CAP_SYS_ADMIN there, with which its child may join, and
- * can never have CAP_NET_ADMIN or CAP_NET_RAW (docs/decisions/0018). */
+/* The template's user namespace owns the box's network, not the box's. There the template has
+ * CAP_SYS_ADMIN, with which its child may join, and can never have CAP_NET_ADMIN or CAP_NET_RAW
+ * (docs/decisions/0018). */
 static int make_network(const struct clone_order *order, struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
@@ -73,7 +77,8 @@ static int make_network(const struct clone_order *order, struct cloche_err *e)
         return r < 0 ? r : net_loopback_up(e);
 }
 
-/* The root's user namespace is the first that it joins: from then on it has no right on the host. is_inside: it is there already. */
+/* The cloner joins the root's user namespace first: from then on it has no right on the host.
+ * is_inside: it has joined already. */
 static int clone_init(const struct clone_order *order, int is_inside, int mapper_fd, int *ret_pidfd, struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];
@@ -112,7 +117,7 @@ static int clone_init(const struct clone_order *order, int is_inside, int mapper
         }
         if (pid > 0)
                 return 0;
-        *ret_pidfd = -EBADF; /* a number is written before the call fails (kernel/fork.c, copy_process) */
+        *ret_pidfd = -EBADF; /* the kernel writes a number before the call fails (kernel/fork.c, copy_process) */
         return userns_refused(errno, e);
 }
 
@@ -126,7 +131,8 @@ static _Noreturn void run_cloner(const struct clone_order *order, int is_inside,
         helper_tell(mapper_fd, &told, pidfd);
 }
 
-/* Born in the template's pid namespace: one whose namespace for children is another than its own may not make a third. */
+/* The cloner is born in the template's pid namespace: a process whose namespace for children is not
+ * its own may not make a third. */
 static pid_t fork_cloner(const struct clone_order *order, int mapper_fd, struct cloche_err *e)
 {
         pid_t pid;
@@ -139,11 +145,11 @@ static pid_t fork_cloner(const struct clone_order *order, int mapper_fd, struct 
                 run_cloner(order, 0, mapper_fd);
         code = errno;
         if (setns(order->keeper->own_pid_fd, CLONE_NEWPID) < 0)
-                abort(); /* every later box would be in the wrong place */
+                abort(); /* every later box would be in the wrong namespace */
         return pid < 0 ? err_os(e, CLOCHE_E_RESOURCE, code, "fork"), -1 : pid;
 }
 
-/* A child of the keeper, so that what it clones with CLONE_PARENT is one too. */
+/* Fork a child of the keeper, so that its clones with CLONE_PARENT are the keeper's children too. */
 static pid_t fork_beside(void)
 {
         struct clone_args args = {.flags = CLONE_PARENT};
@@ -151,8 +157,8 @@ static pid_t fork_beside(void)
         return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* An ordinary user's keeper has no right in its own namespaces, so a process goes ahead into the template's, which it owns. *ret: shared with it. It is
- * where no guest sees it, and quick. */
+/* An ordinary user's keeper has no right in its own namespaces. So a process first enters the
+ * template's, which that user owns. No guest sees it, and it is quick. *ret is shared with the keeper. */
 static _Noreturn void go_ahead(const struct clone_order *order, int mapper_fd, pid_t *ret)
 {
         struct cloche_err e = {0};
@@ -187,7 +193,7 @@ static pid_t fork_cloner_ahead(const struct clone_order *order, int mapper_fd, s
 
 /* -- the mapper ------------------------------------------------------------------------------------------------ */
 
-/* proc(5), fdinfo of a pidfd: the number in the pid namespace of that /proc. */
+/* Read the pid in the namespace of that /proc from fdinfo of a pidfd: proc(5). */
 static pid_t host_pid(int proc_fd, int pidfd)
 {
         char path[64], text[512];
@@ -205,8 +211,9 @@ static pid_t host_pid(int proc_fd, int pidfd)
         return line ? (pid_t)strtol(line + 4, NULL, 10) : -1;
 }
 
-/* The child's user by its number in the template's namespace: a sandbox's is there as every living box's, but that of the template itself, which may
- * share with the same one. */
+/* Return the child's user by its number in the template's namespace. A sandbox's user is mapped
+ * unchanged there, like that of every live box, unless it is the template's own, because both share
+ * with that sandbox: then it is JAIL_UID. */
 static uint32_t user_above(const struct clone_order *order, pid_t pid)
 {
         const struct keeper_state *keeper = order->keeper;
@@ -232,7 +239,7 @@ static int map(const struct clone_order *order, pid_t holder, pid_t pid, struct 
         return userns_map(keeper->proc_fd, holder, &ids, e);
 }
 
-/* A process in a new user namespace, until the other end of *ret_fd is closed. */
+/* Clone a process in a new user namespace; it lives until the other end of *ret_fd is closed. */
 static pid_t clone_holder(int *ret_fd, struct cloche_err *e)
 {
         struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
@@ -254,7 +261,7 @@ static pid_t clone_holder(int *ret_fd, struct cloche_err *e)
         return pid < 0 ? userns_refused(errno, e), -1 : pid;
 }
 
-/* The cloner gets the namespace and answers with PID 1: its pid here. */
+/* Send the namespace to the cloner, receive PID 1, and return its pid in our namespace. */
 static pid_t exchange(const struct clone_order *order, pid_t holder, int cloner_fd, int *ret_pidfd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
@@ -284,7 +291,8 @@ static _Noreturn void run_mapper(const struct clone_order *order, int cloner_fd,
         pid_t holder = -1, pid = -1;
 
         if (join(order->parent->user_fd, CLONE_NEWUSER, "user", &told.err) == 0 && become_owner(order->keeper, &told.err) == 0) {
-                /* Or the map files of the holder belong to the host's root, who we no longer are. */
+                /* Otherwise the map files of the holder would belong to the host's root, which we
+                 * no longer are. */
                 prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
                 holder = clone_holder(&holder_fd, &told.err);
         }
@@ -321,7 +329,7 @@ int nest_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd
         if (pid < 0)
                 return -(int)e->code;
         ret->pids[0] = pid;
-        fd_close(&mapper_fd); /* the mapper must see the cloner's end */
+        fd_close(&mapper_fd); /* the mapper must see when the cloner's end closes */
         pid = fork();
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");

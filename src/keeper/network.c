@@ -1,5 +1,5 @@
-/* The sockets at which everything a sandbox sends ends (jail/net.h) are made in its network namespace, by a process that goes in, hands them out and
- * ends: the keeper itself stays where it is.
+/* The sockets at which all packets of a sandbox end (jail/net.h) are made in its network namespace.
+ * A process enters it, sends them to the keeper and exits: the keeper never enters.
  *
  *   keeper ── fork ──▶ the owner of the box's network, the network ── sockets ──▶ keeper */
 #include "box.h"
@@ -22,7 +22,8 @@ struct network {
         pid_t pid;
 };
 
-/* An ordinary user's keeper has its rights in the user namespace that owns the network: of a box beneath a template that is the template's. */
+/* An ordinary user's keeper has its rights in the user namespace that owns the network: for a box
+ * beneath a template that is the template's. */
 static int become_owner(int net_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = ioctl(net_fd, NS_GET_USERNS);

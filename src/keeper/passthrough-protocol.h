@@ -1,5 +1,5 @@
-/* What a server of a mount may ask of the keeper: that the kernel reads a file of the host by itself. SOCK_SEQPACKET, one packet
- * each; fixed values, and descriptors. */
+/* The requests of a mount's server to the keeper: the kernel shall read a file of the host by
+ * itself. SOCK_SEQPACKET, one packet each; fixed values, and descriptors. */
 #ifndef CLOCHE_KEEPER_PASSTHROUGH_PROTOCOL_H
 #define CLOCHE_KEEPER_PASSTHROUGH_PROTOCOL_H
 
@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PASSTHROUGH_IDS_MAX 1024 /* alive, of one mount */
+#define PASSTHROUGH_IDS_MAX 1024 /* open at the same time, of one mount */
 
 enum passthrough_op {
         PASSTHROUGH_OPEN,  /* descriptors: the connection (/dev/fuse), the file O_RDONLY; answered */
-        PASSTHROUGH_CLOSE, /* the connection; not answered, for nobody waits for it */
+        PASSTHROUGH_CLOSE, /* descriptor: the connection; not answered, because the server does not wait for it */
         PASSTHROUGH_OP_COUNT
 };
 
@@ -24,10 +24,11 @@ struct passthrough_request {
 
 struct passthrough_answer {
         uint32_t serial;
-        int32_t result; /* the id, from 1 on, or -errno; -EOPNOTSUPP: no file of this file system */
+        int32_t result; /* the id, from 1 on, or -errno; -EOPNOTSUPP: not a file of a supported file system */
 };
 
-/* File systems whose files the keeper may handle: those of which no call waits for another program or machine. */
+/* File systems whose files the keeper may handle: none of their calls waits for another program or
+ * machine. */
 static inline bool passthrough_knows(uint64_t magic)
 {
         static const uint32_t known[] = {

@@ -1,6 +1,7 @@
-/* A server of a mount is taken for hostile here: it reads what guests ask. So a packet is a few numbers of fixed place, of descriptors
- * only the kernel's own words count (type, device, mode of opening, file system), no byte of a file and no name is read, and none of
- * the calls asks the file system, which might let us wait. What is gained with an id is no more than the server had: reading that file. */
+/* We treat a mount's server as hostile, because it reads requests of guests. So a packet is a few
+ * numbers at fixed places. Of descriptors we use only the kernel's own facts (type, device, open
+ * mode, file system). We read no byte of a file and no name, and make no call into the file system,
+ * which might block us. An id lets the server do no more than it could: read that file. */
 #include "passthrough.h"
 
 #include "base/err.h"
@@ -63,9 +64,9 @@ int passthrough_new(struct passthrough *ret, int *ret_their_fd, struct cloche_er
         return 0;
 }
 
-/* -- what came ------------------------------------------------------------------------------------------------ */
+/* -- checking the packet -------------------------------------------------------------------------------------- */
 
-/* AT_STATX_DONT_SYNC: of a network's file system, or one in user space, no answer is waited for. */
+/* AT_STATX_DONT_SYNC: do not wait for a network file system or one in user space. */
 static bool look(int fd, struct statx *ret)
 {
         return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_MNT_ID_UNIQUE, ret) == 0;
@@ -86,7 +87,7 @@ static bool is_read_only_file(int fd)
         return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) && look(fd, &st) && S_ISREG(st.stx_mode);
 }
 
-/* statmount(2) is the only way to ask for the kind without asking the file system, as fstatfs(2) does. */
+/* Only statmount(2) reports the kind of a file system without calling it, as fstatfs(2) does. */
 static bool is_on_known(int fd)
 {
         struct mount_question question = {.size = sizeof(question), .param = MOUNT_BASIC};
@@ -111,9 +112,10 @@ static bool is_well_formed(const struct passthrough_request *request, size_t siz
 
 /* -- acting --------------------------------------------------------------------------------------------------- */
 
-/* The kernel opens the file anew for each of the guest's opens, with the guest's flags and our credentials: a server that gave an id
- * to an open for writing would have the host's file written. So what the kernel is given is the file in a mount of its own, attached
- * nowhere, which is read-only for ever: such an open fails with EROFS. It also keeps the time of access as it was. */
+/* The kernel reopens the file for each of the guest's opens, with the guest's flags and our
+ * credentials: a server that gave an id to an open for writing would have the host's file written.
+ * So the kernel gets the file from a separate mount, attached nowhere and read-only for ever: such
+ * an open fails with EROFS. The mount also keeps the access time. */
 static int open_read_only_copy(int file_fd)
 {
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME,
@@ -146,7 +148,7 @@ static int open_backing(struct passthrough *p, const int *fds)
         return id;
 }
 
-/* The kernel knows which ids the connection has. */
+/* The kernel keeps the ids of the connection. */
 static int close_backing(struct passthrough *p, const int *fds, int32_t id)
 {
         uint32_t number = (uint32_t)id;
@@ -166,7 +168,7 @@ static int act(struct passthrough *p, const struct passthrough_request *request,
         if (request->op == PASSTHROUGH_CLOSE)
                 return close_backing(p, fds, request->id);
         answer.result = open_backing(p, fds);
-        /* Our end never waits: who asks without listening is cut off. */
+        /* We never wait on a send: a server that does not read its answers is cut off. */
         return fd_send(p->fd, &answer, sizeof(answer), NULL, 0);
 }
 
@@ -180,7 +182,7 @@ int passthrough_serve(struct passthrough *p)
         if (n < 0)
                 return n == -EAGAIN ? 0 : (int)n;
         r = n == 0 ? -EPIPE : act(p, &request, (size_t)n, fds, fd_count);
-        /* The connection ends with its last descriptor: a copy of ours would let a guest wait for ever. */
+        /* The connection ends with its last descriptor: if we kept a copy, a guest could wait for ever. */
         for (size_t i = 0; i < fd_count; i++)
                 fd_close(&fds[i]);
         return r;

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILES_MAX 64 /* of the set-up; a tree that is larger costs more to compare than a new box */
+#define FILES_MAX 64 /* of the set-up; comparing a larger tree costs more than a new box */
 #define SCHED_ATTR_SIZE 56
 #define COUNTERS_BYTES 8192 /* of one file: 3 KiB on Linux 6.18 */
 #define NUMBERS 4
@@ -27,7 +27,7 @@
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* Whatever changes a file or directory, or its attributes, sets the time of its last change, which nobody can choose. */
+/* Any change of a file or directory, or of its attributes, sets its ctime, which no process can choose. */
 struct file {
         ino_t inode;
         mode_t mode;
@@ -40,19 +40,20 @@ struct look {
         size_t file_count;
         fsblkcnt_t blocks;
         fsfilcnt_t inodes;
-        /* What a process of the same user may set on PID 1. */
+        /* Attributes that a process of the same user may set on PID 1. */
         struct rlimit limits[RLIM_NLIMITS];
         int nice, io_priority;
         cpu_set_t processors;
         char scheduling[SCHED_ATTR_SIZE];
-        struct rusage children; /* in /proc/1/stat, for everybody to read */
+        struct rusage children; /* /proc/1/stat shows it to every process */
 };
 
-/* Counters of the box's network, also of attempts that never become a packet: a connection without a route is in snmp. The others, of netstat, move with a
- * packet only. Kept open: to open one costs as much as to read it. */
+/* Counters of the box's network, also of attempts that never become a packet: a connection without
+ * a route counts in snmp. The counters of netstat change only with a packet. Kept open: opening a
+ * file costs as much as reading it. */
 static struct counters {
         const char *path;
-        int fd; /* or -ENOENT, of IPv6 where the kernel has none */
+        int fd; /* -ENOENT: for IPv6 if the kernel has none */
         size_t size;
         char text[COUNTERS_BYTES];
 } counters[] = {{.path = "/proc/net/dev"}, {.path = "/proc/net/snmp"}, {.path = "/proc/net/snmp6"}};
@@ -60,14 +61,14 @@ static struct counters {
 
 static struct look marked;
 static int is_marked, is_disturbed;
-static int64_t last_numbers[NUMBERS]; /* of the objects we made to look at their numbers */
+static int64_t last_numbers[NUMBERS]; /* numbers of the objects we last made */
 
 static void add_file(struct look *look, const struct stat *st)
 {
         look->files[look->file_count++] = (struct file){st->st_ino, st->st_mode, st->st_size, st->st_mtim, st->st_ctim};
 }
 
-/* Depth first, directories by their own order: the same tree gives the same list. */
+/* Depth first, each directory in its own order: the same tree gives the same list. */
 static int look_at_tree(struct look *look, int dir_fd, const char *name, int depth)
 {
         char entries[4096];
@@ -136,7 +137,8 @@ static int look(struct look *look)
         return r < 0 ? r : look_at_self(look);
 }
 
-/* The inode number of a new file that has no name. The file system of all places is at /dev/shm too, where no mount covers it. */
+/* Return the inode number of a new file without a name. The file system of all places is at
+ * /dev/shm too, where no mount covers it. */
 static int64_t next_file(void)
 {
         struct stat st;
@@ -147,8 +149,9 @@ static int64_t next_file(void)
         return r < 0 ? -1 : (int64_t)st.st_ino;
 }
 
-/* Numbers of System V objects and of files are given out in turn (ipc/util.c, idr_alloc_cyclic; mm/shmem.c, next_ino): one that was made in between shows,
- * even when it is gone and never had a name. */
+/* Numbers of System V objects and of files are assigned in turn (ipc/util.c, idr_alloc_cyclic;
+ * mm/shmem.c, next_ino). So we detect an object that was made in between, even if it is gone and
+ * never had a name. */
 static void next_numbers(int64_t numbers[NUMBERS])
 {
         int ids[] = {shmget(IPC_PRIVATE, 4096, 0600), semget(IPC_PRIVATE, 1, 0600), msgget(IPC_PRIVATE, 0600)};
@@ -171,7 +174,7 @@ static int are_numbers_untouched(void)
 
         next_numbers(numbers);
         for (int i = 0; i < NUMBERS; i++)
-                /* Where the numbers start over the box is given up; that is once in some dozen runs. */
+                /* When the numbers wrap, the box is given up: once in some dozen runs. */
                 untouched &= numbers[i] >= 0 && numbers[i] == last_numbers[i] + 1;
         memcpy(last_numbers, numbers, sizeof(numbers));
         return untouched;
@@ -179,7 +182,7 @@ static int are_numbers_untouched(void)
 
 static ssize_t read_counters(const struct counters *c, char text[COUNTERS_BYTES])
 {
-        ssize_t n = c->fd == -ENOENT ? 0 : pread(c->fd, text, COUNTERS_BYTES, 0); /* the whole of it, or the room is too small */
+        ssize_t n = c->fd == -ENOENT ? 0 : pread(c->fd, text, COUNTERS_BYTES, 0); /* the whole file; if it fills the buffer, that is too small */
 
         return n < 0 || n == COUNTERS_BYTES ? -EIO : n;
 }
@@ -212,7 +215,7 @@ static int is_network_untouched(void)
         return 1;
 }
 
-/* /proc/1/status counts how often we woke up. */
+/* /proc/1/status counts our wake-ups. */
 static int is_undisturbed(void)
 {
         sigset_t waiting;
@@ -230,8 +233,9 @@ static int is_after(const struct timespec *a, const struct timespec *b)
         return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/* Before Linux 6.13 a change is stamped with the time of the last tick (Documentation/filesystems/multigrain-ts.rst): one made
- * in the tick of the look would not show. There the tick is waited for. */
+/* Before Linux 6.13 a change gets the time of the last tick
+ * (Documentation/filesystems/multigrain-ts.rst): a change in the tick of the scan would not show.
+ * There we wait for the next tick. */
 static int is_stamped_finely(void)
 {
         struct timespec tick;
@@ -243,7 +247,7 @@ static int is_stamped_finely(void)
         return is_after(&st.st_ctim, &tick);
 }
 
-/* Both clocks go on with a tick, but real time may be set back. */
+/* Both clocks advance with a tick, but real time may be set back. */
 static void wait_for_tick(void)
 {
         const struct timespec pause = {.tv_nsec = 500000};

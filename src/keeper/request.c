@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bounds of what the kernel is asked for; the engine's own ranges (spec/limits.def) are narrower or equal. */
+/* Bounds of the values for the kernel; the engine's own ranges (spec/limits.def) are narrower or equal. */
 static const struct {
         const char *name;
         size_t offset;
@@ -54,7 +54,7 @@ static int check_limits(const struct keeper_box_limits *limits, struct cloche_er
         return 0;
 }
 
-/* Of a living box: those that can be changed; 0 is for one that stays. */
+/* Check the limits of a live box that can be changed; 0 keeps a limit. */
 static int check_new_limits(const struct keeper_box_limits *limits, struct cloche_err *e)
 {
         struct keeper_box_limits changed;
@@ -66,7 +66,7 @@ static int check_new_limits(const struct keeper_box_limits *limits, struct cloch
         return check_limits(&changed, e);
 }
 
-/* Absolute, no empty part, no "." and "..": what the kernel resolves is what stands there. */
+/* True for an absolute path without empty parts, "." and "..": the kernel resolves it as written. */
 static int is_plain(const char *path)
 {
         if (path[0] != '/')
@@ -91,8 +91,8 @@ static int is_writable_place(const char *path)
         return 0;
 }
 
-/* The roots of boxes beneath a template are copies of one: only what is writable there can be given new places. One mount
- * within another would wait for a server that does not run yet. */
+/* The roots of boxes beneath a template are copies of one: only writable places in them can get new
+ * mount points. A mount within another would wait for a server that does not run yet. */
 static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struct cloche_err *e)
 {
         const char *target = spec->mounts[mount];
@@ -137,7 +137,8 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
         return 0;
 }
 
-/* A box that shares with another has everything but its limits of programs from there; beneath a template some of it from there. */
+/* A sharing box takes everything from the other box except the limits of its programs; beneath a
+ * template it takes only some of it. */
 static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int is_sharing = spec->shared_with != KEEPER_NO_BOX;

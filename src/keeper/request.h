@@ -1,10 +1,10 @@
-/* Reading the engine's requests: every field checked before use. Pure. */
+/* Checks of the engine's requests: every field before use. Pure. */
 #ifndef CLOCHE_KEEPER_REQUEST_H
 #define CLOCHE_KEEPER_REQUEST_H
 
 #include "protocol.h"
 
-/* size is what arrived. Returns 0 or an error that names the field. */
+/* size: number of bytes received. Returns 0 or an error that names the field. */
 int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e);
 
 #endif

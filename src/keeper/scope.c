@@ -1,5 +1,6 @@
-/* Runs in: the keeper, at its start, before any box. The helper links libsystemd, which parses messages of the bus: that stays
- * out of the keeper, and has ended before the first guest begins. */
+/* Runs in: the keeper, at its start, before any box. The helper links libsystemd, which parses
+ * messages of the bus: so this code stays out of the keeper, and the helper has exited before the
+ * first guest begins. */
 #include "scope.h"
 
 #include "base/clock.h"
@@ -17,7 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define TIMEOUT_MS (SCOPE_TIMEOUT_MS + 5000) /* the helper gives up before */
+#define TIMEOUT_MS (SCOPE_TIMEOUT_MS + 5000) /* the helper's own timeout comes first */
 #define STATUS_NO_PROGRAM 127
 #define STATUS_KILLED (-1)
 #define REASON_MAX 200
@@ -35,7 +36,7 @@ static _Noreturn void run_helper(int program_fd, int output_fd)
         _exit(STATUS_NO_PROGRAM);
 }
 
-/* All the helper prints until it ends or the time is over; terminated. */
+/* Read the helper's output until it exits or the time is over; terminated. */
 static void read_reason(int fd, char *ret, size_t size)
 {
         uint64_t deadline_ns = clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000;
@@ -60,7 +61,7 @@ static int helper_status(pid_t pid)
 {
         int status;
 
-        kill(pid, SIGKILL); /* it has ended, or has had its time */
+        kill(pid, SIGKILL); /* it has ended, or its time is over */
         while (waitpid(pid, &status, 0) < 0)
                 if (errno != EINTR)
                         return STATUS_KILLED;
@@ -83,7 +84,8 @@ static int status_error(int status, const char *reason, struct cloche_err *e)
         }
 }
 
-/* The request names this process by its pid, which the service manager reads in its own pid namespace: both must be in the same one. */
+/* The request names this process by its pid, which the service manager reads in its own pid
+ * namespace: both must be in the same one. */
 static int is_in_managers_namespace(void)
 {
         _cleanup_fd_ int fd = open("/proc/1/comm", O_RDONLY | O_CLOEXEC);

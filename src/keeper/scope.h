@@ -4,9 +4,11 @@
 
 #include <cloche/cloche.h>
 
-/* Have the service manager move this process into a delegated scope; a cgroup_request_scope.
+/* Request that the service manager moves this process into a delegated scope; a
+ * cgroup_request_scope.
  * data    const char *: the path of box-init, beside which cloche-scope lies.
- * Errors  CLOCHE_E_NOT_FOUND: no service manager serves this user; _CGROUP: it refused, or did not answer in time. */
+ * Errors  CLOCHE_E_NOT_FOUND: no service manager serves this user; _CGROUP: it refused, or did not
+ *         answer in time. */
 int scope_request(const void *data, struct cloche_err *e);
 
 #endif

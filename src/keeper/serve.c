@@ -1,10 +1,13 @@
-/* Programs of ours that work on a directory of the host: cloche-fs for a mount, cloche-sync. The keeper opens the directory, and
- * starts them as the directory's owner, or as the caller who asked for it (caller.h), without capabilities. It reads nothing of what they say but
- * which file the kernel may read by itself (passthrough.c). And cloche-gate, the network of a sandbox or run (network.c), as the owner of its box.
+/* Programs of ours that work on a directory of the host: cloche-fs for a mount, and cloche-sync.
+ * The keeper opens the directory, and starts them without capabilities, as the directory's owner or
+ * as the caller of the request (caller.h). From their sockets it reads only the passthrough
+ * requests (passthrough.c). Also cloche-gate, the network of a sandbox or run (network.c), as the
+ * owner of its box.
  *
  *   keeper ── fork ──▶ upper file system, the box's memory group, owner, no rights ── execveat ──▶ cloche-fs
  *
- * Which directories: those the keeper was started with and what is beneath them, for the engine that asks parses hostile bytes. */
+ * Permitted are the directories on the keeper's command line and those beneath them, because the
+ * engine, which sends the requests, parses hostile bytes. */
 #include "box.h"
 
 #include "base/clock.h"
@@ -30,12 +33,12 @@
 
 #define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
 #define FUSE_MINOR 229
-#define FIRST_FD 3 /* of the program's arguments */
-#define SYNC_END_NS UINT64_C(10000000000) /* for those under way when the keeper ends */
+#define FIRST_FD 3 /* first descriptor of the program's arguments */
+#define SYNC_END_NS UINT64_C(10000000000) /* for running syncs when the keeper ends */
 #define SYNC_POLL_NS 2000000
-#define PASSTHROUGHS_A_TURN 16 /* then the engine has its own; who was not served is first in the next */
+#define PASSTHROUGHS_A_TURN 16 /* then the engine is served; servers that were not served are first in the next turn */
 
-/* -- what mounts need ----------------------------------------------------------------------------------------- */
+/* -- set-up for mounts ---------------------------------------------------------------------------------------- */
 
 int serve_open_beside(const char *path, const char *name, int flags)
 {
@@ -48,7 +51,8 @@ int serve_open_beside(const char *path, const char *name, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* A file system of one's own, attached nowhere. options: name, value, …, NULL. The descriptor of its root, or -errno. */
+/* Make a new file system, attached nowhere. options: name, value, …, NULL. Returns the descriptor
+ * of its root, or -errno. */
 static int new_tmpfs(const char *const *options, unsigned attributes)
 {
         _cleanup_fd_ int fs_fd = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
@@ -65,7 +69,8 @@ static int new_tmpfs(const char *const *options, unsigned attributes)
         return fd < 0 ? -errno : fd;
 }
 
-/* The host's node is root's alone on some hosts, and a box's first process, which has to open it, is nobody: so one of our own. */
+/* On some hosts only root may open the host's node. A box's first process has to open it as an
+ * ordinary user, so we make our own. */
 static int make_fuse_node(void)
 {
         static const char *const options[] = {"size", "64k", "nr_inodes", "8", "mode", "0755", NULL};
@@ -111,7 +116,7 @@ int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const
 
 /* -- reading past a server ------------------------------------------------------------------------------------- */
 
-/* Without it the mount works as well, only slower: a failure is none. */
+/* Passthrough only makes the mount faster, so a failure is ignored. */
 static int offer_passthrough(const struct keeper_state *keeper, uint32_t box, uint32_t mount, struct passthrough *ret)
 {
         struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)box << 32 | mount};
@@ -127,7 +132,7 @@ static int offer_passthrough(const struct keeper_state *keeper, uint32_t box, ui
         return -EBADF;
 }
 
-/* Out of the list first: a child between fork and exec may have the socket open still. */
+/* Remove it from epoll first: a child between fork and exec may still have the socket open. */
 static void close_passthrough(const struct keeper_state *keeper, struct passthrough *passthrough)
 {
         if (passthrough->fd >= 0)
@@ -164,23 +169,23 @@ struct program {
         size_t fd_count;
         uid_t uid;
         gid_t gid;
-        const struct caller *caller; /* whose groups it has, too; NULL: none */
-        int memory_fd;      /* the way into the box's memory group, or -EBADF */
-        const int *processor_fd; /* likewise, or NULL: its time is not the box's */
-        int needs_upper;    /* fds[2] is made by the child */
+        const struct caller *caller; /* its supplementary groups are set too; NULL: none */
+        int memory_fd;      /* entrance of the box's memory group, or -EBADF */
+        const int *processor_fd; /* likewise, or NULL: its time is not charged to the box */
+        int needs_upper;    /* the child makes fds[2] */
         uint64_t disk_bytes, disk_inodes;
 };
 
-/* A directory of the host, and as whom it is worked on. */
+/* A directory of the host, and the user who works on it. */
 struct directory {
         int fd;
         uid_t uid;
         gid_t gid;
-        const struct caller *caller; /* room, or a root's; NULL: its owner */
+        const struct caller *caller; /* room, or the caller of a root; NULL: its owner */
         struct caller room;
 };
 
-/* Find the user whose rights decide. Root has all, and an ordinary user's keeper has only his. */
+/* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
 {
         int r = keeper->is_root && caller_fd >= 0 ? caller_of_socket(caller_fd, &ret->room, e) : 0;
@@ -197,7 +202,8 @@ static int open_as_keeper(const struct keeper_root *root, const char *path, stru
         struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
         int fd;
 
-        /* Beneath the root; of / the host's links may be absolute, as they lead nowhere else. */
+        /* Links must stay beneath the root. If the root is /, links may be absolute, as they lead
+         * nowhere else. */
         if (!root->is_slash)
                 how.resolve |= RESOLVE_BENEATH;
         fd = (int)syscall(SYS_openat2, root->fd, path[0] ? path : ".", &how, sizeof(how));
@@ -231,7 +237,7 @@ static void directory_done(struct directory *directory)
         fd_close(&directory->fd);
 }
 
-/* What an ordinary user may mount, he mounts in a user namespace of his. */
+/* An ordinary user may mount in their own user namespace. */
 static int enter_own_namespace(const struct keeper_state *keeper, struct cloche_err *e)
 {
         struct userns_ids ids = {.uid = geteuid(), .gid = getegid()};
@@ -249,7 +255,7 @@ static int make_upper(struct program *p, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        /* 0 is tmpfs's word for no limit. */
+        /* 0 means no limit to tmpfs. */
         snprintf(size, sizeof(size), "%llu", p->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_bytes);
         snprintf(inodes, sizeof(inodes), "%llu", p->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_inodes + 1);
         snprintf(uid, sizeof(uid), "%u", p->keeper->is_root ? (unsigned)p->uid : JAIL_UID);
@@ -266,11 +272,11 @@ static int become_owner(const struct program *p, struct cloche_err *e)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        /* After the change of ids, which clears it. It also ends with its socket. */
+        /* Set after the change of ids, which clears it. The server also ends when its socket closes. */
         return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "tie the server to the keeper") : 0;
 }
 
-/* Copies from 3 on, without close-on-exec; what lies there is the keeper's and goes. */
+/* Copy descriptors to 3 and above, without close-on-exec; the keeper's own ones there are closed. */
 static int arrange(struct program *p, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -325,12 +331,12 @@ static _Noreturn void run(struct program *p, int error_fd)
         _exit(fd_write_full(error_fd, &error, sizeof(error)) < 0 ? 126 : 127);
 }
 
-/* A child on its way to exec, which it may have to make in the groups of a box that wants the processor for itself. */
+/* A child before its exec, perhaps in the groups of a box that takes all of the processor. */
 struct starting {
-        struct pending p; /* fd: its word of what went wrong, closed by exec */
+        struct pending p; /* fd: carries an error, closed by exec */
         const char *name;
-        pid_t *place;     /* where its pid stands as long as it lives */
-        struct passthrough *passthrough; /* closed if it does not start; or NULL */
+        pid_t *place;     /* holds its pid as long as it lives */
+        struct passthrough *passthrough; /* closed if the child does not start; or NULL */
 };
 
 static int advance_start(struct keeper_state *keeper, struct pending *p, int ret_fds[2], struct cloche_err *e)
@@ -364,7 +370,8 @@ static void abandon_start(struct keeper_state *keeper, struct pending *p, int is
 
 static const struct pending_kind starting_kind = {"start a program for the box", advance_start, abandon_start};
 
-/* The answer comes when it runs, or with the child's own words of what went wrong before exec. place: set at once. */
+/* The request is answered when the program runs, or with the child's error before exec. place: set
+ * at once. */
 static int start(struct keeper_state *keeper, struct program *p, const struct serve_order *order, pid_t *place, struct passthrough *passthrough, struct cloche_err *e)
 {
         _cleanup_fd_ int read_fd = -EBADF, write_fd = -EBADF;
@@ -421,7 +428,7 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         }, order, &row->server_pids[spec->mount], &row->passthroughs[spec->mount], e);
         if (r < 0)
                 close_passthrough(keeper, &row->passthroughs[spec->mount]);
-        /* With a copy of ours open the guest would wait for ever for a server that died. */
+        /* If we kept a copy open, the guest would wait for ever for a server that died. */
         fd_close(&row->fuse_fds[spec->mount]);
         return r;
 }
@@ -448,7 +455,7 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
         }, order, place, NULL, e);
 }
 
-/* One that is gone may be followed by another. */
+/* A gate that ended may be followed by another. */
 static int check_gate(struct box *row, uint32_t box, struct cloche_err *e)
 {
         if (!row->is_sandbox && (row->shared_with == KEEPER_NO_BOX || row->parent == KEEPER_NO_BOX))
@@ -478,9 +485,9 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
                 .keeper = keeper, .name = "cloche-gate", .program_fd = keeper->gate_program_fd,
                 .fds = {order->fds[0], sockets[0], sockets[1], sockets[2]}, .fd_count = 1 + NETWORK_FDS,
                 .uid = keeper->is_root ? box_owner(box) : geteuid(), .gid = keeper->is_root ? box_owner(box) : getegid(),
-                .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is the box's own trouble */
+                .memory_fd = memory_fd, .processor_fd = &processor_fd, /* a flood of connections is charged to the box */
         }, order, &row->gate_pid, NULL, e);
-        /* With a copy of ours open connections would wait for ever for a gate that died. */
+        /* If we kept copies, open connections would wait for ever for a gate that died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);
         return r;
@@ -506,7 +513,7 @@ void serve_reap(struct box *box)
                 ;
 }
 
-/* How many are left. */
+/* Returns the number of running syncs. */
 static size_t reap_ended_syncs(struct keeper_state *keeper)
 {
         size_t left = 0;
@@ -526,7 +533,8 @@ void serve_reap_syncs(struct keeper_state *keeper, int is_end)
 
         while (reap_ended_syncs(keeper) > 0 && is_end && clock_now_ns() < deadline_ns)
                 nanosleep(&pause, NULL);
-        /* The caller as whom it runs may have stopped it. Its journal is whole at each step (decision 0010). */
+        /* The caller whose user it runs as may have stopped it. Its journal is complete at each
+         * step (decision 0010). */
         for (size_t i = 0; is_end && i < KEEPER_SYNCS_MAX; i++)
                 if (keeper->sync_pids[i] && kill(keeper->sync_pids[i], SIGKILL) == 0 && waitpid(keeper->sync_pids[i], NULL, 0) > 0)
                         keeper->sync_pids[i] = 0;

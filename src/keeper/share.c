@@ -1,15 +1,19 @@
-/* Boxes that share with a sandbox's box: its user, files, network, ids and control groups, but processes of their own.
+/* Boxes that share with a sandbox's box: they have its user, files, network, ids and control
+ * groups, but their own processes.
  *
  *   keeper ── fork ──▶ helper ── joins the sandbox's namespaces; clone3: new pid and mount namespace ──▶ PID 1
- *                      says its pid, ends
+ *                      sends its pid, exits
  *
- * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces the other. It is owned by the sandbox's user
- * namespace, or its /proc could not be mounted there. The groups are entered by box-init itself once it runs: what a guest does in them, a fork bomb
- * at one percent of a processor say, slows nobody down for whom the keeper waits.
+ * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces
+ * the other. The sandbox's user namespace owns it; otherwise its /proc could not be mounted there.
+ * Box-init itself enters the groups once it runs: a guest's actions in them, for example a fork
+ * bomb at one percent of a processor, delay no process that the keeper waits for.
  *
- * A box beneath a template (nest.c) can share as well, for a child of that template is to work on the sandbox's files: then it has the sandbox's user,
- * control groups and writable places, and everything else of its own, its network too. The places are copied by a helper in the sandbox's mount namespace
- * and attached by PID 1 in its own, since a detached tree of mounts may go anywhere (Linux 5.2), but a copy of an attached one is made only at home. */
+ * A box beneath a template (nest.c) can share as well, so that a child of that template works on
+ * the sandbox's files. It has the sandbox's user, control groups and writable places; everything
+ * else is its own, also its network. A helper in the sandbox's mount namespace copies the places,
+ * and PID 1 attaches them in its own: a detached tree of mounts may be attached anywhere (Linux
+ * 5.2), but an attached one can be copied only in its own namespace. */
 #include "box.h"
 
 #include "base/err.h"
@@ -36,7 +40,7 @@ static int deliver(const struct clone_order *order, int tell_fd, struct helper_t
         };
         long pid;
 
-        /* By the pidfd, all at once: it is this sandbox's, or nobody's (Linux 5.8). */
+        /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails (Linux 5.8). */
         if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
                 return err_os(&told->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
         pid = syscall(SYS_clone3, &args, sizeof(args));
@@ -92,9 +96,10 @@ int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES]
         return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
 
-/* -- the sandbox and those that share with it ------------------------------------------------------------------- */
+/* -- the sandbox and the boxes that share with it --------------------------------------------------------------- */
 
-/* A user who is a template's has no number beneath it but for that template's own child (userns.c). */
+/* A user that belongs to a template is not mapped beneath it, except for that template's own child
+ * (userns.c). */
 static int check_user(const struct keeper_state *keeper, const struct box *sandbox, uint32_t parent, struct cloche_err *e)
 {
         uid_t user = box_user(keeper, sandbox);
@@ -112,7 +117,8 @@ int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec,
 {
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
-        /* A mount is for the user namespace in which it was made and those beneath (fs/fuse/dir.c, fuse_allow_current_process). */
+        /* A mount serves only the user namespace in which it was made and those beneath
+         * (fs/fuse/dir.c, fuse_allow_current_process). */
         if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX)
                 return err_set(e, CLOCHE_E_STATE, "box %u has mounts, which a box beneath a template cannot share", spec->shared_with);
         if (spec->shared_with == KEEPER_NO_BOX)

@@ -1,4 +1,5 @@
-/* What a group has counted, as the keeper tells it; the engine, which may read the same groups, tells itself so too. */
+/* The counters of a group, for the keeper's answers, and for the engine, which may read the same
+ * groups itself. */
 #ifndef CLOCHE_KEEPER_USAGE_H
 #define CLOCHE_KEEPER_USAGE_H
 

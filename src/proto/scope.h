@@ -4,11 +4,11 @@
 
 enum scope_status {
         SCOPE_MOVED = 0,
-        SCOPE_REFUSED = 1,    /* the line says why */
+        SCOPE_REFUSED = 1,    /* the line has the reason */
         SCOPE_USAGE = 2,
         SCOPE_NO_MANAGER = 3, /* no service manager serves this user */
 };
 
-#define SCOPE_TIMEOUT_MS 20000 /* of the helper, for all its steps together */
+#define SCOPE_TIMEOUT_MS 20000 /* timeout of the helper, for all its steps together */
 
 #endif

@@ -1,4 +1,5 @@
-/* The builtin `cloche_session`: bash serves the session's socket, and runs commands in itself. It does not return. */
+/* The builtin `cloche_session`: bash serves the session's socket, and runs commands in its own
+ * process. It does not return. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -15,9 +16,9 @@
 #define SOCKET_FD 3
 #define PROGRAM_FD 4 /* this object */
 
-/* -- answers --------------------------------------------------------------------------------------------------- */
+/* -- answering ------------------------------------------------------------------------------------------------- */
 
-/* Whether the engine is still there. */
+/* Returns whether the engine is still there. */
 static int answer(struct shell_answer *a)
 {
         _cleanup_fd_ int environment_fd = a->op == SHELL_RUN || a->op == SHELL_EXPORT ? report_environment() : -EBADF;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define AS_TYPED (SEVAL_NONINT | SEVAL_RESETLINE | SEVAL_NOHIST | SEVAL_NOHISTEXP | SEVAL_NOFREE | SEVAL_NOOPTIMIZE)
-#define LARGE_BYTES (1u << 20) /* memory of what is larger is given back at once */
+#define LARGE_BYTES (1u << 20) /* larger memory is freed at once */
 
 void zreset(void);
 
@@ -28,7 +28,7 @@ static void open_descriptors(struct request *request)
         fd_close(&request->fds[0]);
 }
 
-/* What could not be written is of no command that follows. */
+/* Discard output that could not be written: it must not appear in a later command. */
 static void settle(FILE *stream)
 {
         fflush(stream);
@@ -133,7 +133,8 @@ void command_run(struct request *request, struct shell_answer *answer)
                 exit_shell(last_command_exit_value & 0xff);
         status = why ? status_of_abandoned(why) : status_after(jump, status);
         live_clean_up();
-        /* What the engine kills of an abandoned command is no news for the next one, nor is what died between the two. */
+        /* Forget the jobs of an abandoned command, so that bash does not report to the next command
+         * that the engine killed them. */
         if (why)
                 each_job(forget_if_waited_for);
         overlay_undo();

@@ -1,6 +1,7 @@
-/* A command beside the shell: the shell forks a supervisor, and that the copy which runs the command and whose pid is told. Whoever kills
- * the copy, or however it replaces itself, the supervisor sees how it ended. Both reap: what the command leaves behind stays beneath the copy while that
- * lives, then beneath the supervisor, which ends when nothing is left. */
+/* A command beside the shell: the shell forks a supervisor, and the supervisor forks the copy,
+ * which runs the command and whose pid is reported. The supervisor sees the exit of the copy, even
+ * if it is killed or executes a program. Both reap: leftovers of the command stay beneath the copy
+ * while that lives, then beneath the supervisor, which exits when none is left. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -18,13 +19,13 @@
 
 extern int subshell_environment, subshell_level;
 
-/* Of trap.h, which Debian does not ship. */
+/* Declared in trap.h, which Debian does not ship. */
 void reset_signal_handlers(void);
 void clear_pending_traps(void);
 
 /* -- the copy -------------------------------------------------------------------------------------------------- */
 
-/* As the shell does for `( … ) &`, but that SIGINT is not ignored. */
+/* As the shell does for `( … ) &`, except that SIGINT is not ignored. */
 static void become_subshell(void)
 {
         clear_pending_traps();
@@ -66,7 +67,7 @@ static void close_all_but(int fd)
         close_range((unsigned)fd + 1, ~0u, 0);
 }
 
-/* Every signal is blocked: what the whole tree is told to end by must not take the one who tells how it ended. */
+/* Every signal is blocked: a signal to the whole tree must not kill the process that reports its end. */
 static _Noreturn void supervise(pid_t copy, int status_fd)
 {
         struct rusage usage;

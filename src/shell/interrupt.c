@@ -1,8 +1,9 @@
-/* SIGINT abandons the command of the moment, whatever it is at. bash alone would not: while it waits for a program it puts a handler of its own
- * in place, and heeds the signal only if the program died of it too. So SIGINT is blocked in the shell, and a thread takes it from a signalfd: under
- * a lock it sees whether a command runs, and then signals the main thread with a signal that bash knows nothing of.
+/* SIGINT abandons the current command at any point. bash alone would not: while it waits for a
+ * program it installs its own handler, and obeys the signal only if the program died of it too. So
+ * SIGINT is blocked in the shell, and a thread takes it from a signalfd. Under a lock it checks
+ * that a command runs, and then sends the main thread a signal that bash does not use.
  *
- * What bash forks gets its first signal mask, in which SIGINT is not blocked. */
+ * Processes that bash forks get its first signal mask, in which SIGINT is not blocked. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -19,7 +20,7 @@
 #define SIGNAL (SIGRTMAX - 7) /* re-armed with each command: a trap on it has no effect */
 #define STACK_BYTES 65536
 
-/* Of jobs.c and trap.c, whose headers leave them out or are not shipped. */
+/* Declared in jobs.c and trap.c; their headers omit them or are not shipped. */
 extern volatile int wait_signal_received;
 int signal_is_trapped(int number);
 int signal_is_ignored(int number);
@@ -34,13 +35,14 @@ static struct {
         pthread_t main_thread;
         pid_t starter_pid;
         int is_armed;    /* under the lock */
-        atomic_int asked; /* why the main thread is being signalled */
+        atomic_int asked; /* reason why the main thread is being signalled */
         volatile sig_atomic_t is_running, abandoned;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* -- the thread ------------------------------------------------------------------------------------------------ */
 
-/* Whoever started the shell speaks for the engine; from a process of the guest SIGINT is what it is in any shell: its trap is run. */
+/* The process that started the shell acts for the engine. SIGINT from a process of the guest works
+ * as in any shell: its trap runs. */
 static void pass_on(const struct signalfd_siginfo *info)
 {
         const int is_outside = info->ssi_pid == 0 || (pid_t)info->ssi_pid == state.starter_pid;
@@ -51,7 +53,7 @@ static void pass_on(const struct signalfd_siginfo *info)
         pthread_kill(state.main_thread, SIGNAL);
 }
 
-/* Under the lock: one that came before a command began is not that command's. */
+/* Called under the lock: a signal from before the command began is not for that command. */
 static void take_signals(void)
 {
         struct signalfd_siginfo info;
@@ -80,7 +82,8 @@ static void abandon(enum abandoned why)
                 return;
         state.abandoned = why;
         interrupt_state = 1;
-        /* Where bash waits for a program it looks for an interrupt only if it is interactive; the unwinding puts this back. */
+        /* bash checks for an interrupt while it waits for a program only if it is interactive; the
+         * unwinding resets this. */
         interactive = 1;
         if (wait_intr_flag)
                 wait_signal_received = SIGINT;
@@ -99,7 +102,8 @@ static void on_signal(int number)
                 trap_handler(SIGINT);
 }
 
-/* What would have ended a shell that runs a script ends the command. Ignored it would be in programs, too. */
+/* SIGPIPE would end a shell that runs a script; here it ends the command. If it were ignored,
+ * programs would inherit that. */
 static void on_pipe(int number)
 {
         if (!own_is_shell()) {
@@ -110,7 +114,8 @@ static void on_pipe(int number)
         }
 }
 
-/* bash unblocks everything on its way to the top level: what comes just then is of the command that was abandoned. */
+/* bash unblocks all signals on its way to the top level: one that arrives then belongs to the
+ * abandoned command. */
 static void on_stray_sigint(int number)
 {
         if (!own_is_shell()) {
@@ -135,7 +140,7 @@ static void block_sigint(sigset_t *ret)
         pthread_sigmask(SIG_BLOCK, ret, NULL);
 }
 
-/* A command may have left any of it otherwise. */
+/* A command may have changed any of these. */
 static void arrange_signals(void)
 {
         sigset_t sigint, ours;
@@ -189,7 +194,7 @@ void interrupt_forget(void)
                 handle(SIGPIPE, SIG_DFL);
 }
 
-/* `kill -INT $$` has come when `kill` returns, as everywhere. */
+/* The signal of `kill -INT $$` must have taken effect when `kill` returns, as in any shell. */
 static int kill_and_heed(WORD_LIST *words)
 {
         const int status = shells_kill(words);
@@ -243,7 +248,8 @@ int interrupt_start(void)
                 return -errno;
         own_keep(OWN_SIGNALS, fd);
         replace_kill();
-        /* bash puts these handlers in place when it first needs them (a trap on EXIT, `read -t`), over ours if they are there. */
+        /* bash installs these handlers when it first needs them (a trap on EXIT, `read -t`), and
+         * would replace ours. So they come first. */
         initialize_terminating_signals();
         return start_thread();
 }

@@ -1,4 +1,5 @@
-/* A shell that stays, and runs one piece of code after another: what sessions and contexts (runtimes/bash) do around each. */
+/* A shell that stays, and runs one piece of code after another: the steps of sessions and contexts
+ * (runtimes/bash) around each piece. */
 #include "session.h"
 
 #include <execute_cmd.h>
@@ -19,7 +20,7 @@ void live_become_top_level(void)
 
 void live_begin(void)
 {
-        startup_state = 0; /* that of `bash -c` executes the last program in the shell's place */
+        startup_state = 0; /* the startup state of `bash -c` executes the last program in the shell's place */
         expand_aliases = 1;
         no_exit_on_failed_exec = 1;
         last_command_exit_value = 0;

@@ -12,7 +12,7 @@
 
 extern int want_pending_command;
 
-/* The parts of bash that we use are the same in these versions, except the beginning of ARRAY. */
+/* The parts of bash that we use are the same in these versions, except the start of ARRAY. */
 static const char *const versions[] = {"5.1", "5.2"};
 
 struct array_of_5_1 {
@@ -57,7 +57,7 @@ void loadable_look_plain(void)
         unbind_variable("BASH_EXECUTION_STRING");
 }
 
-/* The shell leaves code by jumping to top_level. What the code was in the middle of is undone by its unwind frames. */
+/* The shell leaves code by a jump to top_level. The unwind frames of the code undo its unfinished work. */
 int loadable_guard(int (*work)(void *data), void *data, void (*about_to_undo)(int jump, void *data), int *ret_status)
 {
         procenv_t outer;

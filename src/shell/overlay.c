@@ -1,5 +1,6 @@
-/* A command's own variables are ordinary global ones while it runs, so that it may assign, unset and declare them as it likes; the session's stand
- * aside meanwhile. A scope of its own would let what it unsets shine through. */
+/* A command's own variables are ordinary global ones while it runs, so that it may assign, unset
+ * and declare them freely; the session's are set aside meanwhile. With a separate scope, an unset
+ * variable would reveal the session's one. */
 #include "session.h"
 
 #include "base/fd.h"
@@ -22,13 +23,13 @@ struct aside {
 static struct {
         struct aside *rows;
         size_t count, room;
-        char *directory; /* the shell's word for it; NULL: it has none */
+        char *directory; /* the shell's name for it; NULL: it has none */
         int has_directory;
 } aside;
 
 /* -- variables ------------------------------------------------------------------------------------------------- */
 
-/* bash keeps what PATH, IFS, LC_ALL and others say elsewhere too. */
+/* bash keeps the values of PATH, IFS, LC_ALL and others elsewhere too. */
 static void heed(const char *name)
 {
         array_needs_making = 1;
@@ -117,7 +118,7 @@ static int set_for_good(const char *name, const char *value)
         return 0;
 }
 
-/* text: NAME=VALUE or NAME. All are tried; -1 when one cannot be. */
+/* text: NAME=VALUE or NAME. All are tried; -1 if one fails. */
 static int each(const struct request *request, int (*set)(const char *name, const char *value))
 {
         const char *at = request->env;
@@ -141,7 +142,7 @@ int overlay_export(const struct request *request)
 
 /* -- directory ------------------------------------------------------------------------------------------------- */
 
-/* `cd` sets it as any variable: it is to find what it would find, and the session's is to be as before. */
+/* `cd` sets it like any variable: `cd` needs its value, and the session's must be restored afterwards. */
 static void put_aside_copied(const char *name)
 {
         const SHELL_VAR *was = put_aside(name);
@@ -174,7 +175,7 @@ static void go_back(void)
         aside.has_directory = 0;
 }
 
-/* With a slash in it `cd` looks in no CDPATH, and takes - for a name. */
+/* With a slash in it `cd` searches no CDPATH, and takes - for a name. */
 static int enter(const char *directory)
 {
         sh_builtin_func_t *cd = builtin_address_internal("cd", 1)->function;

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Reparented ones are among them, which bash does not know of. The main thread is whose children all are. */
+/* Includes reparented children, which bash does not track. The main thread is the parent of all children. */
 #define CHILDREN "/proc/thread-self/children"
 
 extern char **export_env;
 extern char *the_current_working_directory;
 
-/* The shell's own words, of no use to another: where it is stands in every answer, and what is in SHELLOPTS may keep one from starting. */
+/* Variables that are useless elsewhere: every answer has the directory, and a value of SHELLOPTS
+ * may keep a shell from starting. */
 static const char *const not_told[] = {"_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS"};
 
 struct text {
@@ -89,7 +90,7 @@ static void add(struct text *text, const char *string)
         text->size += size;
 }
 
-/* Whether it is another than was told. */
+/* True if it differs from the last one sent. */
 static int look_at_environment(void)
 {
         next.size = 0;

@@ -11,7 +11,7 @@
 
 #include <quit.h>
 
-#define REST_MAX (8u << 20) /* of a memory file besides the command */
+#define REST_MAX (8u << 20) /* of a memory file, without the command */
 
 static const struct {
         const char *name;
@@ -33,7 +33,7 @@ static int has_row(uint32_t op)
         return op < sizeof(rows) / sizeof(rows[0]) && rows[op].name;
 }
 
-/* Where the string at *at ends, and the next begins; NULL when it has no end. */
+/* Return the start of the string after *at; NULL if this one is not terminated. */
 static char *next_string(char *at, const char *end)
 {
         char *zero = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -41,7 +41,7 @@ static char *next_string(char *at, const char *end)
         return zero ? zero + 1 : NULL;
 }
 
-/* The command has a terminator of its own, which the file has not. */
+/* A terminator is added to the command, which has none in the file. */
 static int read_strings(struct request *request, size_t size)
 {
         const size_t command_size = request->head.command_size;
@@ -84,7 +84,7 @@ static int take_strings(struct request *request)
         return read_strings(request, (size_t)st.st_size) && split_strings(request, (size_t)st.st_size);
 }
 
-/* bash's handlers for SIGTERM and the like only remember that they were called. */
+/* bash's handlers for SIGTERM and similar signals only record that they were called. */
 static void wait_for_packet(int socket_fd)
 {
         struct pollfd polled = {.fd = socket_fd, .events = POLLIN};

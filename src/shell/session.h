@@ -1,6 +1,7 @@
-/* The parts of cloche-session.so: a loadable builtin with which a live bash serves a session of a sandbox (sandbox/shell-protocol.h).
- * Code of the guest runs in the same process, so nothing here is a wall; what is kept is that no command breaks the next by accident.
- * The main thread is the shell's; a second one only waits for SIGINT (interrupt.c). */
+/* The parts of cloche-session.so: a loadable builtin with which a live bash serves a session of a
+ * sandbox (sandbox/shell-protocol.h). Code of the guest runs in the same process, so nothing here
+ * is a wall; it only ensures that no command breaks the next by accident. The main thread is the
+ * shell's; a second one only waits for SIGINT (interrupt.c). */
 #ifndef CLOCHE_SHELL_SESSION_H
 #define CLOCHE_SHELL_SESSION_H
 
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* -- request.c: what a request brings -------------------------------------------------------------------------- */
+/* -- request.c: parsing a request ------------------------------------------------------------------------------ */
 
 #define REQUEST_FDS_MAX 5
 
@@ -20,11 +21,12 @@ struct request {
         int fds[REQUEST_FDS_MAX]; /* owned */
         size_t fd_count;
         char *strings; /* owned: the memory file; the command is terminated */
-        const char *cwd;   /* NULL: none. Into strings, as what follows */
+        const char *cwd;   /* NULL: none. Points into strings, as env does */
         const char *env;   /* head.env_count strings */
 };
 
-/* Whether one came; else the session is over. A request that does not keep to the protocol is said on stderr, and ends the session. */
+/* True if a request came; otherwise the session is over. A request that violates the protocol is
+ * reported on stderr, and ends the session. */
 int request_receive(int socket_fd, struct request *ret);
 void request_done(struct request *request);
 
@@ -32,70 +34,75 @@ void request_done(struct request *request);
 
 enum own_fd { OWN_SOCKET, OWN_SIGNALS, OWN_NULL, OWN_DIRECTORY, OWN_COUNT };
 
-/* Takes fd, moves it out of the way of code, and closes it in whatever the shell forks. */
+/* Take fd, move it away from the numbers that code uses, and close it in each fork of the shell. */
 void own_keep(enum own_fd which, int fd);
 int own_fd(enum own_fd which); /* -EBADF: none */
 void own_drop(enum own_fd which);
-/* Whether this process is the shell itself, not a fork of it. */
+/* True if this process is the shell itself, not a fork of it. */
 int own_is_shell(void);
-/* 0, or -errno. */
+/* Returns 0 or -errno. */
 int own_start(void);
 
 /* -- interrupt.c: abandoning a command ------------------------------------------------------------------------- */
 
 enum abandoned { ABANDONED_NOT, ABANDONED_BY_INTERRUPT, ABANDONED_BY_PIPE };
 
-/* 0, or -errno. */
+/* Returns 0 or -errno. */
 int interrupt_start(void);
-/* Between these two SIGINT abandons what runs: it jumps to top_level. The second says whether, and nothing jumps any more. */
+/* Between these two SIGINT abandons the running code: it jumps to top_level. The second returns
+ * whether that happened; afterwards nothing jumps. */
 void interrupt_arm(void);
 enum abandoned interrupt_disarm(void);
-/* In a fork of the shell: SIGINT and SIGPIPE are as in any. */
+/* In a fork of the shell: SIGINT and SIGPIPE work as in any shell. */
 void interrupt_forget(void);
 
 /* -- live.c: a shell that runs one piece of code after another --------------------------------------------------- */
 
-/* An interrupt undoes everything down to the shell's top level. That is to be here: the command that called us is left for good. */
+/* An interrupt undoes everything down to the shell's top level. This makes our caller that level:
+ * the shell never returns to the command above it. */
 void live_become_top_level(void);
-/* As whoever types commands one by one expects: aliases last, and `exec` of what is not there does not end the shell. */
+/* Set the behaviour of a shell to which commands are typed: aliases last, and `exec` of a missing
+ * program does not end the shell. */
 void live_begin(void);
-/* Before each piece: `set -n` and `set -t` would make it the last that does anything. */
+/* Call it before each piece: with `set -n` or `set -t` no later piece would run. */
 void live_get_ready(void);
-/* After each: what a jump out of the middle leaves behind. */
+/* Call it after each: removes leftovers of a jump out of the code. */
 void live_clean_up(void);
 
 /* -- overlay.c: directory and variables of one command --------------------------------------------------------- */
 
-/* Both may jump (loadable_guard). 0, or -1 after a message on stderr. What was set until then is in force. */
+/* Both may jump (loadable_guard). Return 0, or -1 after a message on stderr; the settings made
+ * until then stay in force. */
 int overlay_apply(const struct request *request);
-/* Everything as before overlay_apply. */
+/* Restore the state before overlay_apply. */
 void overlay_undo(void);
 /* SHELL_EXPORT: for good. */
 int overlay_export(const struct request *request);
 
-/* -- report.c: what is told about the shell -------------------------------------------------------------------- */
+/* -- report.c: the state of the shell -------------------------------------------------------------------------- */
 
-/* 0, or -1 after a message: there is no /proc. */
+/* Returns 0, or -1 after a message: there is no /proc. */
 int report_start(void);
-/* Where it is, and its living children. */
+/* Report its directory and its live children. */
 void report_state(struct shell_answer *answer);
-/* A memory file of the exported variables when they are others than last time, owned by the caller; else -EBADF. */
+/* Return a memory file of the exported variables if they differ from the last time, owned by the
+ * caller; else -EBADF. */
 int report_environment(void);
 
-/* -- command.c: running one ------------------------------------------------------------------------------------ */
+/* -- command.c: running a command ------------------------------------------------------------------------------ */
 
-/* In this shell. Does not return when the command ends the shell. */
+/* Run it in this shell. Does not return if the command ends the shell. */
 void command_run(struct request *request, struct shell_answer *answer);
-/* In a fork of the shell, which ends with it. */
+/* Run it in a fork of the shell, which ends with it. */
 _Noreturn void command_run_and_exit(struct request *request);
 /* SHELL_EXPORT. */
 void command_export(struct request *request, struct shell_answer *answer);
-/* Nothing of a command's descriptors stays: 0, 1, 2 lead nowhere. */
+/* Close the command's descriptors: 0, 1 and 2 become /dev/null. */
 void command_close(void);
 
 /* -- copy.c: SHELL_FORK ---------------------------------------------------------------------------------------- */
 
-/* The pid of the copy, or -errno. */
+/* Return the pid of the copy, or -errno. */
 pid_t copy_run(struct request *request, pid_t *ret_supervisor);
 
 #endif

@@ -4,7 +4,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Nothing needs no room: a buffer that is still empty has none to give. */
+/* A size of 0 needs no room: an empty buffer has no address. */
 static int reserve(struct buf *out, size_t size, char **ret)
 {
         *ret = buf_reserve(out, size);
@@ -69,7 +69,7 @@ int base64_decode(struct buf *out, const char *text, size_t size)
                         *at++ = (char)(word >> bits);
                 }
         }
-        if (word & ((1u << bits) - 1)) /* bits that no byte took must be zero */
+        if (word & ((1u << bits) - 1)) /* unused bits must be zero */
                 return -EINVAL;
         out->size += size / 4 * 3 - padding;
         return 0;

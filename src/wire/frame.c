@@ -33,7 +33,7 @@ void frame_reader_done(struct frame_reader *r)
         buf_done(&r->in);
 }
 
-/* Bytes that were read are moved once for all frames that came together. */
+/* Consumed bytes are moved once for all frames that arrived together. */
 static void drop_read(struct frame_reader *r)
 {
         buf_consume(&r->in, r->read + r->given);
@@ -70,7 +70,7 @@ int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_e
                 return 0;
         at = r->in.data + r->read;
         length = get_u32(at);
-        /* Judged before the rest arrives: a liar is not waited for, nor is room made for it. */
+        /* Checked before the rest arrives: we neither wait nor make room for a frame with a false length. */
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
         if (length > r->max_bytes)

@@ -16,27 +16,27 @@ struct frame {
         size_t attachments_size;
 };
 
-/* Collects bytes of a stream and cuts frames out of them; never holds more than max_bytes and one read. */
+/* Collects bytes of a stream and splits them into frames; never holds more than max_bytes and one read. */
 struct frame_reader {
         struct buf in;
-        size_t max_bytes; /* of one frame, as its length counts: all but the length itself */
-        size_t read;      /* bytes of earlier frames, which the next read makes room of */
-        size_t given;     /* bytes of the frame last given, which is valid until the next call */
+        size_t max_bytes; /* of one frame, counted as its length is: without the length itself */
+        size_t read;      /* bytes of earlier frames; the next read reuses their room */
+        size_t given;     /* bytes of the last returned frame, which is valid until the next call */
 };
 
 void frame_reader_init(struct frame_reader *r, size_t max_bytes);
 void frame_reader_done(struct frame_reader *r);
 
-/* Where the next bytes of the stream go, and how many may; NULL when there is no memory for more. */
+/* Return the place for the next bytes of the stream, and its size; NULL without memory. */
 char *frame_reader_room(struct frame_reader *r, size_t *ret_size);
-/* size bytes were put there. */
+/* Call it after putting size bytes there. */
 void frame_reader_filled(struct frame_reader *r, size_t size);
 
-/* Bytes of a frame that has not come whole. */
+/* Number of bytes of an incomplete frame. */
 size_t frame_reader_pending(const struct frame_reader *r);
 
-/* 1: *ret is a frame, its views valid until the next call on r. 0: more bytes are needed. -CLOCHE_E_TOO_LARGE,
- * -CLOCHE_E_PROTOCOL: the stream cannot be read any further. */
+/* 1: *ret is a frame, its views valid until the next call on r. 0: more bytes are needed.
+ * -CLOCHE_E_TOO_LARGE, -CLOCHE_E_PROTOCOL: the stream cannot be read any further. */
 int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e);
 
 /* Append a frame to out. -CLOCHE_E_TOO_LARGE over a hard maximum or that of out, -CLOCHE_E_RESOURCE. */

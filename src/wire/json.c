@@ -10,7 +10,7 @@
 
 #define SAFE_DIGITS "9007199254740991"
 
-/* The end of the string that starts at at (a quote), or end. */
+/* Return the end of the string that starts at at (a quote), or end. */
 static const char *skip_string(const char *at, const char *end)
 {
         for (at++; at < end && *at != '"'; at++)
@@ -19,7 +19,7 @@ static const char *skip_string(const char *at, const char *end)
         return at < end ? at + 1 : end;
 }
 
-/* Before jansson recurses: its own bound is 2048 and not ours. Unbalanced text is its business. */
+/* Checked before jansson recurses: its own bound is 2048, not ours. jansson refuses unbalanced text. */
 static int check_depth(const char *text, size_t size, struct cloche_err *e)
 {
         const char *end;
@@ -60,10 +60,10 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
         if (r < 0)
                 return r;
         nul = memchr(text, '\0', size);
-        if (nul) /* jansson takes one at the end for the end */
+        if (nul) /* jansson takes a NUL at the end for the end */
                 return err_set(e, CLOCHE_E_INVALID_JSON, "a NUL byte at byte %zu", (size_t)(nul - text));
         value = json_loadb(text, size, LOAD_FLAGS, &error);
-        if (!value) /* for want of memory perhaps, which jansson does not always tell from an error of the text */
+        if (!value) /* perhaps out of memory, which jansson does not always distinguish from a syntax error */
                 value = json_loadb(text, size, LOAD_FLAGS, &error);
         if (!value && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read JSON");

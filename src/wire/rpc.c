@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* message is stolen; NULL: it could not be made. */
+/* message is stolen; NULL: making it failed. */
 static int send_message(json_t *message, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e)
 {
         char *text = message ? json_dump_text(message, JSON_COMPACT) : NULL;

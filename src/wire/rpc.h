@@ -8,7 +8,7 @@
 
 enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESULT, RPC_ERROR };
 
-/* Members other than root are borrowed from root, NULL where the kind has none. */
+/* Members other than root are borrowed from root; NULL if the kind has none. */
 struct rpc_message {
         enum rpc_kind kind;
         json_t *root, *id, *params, *result, *error;
@@ -17,13 +17,14 @@ struct rpc_message {
         const char *error_message;
 };
 
-/* Append a request to out. id (NULL: it could not be made, an error) and params are stolen, also on failure. */
+/* Append a request to out. id (NULL: making it failed, an error) and params are stolen, also on failure. */
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e);
-/* Likewise a notification, which is not answered. */
+/* Likewise a notification, which has no answer. */
 int rpc_notify(const char *method, json_t *params, const void *attachments, size_t attachments_size, struct buf *out, struct cloche_err *e);
 
-/* Append an answer. id (of an error NULL: unknown), result and data (NULL: none) are stolen, also on failure. */
+/* Append an answer. id (NULL in an error: unknown), result and data (NULL: none) are stolen, also
+ * on failure. */
 int rpc_result(json_t *id, json_t *result, const void *attachments, size_t attachments_size, struct buf *out,
                struct cloche_err *e);
 int rpc_error(json_t *id, int code, const char *message, json_t *data, struct buf *out, struct cloche_err *e);
@@ -31,7 +32,7 @@ int rpc_error(json_t *id, int code, const char *message, json_t *data, struct bu
 int rpc_error_with(json_t *id, int code, const char *message, json_t *data, const struct buf *attachments, struct buf *out,
                    struct cloche_err *e);
 
-/* -CLOCHE_E_PROTOCOL when the frame holds no such message. ret is done with rpc_message_done(). */
+/* -CLOCHE_E_PROTOCOL if the frame holds no such message. Release ret with rpc_message_done(). */
 int rpc_parse(const struct frame *f, struct rpc_message *ret, struct cloche_err *e);
 void rpc_message_done(struct rpc_message *m);
 

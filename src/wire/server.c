@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define WAITING_BYTES_MAX (1u << 20) /* not sent yet, beyond which requests are not read */
-#define KEPT_BYTES (256u << 10)      /* of memory for replies, between two of them */
+#define WAITING_BYTES_MAX (1u << 20) /* with more unsent bytes requests are not read */
+#define KEPT_BYTES (256u << 10)      /* of memory for replies, kept between two of them */
 #define ERROR_NUMBER (-32000)
 
 void server_init(struct server *server, int socket_fd, const struct server_options *options)
@@ -39,7 +39,7 @@ union fd_message {
         char room[CMSG_SPACE(SERVER_FDS_MAX * sizeof(int))];
 };
 
-/* Up to the next reply that has a descriptor: it travels with the first byte of its own. */
+/* Send up to the next reply with a descriptor: a descriptor is sent with the first byte of its reply. */
 static ssize_t send_piece(struct server *server)
 {
         bool has_fd = server->leaving_count > 0 && server->leaving[0].at == server->sent;
@@ -105,7 +105,7 @@ int server_notify(struct server *server, const char *method, json_t *params)
         }
         r = rpc_notify(method, params, NULL, 0, &server->out, NULL);
         if (r == 0 && waiting(server) > server->options.batch_bytes)
-                (void)flush(server); /* the next turn finds that the client has gone */
+                (void)flush(server); /* the next turn finds that the client has closed */
         return r;
 }
 
@@ -215,7 +215,7 @@ static int refuse_message(struct server *server, const struct rpc_message *m)
 
 /* -- receiving -------------------------------------------------------------------------------------------------- */
 
-/* -1 when there are more descriptors than any client sends. */
+/* Returns -1 if there are more descriptors than any client sends. */
 static int keep_arrived(struct server *server, const struct msghdr *msg)
 {
         const struct cmsghdr *header = CMSG_FIRSTHDR(msg);
@@ -248,7 +248,7 @@ int server_take_fd(struct server *server)
         return fd;
 }
 
-/* 0 also when nothing has come. */
+/* Returns 0 also if nothing was received. */
 static int receive(struct server *server)
 {
         union fd_message control;

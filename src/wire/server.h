@@ -1,5 +1,6 @@
-/* The serving half of JSON-RPC over a stream socket, for programs with one client: cloche-fs, cloche-sync and cloche-gate. One thread; requests are
- * answered in the order in which they come, and nothing here waits but server_run(). */
+/* The server half of JSON-RPC over a stream socket, for programs with one client: cloche-fs,
+ * cloche-sync and cloche-gate. One thread; requests are answered in the order of their arrival, and
+ * only server_run() waits. */
 #ifndef CLOCHE_WIRE_SERVER_H
 #define CLOCHE_WIRE_SERVER_H
 
@@ -8,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A handler fills this in; on an error it may be left half filled. */
+/* The result of a handler; after an error it may be incomplete. */
 struct server_reply {
         json_t *result;         /* NULL: an empty object */
         struct buf attachments; /* bytes that the result refers to */
@@ -17,7 +18,7 @@ struct server_reply {
 
 enum server_when {
         SERVER_ALWAYS,
-        SERVER_OPENS, /* once, before all that come SERVER_AFTER; an error ends the connection after its reply */
+        SERVER_OPENS, /* once, before any SERVER_AFTER; an error ends the connection after its reply */
         SERVER_AFTER,
 };
 
@@ -31,8 +32,8 @@ struct server_options {
         const struct server_method *methods;
         void *argument; /* of the handlers */
         size_t request_bytes_max, reply_bytes_max;
-        size_t notify_bytes_max; /* not sent yet, beyond which notifications are dropped */
-        size_t batch_bytes;      /* of notifications, before they are worth a system call; 0: each is */
+        size_t notify_bytes_max; /* with more unsent bytes notifications are dropped */
+        size_t batch_bytes;      /* of notifications to collect before a system call; 0: each is sent at once */
 };
 
 #define SERVER_FDS_MAX 4
@@ -58,17 +59,19 @@ void server_done(struct server *server);
 
 /* Events to wait for, as in poll(2). */
 short server_events(const struct server *server);
-/* Read, handle and send as much as is possible without waiting. 0, or -1: the client has gone or broke the protocol, or opening failed. */
+/* Read, handle and send as much as possible without waiting. Returns 0, or -1: the client has
+ * closed or violated the protocol, or opening failed. */
 int server_turn(struct server *server);
-/* Take turns until there is nobody to serve. */
+/* Take turns until the connection ends. */
 void server_run(struct server *server);
 
-/* Send a notification; params are stolen. -CLOCHE_E_RESOURCE when the client does not keep up and it was dropped. */
+/* Send a notification; params are stolen. -CLOCHE_E_RESOURCE: it was dropped because the client reads too slowly. */
 int server_notify(struct server *server, const char *method, json_t *params);
-/* The oldest descriptor that came with requests and was not taken, owned by the caller from now on; -EBADF: there is none. */
+/* Return the oldest descriptor that came with requests and was not taken, owned by the caller;
+ * -EBADF: none. */
 int server_take_fd(struct server *server);
-/* For a handler that works for long: read what came meanwhile, and return true once the client cancelled the request or has gone. Other requests are
- * refused meanwhile. */
+/* For a handler that takes long: read new requests, and return true once the client has cancelled
+ * this one or closed. Other requests are refused meanwhile. */
 bool server_is_cancelled(struct server *server);
 
 #endif

@@ -17,22 +17,22 @@
 #define PATH_BYTES_MAX 116
 #define NAME_BYTES_MAX 40
 #define CLASS_BYTES_MAX 64
-#define INDEX_MAX UINT32_C(4294967294) /* the greatest key a JavaScript object sorts as a number */
+#define INDEX_MAX UINT32_C(4294967294) /* the greatest key that a JavaScript object sorts as a number */
 
 struct range {
         uint64_t at, size;
 };
 
-/* A class form that is not closed yet: there is nothing in it that a reference could name. */
+/* An open class form: it contains nothing that a reference could name. */
 struct carrier {
         size_t number;
         const struct carrier *outer;
 };
 
-/* One pass over a tree: where we are, what was seen of the attachments and of references. */
+/* One pass over a tree: the position, and the attachments and references seen so far. */
 struct walk {
         enum value_form form;
-        enum cloche_code code; /* of refusals */
+        enum cloche_code code; /* error code of refusals */
         char path[PATH_BYTES_MAX + sizeof("…")];
         size_t path_size;
         int depth;
@@ -41,9 +41,9 @@ struct walk {
         unsigned referring : 1, disordered : 1;
         const unsigned char *attachments; /* of a frame */
         uint64_t attachments_size;
-        size_t attached;      /* attachments seen */
-        uint64_t named_size;  /* bytes they name together */
-        struct range *ranges; /* of a frame: those that are not empty */
+        size_t attached;      /* number of attachments seen */
+        uint64_t named_size;  /* their bytes together */
+        struct range *ranges; /* of a frame: the nonempty ones */
         size_t range_count, range_room;
         struct cloche_err *e;
 };
@@ -53,7 +53,7 @@ static int refuse(struct walk *w, const char *what)
         return err_set(w->e, w->code, "$%s: %s", w->path, what);
 }
 
-/* A caller who writes JSON by hand may have meant a key of its own. */
+/* A caller who writes JSON by hand may have intended an ordinary key. */
 static int refuse_tag(struct walk *w, const char *what)
 {
         const char *way_out = w->form == VALUE_TEXT ? "; a key \"$\" of your own: {\"$\":\"object\",\"v\":[[\"$\",VALUE]]}" : "";
@@ -75,7 +75,7 @@ static int open_container(struct walk *w)
         return 0;
 }
 
-/* A name that a stranger chose, fit to be printed: cut between characters, without control characters. */
+/* Make an untrusted name fit for printing: cut between characters, without control characters. */
 static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
 {
         size_t size = utf8_cut(name, strnlen(name, NAME_BYTES_MAX + 1), NAME_BYTES_MAX);
@@ -86,7 +86,7 @@ static const char *printable(const char *name, char ret[NAME_BYTES_MAX + 1])
         return ret;
 }
 
-/* Paths are for people: a long one is cut behind a step. Returns what to restore. */
+/* Paths are for people: a long one is cut behind a step. Returns the size to restore. */
 static size_t enter(struct walk *w, const char *step)
 {
         size_t before = w->path_size, size = strlen(step);
@@ -190,7 +190,7 @@ static int count_bytes(struct walk *w, uint64_t size)
 static int note_range(struct walk *w, uint64_t at, uint64_t size)
 {
         w->named_size += size;
-        /* More named than there are: known before they are copied again and again. */
+        /* More bytes named than sent: checked before the bytes are copied repeatedly. */
         if (w->named_size > w->attachments_size)
                 return refuse(w, shared_bytes);
         if (size == 0)
@@ -226,7 +226,7 @@ static const struct {
         {"u32", 4}, {"i64", 8}, {"u64", 8}, {"f32", 4}, {"f64", 8},
 };
 
-/* A string may hold NUL: what is compared is all of it. */
+/* A string may hold NUL, so all of it is compared. */
 static int is_text(const json_t *value, const char *text)
 {
         return json_is_string(value) && json_string_length(value) == strlen(text) &&
@@ -416,13 +416,14 @@ static int convert_set(struct walk *w, const json_t *v, json_t **ret)
         return json_is_array(v) ? convert_array(w, v, ret) : refuse(w, "\"v\" of a set must be an array");
 }
 
-/* A string that is not Unicode: its UTF-16 has a surrogate without its other half. */
+/* A string that is not Unicode: its UTF-16 has a lone surrogate. */
 static int is_utf16(const json_t *value)
 {
         return is_text(json_object_get(value, "$"), "utf16");
 }
 
-/* The pairs are no containers of the value. String keys are there once each: no language could hold both. */
+/* The pairs are not containers of the value. A string key may appear only once: no language could
+ * hold both. */
 static int convert_pair(struct walk *w, const json_t *pair, size_t index, json_t *seen, json_t **ret)
 {
         const json_t *key = json_array_get(pair, 0);
@@ -488,7 +489,7 @@ static int convert_escaped(struct walk *w, const json_t *v, json_t **ret)
         return convert_map(w, v, ret);
 }
 
-/* The fields of an error: an object in either form, but no container of its own. */
+/* The fields of an error: an object in either form, but not a container. */
 static int convert_fields(struct walk *w, const json_t *fields, json_t **ret)
 {
         const json_t *tag = json_object_get(fields, "$"), *v = json_object_get(fields, "v");
@@ -666,13 +667,13 @@ static int convert_tagged(struct walk *w, const json_t *value, json_t **ret)
 
 /* -- everything ----------------------------------------------------------------------------------------------- */
 
-/* A key that JavaScript sorts as a number, or -1. */
+/* Return the number of a key that JavaScript sorts as a number, or -1. */
 static int64_t index_of(const char *key)
 {
         size_t size;
         uint64_t number;
 
-        if (*key < '0' || *key > '9') /* nearly always */
+        if (*key < '0' || *key > '9') /* nearly always true */
                 return -1;
         size = strspn(key, "0123456789");
         if (key[size] || size > 10 || (key[0] == '0' && size > 1))
@@ -681,7 +682,8 @@ static int64_t index_of(const char *key)
         return number <= INDEX_MAX ? (int64_t)number : -1;
 }
 
-/* JavaScript reads indices first, in ascending order: from another order it would number containers otherwise. */
+/* JavaScript reads indices first, in ascending order: with another order it would number containers
+ * differently. */
 static int check_order(struct walk *w, const char *key, int64_t *last)
 {
         int64_t index = index_of(key);
@@ -830,7 +832,7 @@ static int write_text(struct writing *w, json_t *made, json_t *text)
         return r < 0 ? r : write_place(made, at, w->attachments->size - at);
 }
 
-/* A key "$" of the user's stands in the escaped form: an object that has one is a tag. */
+/* An object with a key "$" is a tag, so a user's key "$" is written in the escaped form. */
 static int write_member(struct writing *w, json_t *made, int is_tag, const char *key, size_t key_size, json_t *member)
 {
         if (is_tag && strcmp(key, VALUE_HELD_BYTES) == 0)
@@ -933,7 +935,7 @@ char *value_dump(const json_t *held, size_t flags)
         return text;
 }
 
-/* -- what was thrown ------------------------------------------------------------------------------------------ */
+/* -- errors --------------------------------------------------------------------------------------------------- */
 
 json_t *value_failure_read(const json_t *failure, enum value_form form, const void *attachments, size_t attachments_size)
 {

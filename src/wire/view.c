@@ -9,14 +9,14 @@
 #include <string.h>
 
 #define SAFE_INTEGER_MAX INT64_C(9007199254740991)
-#define DOUBLE_DIGITS_MAX 400 /* of one printed in full */
+#define DOUBLE_DIGITS_MAX 400 /* of a double printed in full */
 
 static const char *tag_of(const json_t *value)
 {
         return json_string_value(json_object_get(value, "$"));
 }
 
-/* The number without its fraction; from 2^53 on there is none. */
+/* Return the number without its fraction; from 2^53 on there is none. */
 static double whole(double number)
 {
         return number > -0x1p53 && number < 0x1p53 ? (double)(int64_t)number : number;
@@ -198,7 +198,7 @@ json_t *view_item(const struct view_items *items, size_t index)
 
 /* -- comparing ------------------------------------------------------------------------------------------------ */
 
-/* The digits of a bigint, or NULL. */
+/* Return the digits of a bigint, or NULL. */
 static const char *big_digits(const json_t *number)
 {
         const char *tag = tag_of(number);
@@ -206,7 +206,7 @@ static const char *big_digits(const json_t *number)
         return tag && strcmp(tag, "bigint") == 0 ? json_string_value(json_object_get(number, "v")) : NULL;
 }
 
-/* Of all numbers but bigints; exact, for integers are in the safe range. */
+/* For all numbers except bigints; exact, because integers are in the safe range. */
 static double real_of(const json_t *number)
 {
         const char *name = json_string_value(json_object_get(number, "v"));

@@ -1,4 +1,5 @@
-/* Rules of the programs that confine themselves with Landlock. Runs in: cloche-probe on the host, as the user of the engine that started it; no guest is near. */
+/* Rules of the programs that confine themselves with Landlock. Runs in: cloche-probe on the host,
+ * as the user of the engine that started it, far from any guest. */
 #include "probe.h"
 
 #include "jail/landlock.h"
@@ -21,7 +22,7 @@
 #define READABLE "/usr"
 
 static const char *const writable_places[] = {"/dev/shm", "/tmp", "/var/tmp"};
-static const char *writable; /* that in which a file without a name can be made */
+static const char *writable; /* the one in which a file without a name can be made */
 
 static int open_and_close(const char *path, int flags)
 {
@@ -32,7 +33,7 @@ static int open_and_close(const char *path, int flags)
         return fd < 0 ? -1 : 0;
 }
 
-/* -- what is tried ---------------------------------------------------------------------------------------------- */
+/* -- the attempts ----------------------------------------------------------------------------------------------- */
 
 static int list_readable(void)
 {
@@ -62,7 +63,7 @@ static int listen_tcp(void)
         return bind(fd, (const struct sockaddr *)&anywhere, sizeof(anywhere));
 }
 
-/* Nobody listens at the port: a connection that is permitted is refused by the network. */
+/* No process listens at the port: the network refuses a permitted connection. */
 static int connect_tcp(void)
 {
         const struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -76,7 +77,7 @@ static int signal_parent(void)
         return kill(getppid(), 0);
 }
 
-/* From which ABI on the rules of each program refuse it; 0: permitted. */
+/* The first ABI with which the rules of each program refuse it; 0: permitted. */
 static const struct {
         const char *name;
         int (*try)(void);
@@ -100,7 +101,7 @@ static const char *const names[CLOCHE_LANDLOCKED_COUNT] = {
 #undef CLOCHE_LANDLOCKED
 };
 
-/* As the program itself does it: fs/main.c, sync/main.c, gate/guard.c. */
+/* The same rules as in the program itself: fs/main.c, sync/main.c, gate/guard.c. */
 static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloche_err *e)
 {
         int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC), writable_fd = open(writable, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -126,7 +127,7 @@ static void add(char text[SEEN_BYTES], const char *word)
         snprintf(text + size, SEEN_BYTES - size, "%s%s", size ? ", " : "", word);
 }
 
-/* Without the rules all of it is open; else nothing was shown. */
+/* True if everything is open without the rules; otherwise a refusal would prove nothing. */
 static int is_tried(void)
 {
         for (size_t i = 0; i < TRIALS; i++)

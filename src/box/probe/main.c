@@ -1,11 +1,14 @@
 /* cloche-probe --landlock: tries rules of programs on the host (landlock.c).
- * cloche-probe [--template] [NAME:[INODE]]… [PID]…: the guest of `cloche selftest`. Runs in: a box that was made with small limits, as an ordinary guest; with
- * --template as a template, whose forked children are guests, or templates in turn. Arguments: the namespaces of the host, as readlink("/proc/self/ns/NAME") gives
- * them there, and numbers of processes of the host.
+ * cloche-probe [--template] [NAME:[INODE]]… [PID]…: the guest of `cloche selftest`. Runs in: a box
+ * that was made with small limits, as an ordinary guest; with --template as a template, whose
+ * forked children are guests, or templates in turn. Arguments: the namespaces of the host, as
+ * readlink("/proc/self/ns/NAME") returns them there, and pids of the host.
  *
- * A guest that was started here, or forked from the first template, climbs the walls of its box (walls.c). What is forked as a template tries what code of a caller
- * has the right to there (rights.c), and in the box of the first child it is told to fork; that child ends at once. Both say what they saw on standard output and
- * close it. Guards that cannot be seen from inside (cpu, freezer, dies-with-owner) are not named. */
+ * A guest that was started here, or forked from the first template, tries to climb the walls of its
+ * box (walls.c). A child that was forked as a template tries the rights that a caller's code has
+ * there (rights.c), and also tries them in the box of its first requested fork; that fork exits at
+ * once. Both print their results on standard output and close it. Guards that are invisible from
+ * inside (cpu, freezer, dies-with-owner) are left out. */
 #include "probe.h"
 
 #include "guest/guest.h"
@@ -22,7 +25,7 @@ struct host {
         int namespace_count, process_count;
 };
 
-/* The numbers come last. */
+/* The pids come last. */
 static struct host read_arguments(int count, char **arguments)
 {
         int names = 0;
@@ -32,7 +35,8 @@ static struct host read_arguments(int count, char **arguments)
         return (struct host){.namespaces = arguments, .namespace_count = names, .processes = arguments + names, .process_count = count - names};
 }
 
-/* 1: this process is a child that is a template itself; 0: it is one that is none; -1: no more are wanted. */
+/* Returns 1: this process is a child, and a template; 0: a child, and no template; -1: no more
+ * forks are requested. */
 static int serve_forks(int has_rights)
 {
         int has_told = 0;

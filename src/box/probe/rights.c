@@ -1,4 +1,5 @@
-/* Runs in: a template, as code that a caller gave it would, and in its children. Every attempt is a process, so that none meets what another left. */
+/* Runs in: a template, like code of a caller, and in its children. Each attempt is a process, so
+ * that none affects another. */
 #include "probe.h"
 
 #include <cloche/cloche.h>
@@ -39,15 +40,15 @@
 #include <unistd.h>
 
 #define BOX_USER 1000
-#define OTHER_USER 0x70000007 /* of another box: a root keeper's templates have all of them in their maps */
-#define SEEN_BYTES 220        /* as in struct cloche_right_trial */
+#define OTHER_USER 0x70000007 /* of another box: the maps of a root keeper's templates have all of them */
+#define SEEN_BYTES 220        /* see struct cloche_right_trial */
 #define X32_BIT 0x40000000
 
 static int host_count;
-static char **host_processes; /* numbers that processes above have there */
-static int home_fd = -EBADF;  /* of a process in the box beneath: the template's user namespace */
+static char **host_processes; /* pids of processes above */
+static int home_fd = -EBADF;  /* user namespace of the template, kept in the process that joins the box beneath */
 
-/* -- ways that take more than a call ---------------------------------------------------------------------------- */
+/* -- attempts of more than one call ----------------------------------------------------------------------------- */
 
 static long fail(int code)
 {
@@ -74,7 +75,7 @@ static long add_filter(unsigned flags)
         return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
-/* RTM_NEWLINK with nothing but IFLA_LINKINFO { IFLA_INFO_KIND }. */
+/* RTM_NEWLINK with only IFLA_LINKINFO { IFLA_INFO_KIND }. */
 static long make_link(const char *kind)
 {
         struct {
@@ -154,7 +155,7 @@ static long read_memory(void)
         return process_vm_readv(1, &here, 1, &there, 1, 0);
 }
 
-/* A process of our own may have the number. */
+/* The pid may belong to a process of our own. */
 static int is_own(pid_t pid)
 {
         char path[64], own[PROBE_LINK_BYTES], other[PROBE_LINK_BYTES];
@@ -165,7 +166,7 @@ static int is_own(pid_t pid)
         return size > 0 && size == own_size && memcmp(own, other, (size_t)size) == 0;
 }
 
-/* A child of ours that nobody waited for has the number, and no namespaces to compare. */
+/* The pid may belong to an unreaped child of ours, which has no namespaces to compare. */
 static int is_zombie(pid_t pid)
 {
         char path[64], text[256] = "";
@@ -190,7 +191,7 @@ static long signal_host(long call)
 
                 if (r < 0 && error == ESRCH)
                         continue;
-                if (is_own(pid) || is_zombie(pid) || (kill(pid, 0) < 0 && errno == ESRCH)) /* the last: ours, and it has ended since */
+                if (is_own(pid) || is_zombie(pid) || (kill(pid, 0) < 0 && errno == ESRCH)) /* the last case: ours, and it has ended since */
                         continue;
                 return r < 0 ? fail(error) : r;
         }
@@ -215,7 +216,7 @@ static long make_device(void)
         return r;
 }
 
-/* The kernel kills who calls by these numbers; it may know none of them. */
+/* The kernel kills a process that calls by these numbers, or does not implement them. */
 static long call_foreign(void)
 {
 #ifdef __x86_64__
@@ -269,7 +270,7 @@ static const char *const names[CLOCHE_RIGHT_COUNT] = {
 #undef CLOCHE_RIGHT
 };
 
-/* Of each attempt in each place; the processes share it. */
+/* One for each attempt and place; the processes share it. */
 static struct trial {
         int is_tried, error;
 } (*trials)[PLACES];
@@ -277,10 +278,10 @@ static struct trial {
 static int is_refusal(enum refusal by, int error)
 {
         static const int errors[][6] = {
-                [BY_CALL] = {EPERM, ENOSYS, EAFNOSUPPORT, EPROTONOSUPPORT}, /* or the kernel has no such thing */
+                [BY_CALL] = {EPERM, ENOSYS, EAFNOSUPPORT, EPROTONOSUPPORT}, /* or the kernel lacks the feature */
                 [BY_FILE] = {EPERM, ENOSYS, EACCES, EROFS, ENOENT},
                 [BY_NAME] = {EPERM, ENOSYS, ESRCH},
-                [BY_NODE] = {EPERM, ENOSYS, EOVERFLOW}, /* where the file system does not know the user */
+                [BY_NODE] = {EPERM, ENOSYS, EOVERFLOW}, /* where the file system does not map the user */
         };
 
         for (size_t i = 0; i < sizeof(errors[0]) / sizeof(errors[0][0]) && errors[by][i]; i++)
@@ -308,7 +309,7 @@ static void try_one(const struct attempt *attempt, struct trial *trial)
         }
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return;
-        /* A kernel without that architecture's calls ends them by SIGSEGV. */
+        /* A kernel without that architecture's calls kills with SIGSEGV. */
         if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGSEGV && attempt->right == CLOCHE_RIGHT_FOREIGN_CALLS)))
                 set_trial(trial, EPERM);
 }
@@ -320,7 +321,7 @@ static void try_all(enum place place)
                         try_one(&attempts[i], &trials[i][place]);
 }
 
-/* The descriptor of a namespace that is not our own: it came with the order to fork. */
+/* Return a descriptor of a namespace that is not our own: it came with the fork request. */
 static int find_foreign(const char *kind)
 {
         char path[64], own[PROBE_LINK_BYTES] = "", link[PROBE_LINK_BYTES];
@@ -342,7 +343,7 @@ static int find_foreign(const char *kind)
         return fd;
 }
 
-/* As libcloche-guest does it, but what the child of a template then gives up is kept. */
+/* Like libcloche-guest, but keeps the rights that a template's child drops. */
 static long join_box(void)
 {
         static const char *const kinds[] = {"net", "user", "mnt", "ipc", "uts", "cgroup"};
@@ -396,7 +397,7 @@ void rights_try_beneath(void)
                 ;
 }
 
-/* -- telling ---------------------------------------------------------------------------------------------------- */
+/* -- printing --------------------------------------------------------------------------------------------------- */
 
 struct sum {
         int open, untried;
@@ -420,7 +421,7 @@ static int is_untried(size_t i)
         return (attempts[i].where != BENEATH && !trials[i][HOME].is_tried) || (attempts[i].where != HOME && !trials[i][BENEATH].is_tried);
 }
 
-/* The ways that are open are named, with the box if they are so in one only; or else all. */
+/* List the open ways, with the box if one is open in one box only; if none is open, list all. */
 static struct sum sum_up(enum cloche_right right)
 {
         struct sum open = {0}, refused = {0};

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define X32_BIT 0x40000000
-#define PROBE_BYTES_MAX (UINT64_C(4) << 30) /* selftest's box is far smaller */
+#define PROBE_BYTES_MAX (UINT64_C(4) << 30) /* far more than the box of the selftest */
 #define PROBE_FORKS_MAX 4096
 
 static const char *const guard_names[CLOCHE_GUARD_COUNT] = {
@@ -118,7 +118,7 @@ static void probe_files(void)
         if (statvfs("/workspace", &fs) < 0)
                 fs = (struct statvfs){0};
         fd = open("/workspace/.probe", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        /* tmpfs looks at its quota before it takes a page. */
+        /* tmpfs checks its quota before it takes a page. */
         full = fd >= 0 && fallocate(fd, 0, 0, (off_t)((fs.f_blocks + 1) * fs.f_frsize)) < 0 && errno == ENOSPC;
         tell(CLOCHE_GUARD_DISK_QUOTA, full && fs.f_files > 0, full ? "a file over the quota: no space left" : strerror(errno));
         unlink("/workspace/.probe");
@@ -249,7 +249,7 @@ static void probe_descriptors(void)
 
 void probe_walls(int count, char **outer, const struct probe_view *forked_from)
 {
-        /* Each line at once: the pids probe forks, and must not print twice. */
+        /* Line-buffered: the pids probe forks, and must not print a line twice. */
         setvbuf(stdout, NULL, _IOLBF, 0);
         probe_descriptors();
         probe_namespaces(count, outer, forked_from);

@@ -1,12 +1,13 @@
-/* cloche-scope PID: asks the service manager to move process PID into a scope of its own that is delegated to us, with every
- * controller the manager has, and waits until it is there.
- * Runs in: a child of the keeper, at the keeper's start, with the keeper's rights; it reads messages of the service manager and of
- * the bus, nothing else. Only on hosts with version 2 control groups whose caller has no delegated group.
+/* cloche-scope PID: requests that the service manager moves process PID into its own scope,
+ * delegated to us with every controller of the manager, and waits until it is there.
+ * Runs in: a child of the keeper, at the keeper's start, with the keeper's rights. It reads only
+ * messages of the service manager and of the bus. Used only on hosts with version 2 control groups
+ * whose caller has no delegated group.
  * Exit status and output: src/proto/scope.h.
  *
- * root asks the system's manager, an ordinary user the one of the user's login session. The manager ends the scope, and removes
- * its groups, when no process is left in it: however the keeper ends, nothing stays behind.
- * org.freedesktop.systemd1(5), systemd.scope(5). */
+ * root uses the system's manager, an ordinary user the one of the user's login session. The manager
+ * ends the scope, and removes its groups, when no process is left in it: however the keeper ends,
+ * nothing stays behind. org.freedesktop.systemd1(5), systemd.scope(5). */
 #include "base/clock.h"
 #include "base/privilege.h"
 #include "proto/scope.h"
@@ -35,7 +36,7 @@ struct request {
         sd_bus_error error;
 };
 
-/* At least 1: libsystemd takes 0 for its own default of 25 s. */
+/* At least 1: libsystemd reads 0 as its own default of 25 s. */
 static uint64_t remaining_us(const struct request *q)
 {
         uint64_t now_us = clock_now_ns() / 1000;
@@ -70,7 +71,7 @@ static int open_address(const char *path, int is_direct, struct request *q)
         return 0;
 }
 
-/* The bus, or where none runs the manager's own socket, which only its owner may use. */
+/* Connect to the bus, or if none runs to the manager's own socket, which only its owner may use. */
 static int open_manager(struct request *q)
 {
         char bus[64] = "/run/dbus/system_bus_socket", direct[64] = "/run/systemd/private";
@@ -102,7 +103,8 @@ static int on_job_removed(sd_bus_message *message, void *data, sd_bus_error *err
         return 0;
 }
 
-/* Before the job begins, so that its end is not missed. Managers send signals over a bus only while somebody has subscribed. */
+/* Called before the job begins, so that its end is not missed. Managers send signals over a bus
+ * only while a client has subscribed. */
 static int watch_jobs(struct request *q)
 {
         int r = sd_bus_set_method_call_timeout(q->bus, remaining_us(q));
@@ -122,7 +124,7 @@ static int append_arguments(sd_bus_message *message, pid_t pid)
         char name[64];
         int r;
 
-        /* An older scope of the same pid may still be on its way out: names are not used twice. */
+        /* An older scope of the same pid may still be ending, so names are never reused. */
         snprintf(name, sizeof(name), "cloche-%d-%llx.scope", (int)pid, (unsigned long long)clock_now_ns());
         r = sd_bus_message_append(message, "ss", name, "fail");
         if (r >= 0)
