@@ -202,7 +202,8 @@ const char *container_code_name(enum cloche_code code); /* of a request that cam
 
 struct container_network {
         int is_named;     /* it was printed that something could not be reached */
-        int is_in_line;   /* what was printed last does not end a line */
+        int is_line_over; /* the line that has it has ended */
+        int is_in_line;   /* the text that was printed last does not end a line */
         int is_explained; /* the line was sent */
         char end[48];     /* of what was printed: longer than what is looked for, which may come in pieces */
 };

@@ -285,11 +285,11 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
                 container_network_look(&follow->network, &text);
 }
 
-/* Once, behind a whole line, as the process may go on for long; at the end behind all. */
+/* Send the line once: as soon as the line that names the failure has ended, as the process may go on for long, or at the end. */
 static void explain_network(struct container_ask *a, int is_end)
 {
         struct container_network *network = &((struct follow *)a->state)->network;
-        char *line = network->is_named && !network->is_explained && (is_end || !network->is_in_line) ? container_network_line(a) : NULL;
+        char *line = network->is_named && !network->is_explained && (is_end || network->is_line_over) ? container_network_line(a) : NULL;
 
         network->is_explained |= line != NULL;
         if (line)

@@ -185,7 +185,7 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
         snprintf(options, sizeof(options), "mode=0755,size=%llu,nr_inodes=%llu",
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + (unsigned)inodes);
-        /* MS_NOATIME: a later run in the same box must not see which files an earlier one read. */
+        /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
         r = mount_new("tmpfs", ROOT_SCRATCH, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
                 r = make_root(ret_root_fd, e);
