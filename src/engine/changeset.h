@@ -16,7 +16,7 @@ struct cloche_changeset {
                 int contents_fd; /* a directory of numbered files; one file, in which a number is where contents begin, plus one; or -EBADF: nobody wrote anything */
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
-        const char *on_error, *conflict; /* static */
+        const char *on_error, *conflict, *links; /* static */
         int abort_skips;                 /* as of struct mount_options */
 };
 

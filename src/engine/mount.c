@@ -330,6 +330,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         mount->recovered->count = 1;
         mount->recovered->on_error = mount_on_error(NULL);
         mount->recovered->conflict = mount_conflict(NULL);
+        mount->recovered->links = mount_links(NULL);
         opt.changes = mount->recovered;
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }
@@ -407,7 +408,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
         int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
 
         if (r == 0) {
-                mount->channel.takes_directories = 1;
+                mount->channel.takes = S_IFDIR;
                 mount->channel.on_message = on_message;
                 mount->channel.on_end = on_end;
                 mount->channel.data = mount;
