@@ -44,7 +44,7 @@ enum shell_flag {
 
 struct shell_answer {
         uint32_t op, serial;
-        int32_t exit_code;     /* SHELL_RUN: 0 to 255. SHELL_FORK: pid of the copy's supervisor; processes that the copy leaves behind stay beneath it */
+        int32_t exit_code;     /* SHELL_RUN: 0 to 255. SHELL_FORK: pid of the supervisor, which keeps the processes that the copy leaves behind */
         int32_t pid;           /* SHELL_FORK: of the copy, in the shell's pid namespace; negative: -errno of the fork */
         uint32_t flags;
         uint32_t job_count;    /* living children of the shell; their pids follow */
