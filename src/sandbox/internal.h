@@ -273,7 +273,7 @@ struct shell_command {
         /* Called once: the command was sent to the shell. For a fork: pid, or negative errno. */
         void (*on_begin)(void *data, int32_t pid);
         int32_t supervisor_pid; /* for a fork, once it has begun */
-        /* Called once when another command has ended. session_ended: the shell ended with it. */
+        /* For all but forks, called once: the command has ended. session_ended: with the shell. */
         void (*on_end)(void *data, int exit_code, int signal, int session_ended, int interrupted);
         /* Called instead of both. */
         void (*on_fail)(void *data, const struct cloche_err *e);
