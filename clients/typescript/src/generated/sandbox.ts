@@ -63,7 +63,7 @@ export interface SessionEnvParams {
 export interface ExecParams {
   /** Absent: default, made on first use. */
   session?: string | undefined
-  /** Shell code of any length: lines, here documents, functions. */
+  /** Shell code: one or more lines, with here documents, functions and the like. */
   command: string | Uint8Array
   /** For this command only. */
   cwd?: string | undefined
@@ -83,7 +83,7 @@ export interface ExecParams {
 
 /** Of output.read. */
 export interface OutputReadParams {
-  /** The output of the answer to exec. */
+  /** The field output of an answer to exec or context.run. */
   output: string
   /** stdout or stderr. */
   stream: string
