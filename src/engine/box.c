@@ -99,7 +99,7 @@ int box_drop(struct box *box, keeper_done done, void *data)
         return !box->is_killed && keeper_box_drop_later(box->keeper, box->id, done, data, NULL) == 0;
 }
 
-/* -- in a thread beside the loop -- --------------------------------------------------------------------------- */
+/* -- in a thread beside the loop ------------------------------------------------------------------------------ */
 
 /* Receive one packet of init. */
 static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)

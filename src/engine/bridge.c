@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL_FORM_BYTES 112 /* of a call's message beside its arguments, about */
+#define CALL_FORM_BYTES 112 /* about the size of a call's message without its arguments */
 
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
-        struct cloche_run *run; /* NULL once it is over */
+        struct cloche_run *run; /* NULL: the run is over */
         json_t *id, *args, *kwargs; /* values held */
         char *target;
-        char *args_text, *kwargs_text; /* for callers who read texts */
+        char *args_text, *kwargs_text; /* for callers that read text */
 };
 
 void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data)
@@ -34,7 +34,7 @@ static void call_free(struct cloche_bridge_call *call)
         free(call);
 }
 
-/* -- a call comes in ------------------------------------------------------------------------------------------ */
+/* -- an incoming call ----------------------------------------------------------------------------------------- */
 
 static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_err *e)
 {
@@ -194,7 +194,7 @@ static int write_answer(struct cloche_bridge_call *call, const json_t *value, st
                           &call->run->channel.out, e);
 }
 
-/* The call is over, whether it could be written or not. */
+/* The call is over, even if its answer could not be written. */
 static int finish(struct cloche_bridge_call *call, int r)
 {
         struct cloche_run *run = call->run;
@@ -207,7 +207,8 @@ static int finish(struct cloche_bridge_call *call, int r)
         return r;
 }
 
-/* r: of reading the value. The guest must not wait for ever for what the host could not send. */
+/* r: the result of reading the value. On a failure the guest gets an error, so that it does not
+ * wait for ever. */
 static int answer(cloche_bridge_call *call, int r, const json_t *value, struct cloche_err *e)
 {
         if (call->run && r == 0)

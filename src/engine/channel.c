@@ -142,7 +142,7 @@ void channel_detach(struct channel *c)
         fd_close(&c->out_fd);
 }
 
-/* As much as goes at once. A descriptor goes with the first byte of its message. */
+/* Send as much as possible. A descriptor goes with the first byte of its message. */
 static ssize_t send_some(struct channel *c)
 {
         size_t size = c->out_fd >= 0 && c->out_fd_at < c->out.size ? c->out_fd_at : c->out.size;
@@ -165,8 +165,9 @@ static void consume(struct channel *c, size_t size)
         c->out_fd_at -= size < c->out_fd_at ? size : c->out_fd_at;
 }
 
-/* The agent is gone, or this process may send nothing to anybody just now (ETOOMANYREFS, ENOMEM): half of a message is no use to it. The end of the stream tells in any case,
- * and not from here. */
+/* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
+ * short is useless to the agent, so shut the socket down: the end of the stream then comes from the
+ * loop, not from here. */
 static void abandon(struct channel *c)
 {
         consume(c, c->out.size);

@@ -96,7 +96,7 @@ json_t *limits_to_json(const struct cloche_limits *limits)
         return object;
 }
 
-/* -- text for readers -- -------------------------------------------------------------------------------------- */
+/* -- text for readers ----------------------------------------------------------------------------------------- */
 
 struct unit {
         double size;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUEST_ID 1000 /* the one user of a box */
+#define GUEST_ID 1000 /* the only user of a box */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static int refuse(struct cloche_err *e, const char *member, const char *expected)
@@ -50,7 +50,7 @@ static const char *sync_mode(const char *name)
         return name_among(names, COUNT(names), name);
 }
 
-/* A member that is absent or one of the names. */
+/* Read a member that is absent or one of the names. */
 static int read_name(const json_t *object, const char *member, const char *(*among)(const char *), const char *full_name, const char *expected,
                      const char **ret, struct cloche_err *e)
 {
@@ -111,7 +111,7 @@ static int find_root(const struct mount_roots *roots, struct mount_option *row, 
         return 0;
 }
 
-/* A directory's own word, or that of the whole. */
+/* Return a directory's own member, or that of the whole mount object. */
 static json_t *member_of(const json_t *mount, const json_t *dir, const char *name)
 {
         json_t *own = json_object_get(dir, name);
@@ -146,7 +146,8 @@ static int take_place(const struct mount_roots *roots, const char *target, const
         if (!path || path[0] != '/')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' must name an absolute path of the host", target);
         memcpy(ret->target, target, size);
-        /* Links on the way are the host's affair. A process that gave up its rights may not see them; then the keeper walks them. */
+        /* Links in the host's path are followed. If this process gave up the rights to see them,
+         * the keeper walks them. */
         ret->source = realpath(path, NULL);
         if (!ret->source)
                 ret->source = strdup(path);
@@ -157,7 +158,7 @@ static int take_place(const struct mount_roots *roots, const char *target, const
 
 /* -- the whole ------------------------------------------------------------------------------------------------ */
 
-/* cloche-fs reads it again; what is wrong is to be said before there is a box. */
+/* cloche-fs reads it again; errors must come before there is a box. */
 static int check_configuration(struct mount_option *row, struct cloche_err *e)
 {
         const unsigned writing = 1u << RULES_CREATE | 1u << RULES_MODIFY | 1u << RULES_DELETE;

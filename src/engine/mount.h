@@ -1,8 +1,7 @@
 /* The mounts of one run: a cloche-fs each, started by the keeper, driven over its control socket
  * (src/fs/README.md).
  *
- *   mounts_new ── box made ──▶ mounts_serve ── configured ── guest runs ── quiet ──▶ mounts_collect
- * ──▶ its changes
+ *   mounts_new ── box made ──▶ mounts_serve ── configured ── guest runs ── quiet ──▶ mounts_collect ──▶ its changes
  *
  * All of it happens on the engine's loop; requests of the guest wait in the kernel until its server
  * runs. */

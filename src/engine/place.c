@@ -2,7 +2,7 @@
 
 #include "base/fd.h"
 
-#define ASKED_MAX 16 /* concurrent requests to init: each answer costs a loop iteration, each request memory */
+#define ASKED_MAX 16 /* concurrent requests: each answer costs an iteration, each request memory */
 
 static void finish(struct placing *p, const struct cloche_err *e)
 {

@@ -36,7 +36,7 @@ void probe_streams_close(struct probe_streams *streams)
         fd_close(&streams->write_fd);
 }
 
-/* -- waiting: the loop serves nothing else meanwhile -- ------------------------------------------------------- */
+/* -- waiting: the loop serves nothing else meanwhile ---------------------------------------------------------- */
 
 struct outcome {
         cloche_engine *engine;

@@ -17,7 +17,7 @@ void probe_streams_close(struct probe_streams *streams);
 
 /* Make a box in which any guard may be missing. parent: a template's box, or KEEPER_NO_BOX. */
 int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, struct box *ret, struct cloche_err *e);
-/* Drop the box. e NULL: ignore errors, for an earlier one counts. */
+/* Drop the box. e may be NULL if an earlier error is reported. */
 int probe_drop(cloche_engine *engine, struct box *box, struct cloche_err *e);
 /* Start cloche-probe there. fds: 0, 1, 2, and for a template its channel and its fork socket;
  * borrowed. */

@@ -185,7 +185,7 @@ void templates_evict(struct cloche_engine *engine)
                 template_free(t);
 }
 
-/* A program that does not compile is kept for a while, so that it is not compiled again and
+/* Free the templates that have been broken for a while; until then their program is not compiled
  * again. */
 static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 {

@@ -47,7 +47,7 @@ struct seat {
         int is_template;
         int holds_fork;
         uint32_t shared_with; /* the sandbox's box whose files it uses, or KEEPER_NO_BOX */
-        void (*told)(struct seat *seat, const struct cloche_err *e); /* of a context only, whose box is not checked or reused */
+        void (*told)(struct seat *seat, const struct cloche_err *e); /* of a context only; never reused */
         void *owner;
         struct cloche_err fork_error; /* came before the keeper's answer */
         struct keeper_box_limits limits;

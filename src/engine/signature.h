@@ -2,10 +2,8 @@
  * schema to the one form that agents take. Values are in text form, and were checked
  * (wire/value.h). Pure.
  *
- *     {"params": [{"name", "type", "required", "default", …}], "variadic", "acceptsKwargs",
- * "output"}
- *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default",
- * …}}, "strict", "output"}
+ *     {"params": [{"name", "type", "required", "default", …}], "variadic", "acceptsKwargs", "output"}
+ *     {"input": [{"name", "required", "default", …}] or {name: {"index", "required", "default", …}}, "strict", "output"}
  *
  * A parameter is a schema (schema.h) with a name, with "required" true or false, and with a
  * default. */

@@ -100,7 +100,7 @@ static void finish(struct cloche_sync *sync, const struct cloche_err *e)
                 sync->on_end(sync->data, sync);
 }
 
-/* -- events -- ------------------------------------------------------------------------------------------------ */
+/* -- events --------------------------------------------------------------------------------------------------- */
 
 static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
 {
@@ -138,7 +138,7 @@ static void add_skipped(struct cloche_sync *sync, const json_t *path, const char
         json_array_append_new(list_of(sync, "skipped"), json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
 }
 
-/* -- deciding before the first write -- ---------------------------------------------------------------------- */
+/* -- deciding before the first write -------------------------------------------------------------------------- */
 
 static int is_virtual(const json_t *change)
 {
