@@ -58,7 +58,7 @@ struct cloche_engine {
         TAILQ_HEAD(ended_runs, cloche_run) ended;
 };
 
-/* Memory of a base template; a prefix has the limits of its set-up. */
+/* Limits of a base template; a prefix has those of its set-up. */
 #define TEMPLATE_MEMORY_BYTES (512u << 20)
 #define TEMPLATE_CHILDREN_BYTES (UINT64_C(2) << 30) /* about 0.4 MB a child */
 #define TEMPLATE_DISK_BYTES (64u << 20)
@@ -134,7 +134,7 @@ struct cloche_run {
         struct keeper_usage usage;
         struct cloche_err usage_error; /* of measuring or of comparing files: the run has no result then */
 
-        /* Mounts. */
+        /* Only of a run with mounts. */
         struct mounts *mounts; /* NULL: no mounts */
         cloche_file_handler on_file_event;
         void *file_event_data;
@@ -146,7 +146,7 @@ struct cloche_run {
 
         struct run_network network;
 
-        /* Forked from a template. */
+        /* Only of a run forked from a template. */
         int is_forked;
         int is_output_lost; /* writing to the caller's descriptor failed, and not by EPIPE */
         int has_texts; /* the caller reads JSON text of bridge calls and of the result */

@@ -103,7 +103,7 @@ struct unit {
         const char *name;
 };
 
-/* Use the largest unit that gives at least 1. */
+/* Use the largest unit that gives at least 1, else the exact number. */
 static const char *quantity_text(double value, const struct unit *units, size_t count, const char *exact, char ret[LIMITS_TEXT_BYTES])
 {
         for (size_t i = 0; i < count; i++)

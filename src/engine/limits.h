@@ -10,8 +10,8 @@
 /* Replace 0 by the default. -CLOCHE_E_INVALID_ARGUMENT names a limit out of its range. */
 int limits_resolve(const struct cloche_limits *asked, struct cloche_limits *ret, struct cloche_err *e);
 struct keeper_box_limits limits_of_box(const struct cloche_limits *limits);
-/* Read the limits that object, whose members were checked to be numbers, names; 0 in it is no
- * limit. Other members of ret stay. */
+/* Read the limits named in object, whose members were checked to be numbers; 0 is no limit. Other
+ * members of ret stay. */
 void limits_read(const json_t *object, struct cloche_limits *ret);
 /* Make that object: only the limits that are not 0. */
 json_t *limits_named(const struct cloche_limits *limits);

@@ -121,7 +121,8 @@ static void add_process(struct buf *strings, pid_t pid, uint32_t *argc)
         (void)add_word(strings, number, argc);
 }
 
-/* Append cwd, then the command. Its namespaces are the host's. */
+/* Append cwd, then the command. Its arguments name this process's namespaces, which are the
+ * host's. */
 static uint32_t command(cloche_engine *engine, struct buf *strings, int is_template)
 {
         uint32_t argc = 0, none = 0;

@@ -424,7 +424,7 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
-        if (run->ended) /* it was killed for a still look at its files */
+        if (run->ended) /* the engine killed it to compare its files */
                 return;
         run->box.exited = 1;
         run->box.exit = *exit;

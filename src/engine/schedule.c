@@ -198,9 +198,9 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
         }
 }
 
-/* Runs forked from one base share its addresses and seeds, so code that learned them in one run
- * knows them in the next; replacing the base limits that in time. A prefix keeps its base: its
- * caller's set-up code must not run again because of age. */
+/* Runs forked from one base share its addresses and seeds, so code that learned them in one run can
+ * use them in the next; replacing the base bounds that time. A prefix keeps its base: its caller's
+ * set-up code must not run again because of age. */
 static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;

@@ -15,8 +15,8 @@ struct template;
 struct mounts;
 struct cloche_engine;
 
-/* The box of one life of a template. It lasts as long as any box on it, for the kernel kills those
- * with it. Reference-counted. */
+/* The box of a template, from one start to its end. It lasts as long as any box on it, for the
+ * kernel kills those with it. Reference-counted. */
 struct trunk {
         unsigned refs;
         struct box box;

@@ -762,8 +762,8 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
                 templates_dispatch(t->engine);
                 engine_refill_later(t->engine);
         } else if (!template_has_seat_to_come(t)) {
-                /* While others are being made, the waiting runs go on waiting. Else they would wait
-                 * for ever: seats with other limits do not fit them. */
+                /* Fail the waiting runs if no seat is being made: seats with other limits do not
+                 * fit them. */
                 template_tell_waiting(t, e);
         }
 }

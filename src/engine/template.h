@@ -104,7 +104,7 @@ void template_unfollow(struct template_child *child);
 
 /* Queue a run for a seat; run_seated or run_failed follows, perhaps from here. */
 void template_seat_run(struct template *t, struct cloche_run *run);
-/* Remove a run that waits or runs, and make its place free. */
+/* Remove a run that waits or runs; its place goes to the next one. */
 void template_leave(struct template *t, struct cloche_run *run);
 
 /* Reuse the box of a run that ended well; takes box and trunk. */
