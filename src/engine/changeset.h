@@ -8,6 +8,7 @@
 struct cloche_changeset {
         struct changeset_row {
                 char *target, *source;
+                char *file;      /* name of a mounted file, which target and source are; or NULL */
                 uint32_t root;
                 char *path;      /* below the root */
                 json_t *permissions;

@@ -19,7 +19,8 @@ struct mount_option {
         char target[KEEPER_TARGET_MAX]; /* in the box */
         char *source;                   /* on the host, for errors and results */
         uint32_t root;                  /* index in struct mount_roots; path is below it */
-        char path[KEEPER_PATH_MAX];
+        char path[KEEPER_PATH_MAX];     /* of a file: its directory */
+        char *file;                     /* name of a file there; NULL: the mount is a directory */
         int is_written; /* a rule permits create, modify or delete */
         json_t *permissions;
         json_t *configure; /* params for cloche-fs */
@@ -32,10 +33,15 @@ struct mount_options {
         const char *on_error, *conflict; /* static names of the contract */
 };
 
+/* Find the deepest mount that holds path, which is below its target or, for a mounted file, the
+ * target itself. Sets *ret_below to the rest of path; NULL: no mount does. */
+const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below);
+
 /* {dirs, permissions, loading, sync {mode, onError, conflict}, security {followSymlinks},
- * onPermissionDenied}. A directory is a path of the host, or {path, permissions, loading, security,
- * onPermissionDenied}, which override the members of the whole. -CLOCHE_E_INVALID_ARGUMENT names
- * the member. Call mount_options_done() on ret, also on failure. */
+ * onPermissionDenied}. A directory is a path of the host, or {path, kind: "directory" or "file",
+ * permissions, loading, security, onPermissionDenied}, which override the members of the whole.
+ * -CLOCHE_E_INVALID_ARGUMENT names the member. Call mount_options_done() on ret, also on
+ * failure. */
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);
 void mount_options_done(struct mount_options *options);
 

@@ -65,8 +65,11 @@ void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec);
 /* Start the servers: the box is made. Later failures come as error and on_failed. */
 int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e);
 
-/* Find the mount that holds path and set *ret_below to the rest of it; NULL: no mount does. */
+/* Like mount_options_find(). */
 struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below);
+/* True if one is in another, or is a file: PID 1 then answers only after all are mounted
+ * (jail/root-inner.c). */
+int mounts_are_awaited(const struct mounts *mounts);
 /* Put a virtual file there before the guest runs, one at a time. file_fd: its contents, or a link's
  * target; borrowed. done is called later, once. */
 CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e),

@@ -1,12 +1,16 @@
-/* cloche-fs: serves one mount. Runs in: a process of its own, as the owner of the mounted directory, outside the box.
+/* cloche-fs: serve one mount. Runs in: its own process, as the owner of the mounted directory,
+ * outside the box.
  *
  *     cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]
  *
- * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written. UPPER_FD is an empty directory of its
- * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). KEEPER_FD, or
- * "-": whom to ask that the kernel reads large files by itself (passthrough.h). It ends with the control socket or the connection. */
+ * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written.
+ * UPPER_FD is an empty directory for the guest's writes, on a size-limited file system. CONTROL_FD
+ * is a stream socket to the engine (README.md). KEEPER_FD, or "-", is a socket to the process that
+ * lets the kernel read large files directly (passthrough.h). The process exits when the control
+ * socket or the connection closes. */
 #include "control.h"
 #include "overlay.h"
+#include "place.h"
 #include "session.h"
 
 #include "base/err.h"
@@ -25,17 +29,17 @@
 #include <sys/resource.h>
 
 enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
-#define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside those the guest has open */
-#define KEEP_S 1.0                        /* a directory's descriptor */
+#define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside the guest's open files */
+#define KEEP_S 1.0                        /* timeout of a directory's descriptor */
 
 static struct mount mount;
 static const struct sock_filter calls[] = {
 #include "fs-filter-rows.inc"
 };
 
-/* -- arranging the process ------------------------------------------------------------------------------------ */
+/* -- process setup -------------------------------------------------------------------------------------------- */
 
-/* To fixed numbers, and all others closed but the standard ones. The last may be missing. */
+/* Move the descriptors to fixed numbers and close all others but the standard ones. The last may be missing. */
 static int arrange_descriptors(int count, char **argv)
 {
         if (count > 0 && strcmp(argv[count - 1], "-") == 0)
@@ -83,7 +87,7 @@ static int restrict_files(int *ret_abi, struct cloche_err *e)
         return r;
 }
 
-/* Last, for it forbids Landlock and limits, too. */
+/* Runs last: the filter forbids Landlock and setrlimit, too. */
 static int restrict_calls(bool *ret_restricted, struct cloche_err *e)
 {
         int r = FILTER_ENTER(calls, e);
@@ -115,7 +119,26 @@ static int prepare(const json_t *params, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
 }
 
-/* A failure ends the process: what was half made is not made again. */
+/* A mount of one file: its inode is the connection's root, and no other is ever asked for. */
+static int show_file(struct cloche_err *e)
+{
+        struct node *node = NULL;
+        int r = mount.settings.file ? overlay_lookup(&mount, mount.tree.root, mount.settings.file, NULL, &node) : 0;
+
+        if (!mount.settings.file)
+                return 0;
+        if (r == -ENOENT && mount.settings.max_file_bytes)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file %.150s is not there, or larger than maxFileSize", mount.settings.file);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
+        if (node->kind != S_IFREG)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"", mount.settings.file);
+        node->pins++;
+        mount.file = node;
+        return 0;
+}
+
+/* A failure ends the process: a partial configuration is not repeated. */
 static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
         int abi = 0, r = prepare(params, e);
@@ -130,9 +153,15 @@ static int configure(struct control *control, const json_t *params, json_t **ret
         mount.tree.root->ino = mount.tree.root->st.st_ino;
         mount.ledger.tell = tell_denial;
         mount.ledger.argument = &control->server;
+        r = points_make(&mount, e);
+        if (r < 0)
+                return r;
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
+        r = show_file(e);
+        if (r < 0)
+                return r;
         *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", mount.passthrough.keeper_fd >= 0);
         return 0;
 }

@@ -34,6 +34,22 @@ int mount_attach(int tree_fd, const char *target, struct cloche_err *e)
         return 0;
 }
 
+int mount_make(const char *type, const char *const *options, uint64_t attributes)
+{
+        _cleanup_fd_ int fs_fd = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+        int fd;
+
+        if (fs_fd < 0)
+                return -errno;
+        for (; options[0]; options += 2)
+                if (syscall(SYS_fsconfig, fs_fd, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options[0], options[1], 0) < 0)
+                        return -errno;
+        if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -errno;
+        fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC, attributes);
+        return fd < 0 ? -errno : fd;
+}
+
 int mount_new(const char *type, const char *target, unsigned long flags, const char *options, struct cloche_err *e)
 {
         if (mount(type, target, type, flags, options) == 0)

@@ -12,6 +12,10 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
 /* Attach a detached tree at target, a path below the current directory. */
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
 
+/* A file system of this kind that is attached nowhere. options: name, value, …, NULL; a value of NULL is for a flag. The descriptor of its root, owned by
+ * the caller, or -errno. */
+int mount_make(const char *type, const char *const *options, uint64_t attributes);
+
 /* mount(2) of a file system without a device. */
 int mount_new(const char *type, const char *target, unsigned long flags, const char *options, struct cloche_err *e);
 

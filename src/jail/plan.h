@@ -17,6 +17,7 @@ struct jail_plan {
         const char *runtime_dir; /* plain files copied to /run/cloche, or "" */
         const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */
         size_t mount_count;
+        unsigned file_mounts; /* a bit each: it is a file, not a directory */
         int fuse_dir_fd; /* a directory with the node "fuse" in it */
         uint64_t disk_bytes, disk_inodes;
         uint64_t file_bytes, open_files, pids, cpu_ms;

@@ -49,7 +49,11 @@ int root_share(struct cloche_err *e);
 /* Mount the plan's file system of this number, a FUSE file system without a server yet.
  * *ret_fuse_fd is its connection, owned by the caller; closing the last copy ends the file system.
  * /dev/fuse must be opened in the user namespace of the mounter (fs/fuse/inode.c, fuse_fill_super),
- * so it is opened here, in the box. */
-int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e);
+ * so it is opened here, in the box. *ret_tree_fd is set for a mount that lies in another: it is not
+ * attached yet; owned by the caller. */
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e);
+/* Start a process that attaches these and looks at files (root-inner.c), and close them here.
+ * tree_fds: by the numbers of the mounts, -EBADF for the others. */
+int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);
 
 #endif

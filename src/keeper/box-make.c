@@ -63,6 +63,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .birth_fd = -EBADF,
                 .fuse_dir_fd = keeper->fuse_dir_fd,
                 .mount_count = spec->mount_count,
+                .file_mounts = spec->file_mounts,
         };
 
         for (size_t i = 0; i < plan.mount_count; i++)
@@ -440,6 +441,13 @@ static int check_sources(const struct keeper_state *keeper, const struct keeper_
         return 0;
 }
 
+static int no_fuse(int code, struct cloche_err *e)
+{
+        const char *way_out = code == ENOENT ? "root loads it with modprobe fuse" : "root opens it to all users with chmod 666 /dev/fuse";
+
+        return err_set(e, CLOCHE_E_MOUNT, "mounts need the device /dev/fuse: %s: %s, or the run is given its files (--file) in the place of a mount", strerror(code), way_out);
+}
+
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = check_guards(keeper, spec->optional_guards, e);
@@ -449,7 +457,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
         if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, -keeper->fuse_dir_fd, "mounts need the device fuse, /dev/fuse");
+                r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
         return r < 0 ? r : share_check(keeper, spec, e);

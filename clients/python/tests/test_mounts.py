@@ -58,6 +58,16 @@ class MountCase(unittest.TestCase):
     def there(self):
         return {path.name: path.read_text() for path in self.folder.iterdir()}
 
+    def test_a_file_under_another_name_and_a_mount_in_another(self):
+        inner = self.folder / "inner"
+        inner.mkdir()
+        mount = cloche.Mount({"/workspace/data": self.folder, "/workspace/data/deep/in": inner, "/workspace/one": self.folder / "a.csv"},
+                             cloche.Permissions(rules=[cloche.Rule("**", allow=["*"])]))
+        code = "def f():\n    open('data/deep/in/new', 'w').write('in')\n    open('one', 'a').write('2')\n    return open('one').read()"
+        result = self.client.call("python", code, mount=mount)
+        self.assertEqual((result.value, (inner / "new").read_text(), (self.folder / "a.csv").read_text()), ("12", "in", "12"))
+        self.assertFalse((self.folder / "deep").exists())
+
     UNTOUCHED = {"a.csv": "1", "keep.txt": "kept"}
     WRITTEN = {"a.csv": "12", "new.csv": "n", "keep.txt": "kept"}
 

@@ -14,9 +14,15 @@ export type FileSource =
 
 export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
 
+/** Its own options take the place of those of the whole. */
+export interface MountedDirectory extends Pick<MountOptions, 'permissions' | 'loading' | 'security' | 'onPermissionDenied'> {
+  path: string
+  kind?: 'directory' | 'file'
+}
+
 export interface MountOptions {
-  /** Folders of the box, and the host's folders shown there. */
-  dirs: Record<string, string>
+  /** Folders of the box, and the host's folders shown there, or, with `kind: 'file'`, one file. One may lie in another. */
+  dirs: Record<string, string | MountedDirectory>
   permissions?: {
     default?: Partial<Record<Permission, boolean>>
     rules?: Array<{ pattern: string, allow?: Permission[] | '*', deny?: Permission[] | '*', priority?: number }>

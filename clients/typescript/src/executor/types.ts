@@ -48,11 +48,15 @@ export interface SyncConfig {
 }
 
 export interface SecurityConfig {
+  /** Decides about symbolic links in a mount. `true`, the default: it is shown as it is, and the box resolves it in what the box has: it may lead to another
+   * mount or to the box's own files, never to files of the host that are not mounted. One to an absolute path of the mounted folder leads to the same place in the box.
+   * `'restricted'`: one that leaves its mount cannot be read or followed (EACCES). `false`: none can (ELOOP). */
   followSymlinks?: SymlinkBehavior
 }
 
 export interface MountConfig {
-  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. */
+  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. A path of the host may be a single file, under any name,
+   * and one may lie in another: `{'/workspace': '.', '/workspace/node_modules': '/cache/modules'}`. */
   dirs: Record<string, string>
   permissions?: PermissionConfig
   loading?: LoadingConfig
