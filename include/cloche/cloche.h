@@ -463,7 +463,8 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                                                    struct cloche_err *e);
 /* Answer the question. skip: this change is not synced; abort: no change is, nothing was written,
- * and all are among the skipped ones. reason may be NULL. */
+ * and all are among the skipped ones. Where the mount's sync.allowAbort is false abort is as skip.
+ * reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
 /* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; for a dry run {steps,
  * denied, conflicts, skipped}. JSON text, free(). */

@@ -315,7 +315,17 @@ async function answerFreeze () {
 async function answerRun ({ code, filename, argv }) {
   state.answered = state.isScript = true
   process.argv = [process.execPath, filename, ...argv]
-  await program.prepare(language.translate(code, path.basename(filename)), path.basename(filename), scan, true)
+  await program.prepare(translatedScript(code, path.basename(filename)), path.basename(filename), scan, true)
+}
+
+// Code that a language translates, and that does not compile, has the exit code that the engine gives other compiled languages' (EX_DATAERR of sysexits.h).
+const NOT_COMPILED = 65
+function translatedScript (code, filename) {
+  try {
+    return language.translate(code, filename)
+  } catch (thrown) {
+    return endScript(thrown, NOT_COMPILED)
+  }
 }
 
 // A context is forked between two of its cells: in this process, and in each child that is forked, what comes next is another request.
@@ -370,9 +380,9 @@ function next () {
 
 // -- the process
 
-function endScript (thrown) {
+function endScript (thrown, code = 1) {
   fs.writeSync(2, `${describe(thrown).stack || String(thrown)}\n`)
-  host.exit(1)
+  host.exit(code)
 }
 
 process.on('uncaughtException', (thrown) => {

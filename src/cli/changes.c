@@ -176,17 +176,63 @@ static int read_about(struct changes_kept *kept)
         return take_mounts(kept);
 }
 
-static int newest(char ret[CHANGES_NAME_BYTES])
+/* Fills *ret of the set ret->name; 0, or an exit code with a line. */
+static int open_one(int all_fd, struct changes_kept *ret)
 {
-        char **names;
+        ret->dir_fd = openat(all_fd, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->dir_fd < 0)
+                return errno == ENOENT || all_fd < 0 ? unknown(ret->name)
+                                                     : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
+        ret->set_fd = openat(ret->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->set_fd < 0 || read_about(ret) < 0)
+                return cli_bad("the changes '%s' are damaged: cloche changes drop %s", ret->name, ret->name);
+        return 0;
+}
+
+static int is_within(const char *path, const char *directory)
+{
+        size_t size = strlen(directory);
+
+        while (size > 0 && directory[size - 1] == '/')
+                size--;
+        return strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
+}
+
+/* One of its directories holds this one, or lies in it. */
+static int is_of(const struct changes_kept *kept, const char *here)
+{
+        for (size_t i = 0; i < kept->mount_count; i++)
+                if (is_within(here, kept->sources[i]) || is_within(kept->sources[i], here))
+                        return 1;
+        return 0;
+}
+
+static int none_here(const char *newest)
+{
+        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list shows them all, and a name chooses some)", newest);
+}
+
+/* Names are in order of age. A damaged set does not say what it is of: that it is damaged is what there is to say. */
+static int open_newest(int all_fd, struct changes_kept *ret)
+{
+        char *here = realpath(".", NULL), **names;
         size_t count;
         int bad = changes_names(&names, &count);
 
         if (bad == 0 && count == 0)
                 bad = cli_bad("there are no kept changes");
-        if (bad == 0)
-                snprintf(ret, CHANGES_NAME_BYTES, "%s", names[count - 1]);
+        for (size_t i = count; bad == 0 && i > 0; i--) {
+                snprintf(ret->name, sizeof(ret->name), "%s", names[i - 1]);
+                bad = open_one(all_fd, ret);
+                if (bad || !here || is_of(ret, here))
+                        break;
+                changes_close(ret);
+                *ret = (struct changes_kept){.set_fd = -EBADF, .dir_fd = -EBADF};
+                if (i == 1)
+                        bad = none_here(names[count - 1]);
+        }
         home_names_done(names, count);
+        free(here);
         return bad;
 }
 
@@ -198,21 +244,11 @@ int changes_open(const char *name, struct changes_kept *ret)
         *ret = (struct changes_kept){.set_fd = -EBADF, .dir_fd = -EBADF};
         if (name && !is_name(name))
                 return unknown(name);
-        if (name)
-                strcpy(ret->name, name);
-        bad = name ? 0 : newest(ret->name);
-        if (bad == 0)
-                bad = open_all(&all_fd);
-        if (bad)
-                return bad;
-        ret->dir_fd = openat(all_fd, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->dir_fd < 0)
-                return errno == ENOENT || all_fd < 0 ? unknown(ret->name)
-                                                     : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
-        ret->set_fd = openat(ret->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->set_fd < 0 || read_about(ret) < 0)
-                return cli_bad("the changes '%s' are damaged: cloche changes drop %s", ret->name, ret->name);
-        return 0;
+        bad = open_all(&all_fd);
+        if (bad || !name)
+                return bad ? bad : open_newest(all_fd, ret);
+        strcpy(ret->name, name);
+        return open_one(all_fd, ret);
 }
 
 void changes_close(struct changes_kept *kept)

@@ -33,7 +33,8 @@ struct changes_kept {
 };
 
 int changes_names(char ***ret, size_t *ret_count);
-/* name: NULL for the newest. Call changes_close() on ret after a failure too. */
+/* name: NULL for the newest of a directory that holds the current one, or lies in it. Call
+ * changes_close() on ret after a failure too. */
 int changes_open(const char *name, struct changes_kept *ret);
 void changes_close(struct changes_kept *kept);
 /* Prevents concurrent syncs of the same changes. */

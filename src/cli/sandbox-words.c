@@ -212,6 +212,41 @@ json_t *sandbox_env(const struct cli_request *request)
         return env;
 }
 
+/* The host of a rule: HOST, HOST:PORT or HOST:FIRST-LAST. */
+static int is_loopback(const char *rule)
+{
+        return strncmp(rule, "127.", 4) == 0 || (strncmp(rule, "localhost", 9) == 0 && (rule[9] == ':' || !rule[9]));
+}
+
+/* '*' and whatever has a letter; IPv4 addresses have none. */
+static int is_name(const char *rule)
+{
+        size_t host = strcspn(rule, ":");
+
+        for (size_t i = 0; i < host; i++)
+                if (rule[i] == '*' || ((rule[i] | 32) >= 'a' && (rule[i] | 32) <= 'z'))
+                        return 1;
+        return 0;
+}
+
+int sandbox_check_network(const struct cli_request *request)
+{
+        const char *loopback = NULL, *rule;
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach(request->sandbox.allow, i, item) {
+                rule = json_string_value(item);
+                if (is_loopback(rule))
+                        loopback = rule;
+                else if (is_name(rule))
+                        return 0;
+        }
+        return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this machine is reached by a name that leads to it: "
+                                  "allow that name and 127.0.0.1:PORT", loopback)
+                        : 0;
+}
+
 json_t *sandbox_network(const struct cli_request *request)
 {
         const struct sandbox_words *said = &request->sandbox;

@@ -51,6 +51,9 @@ json_t *sandbox_limits(const struct cli_request *request);
 json_t *sandbox_env(const struct cli_request *request);
 /* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);
+/* 0, or an exit code where the rules permit the box's own loopback alone: their author wants the
+ * host's. */
+int sandbox_check_network(const struct cli_request *request);
 /* The words after "--", for a shell: one word is shell text, several are a command and its
  * arguments. NULL when out of memory. */
 json_t *sandbox_command(const struct cli_request *request);

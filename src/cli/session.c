@@ -185,11 +185,13 @@ static int bind_network(struct cli_request *request)
 {
         json_t *policy = sandbox_network(request);
         char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
-        int bad = policy && !text ? cli_bad("out of memory") : 0;
+        int bad = policy && !text ? cli_bad("out of memory") : sandbox_check_network(request);
 
         json_decref(policy);
-        if (bad || !text)
+        if (bad || !text) {
+                free(text);
                 return bad;
+        }
         request->run.network = text;
         return options_keep_text(request, text);
 }

@@ -1,5 +1,7 @@
 #include "container-internal.h"
 
+#include "engine/network-words.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,19 +51,7 @@ static json_int_t timeout_of(const struct container_ask *a, const json_t *result
 
 /* -- connections that failed ---------------------------------------------------------------------------------- */
 
-/* This API has no word for the network: what programs print when a name or host cannot be reached says nothing of a policy. */
-static int is_of_network(const char *text)
-{
-        static const char *const said[] = {
-                "ould not resolve host", "emporary failure in name resolution", "ailure resolving", "ame or service not known", "nable to resolve",
-                "EAI_AGAIN", "ENOTFOUND", "etwork is unreachable", "ENETUNREACH", "ame resolution", "rname not found",
-        };
-
-        for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-                if (strstr(text, said[i]))
-                        return 1;
-        return 0;
-}
+/* This API has no word for the network: the failed command's own words say when it is looked for. */
 
 /* A line of ours behind what a failed command printed; NULL: there is nothing to say. */
 static char *network_line(const struct container_ask *a)
@@ -76,7 +66,7 @@ static char *network_line(const struct container_ask *a)
 static void explain(const struct container_ask *a, json_t *outcome)
 {
         const char *printed = json_string_value(json_object_get(outcome, "stderr"));
-        char *line = printed && json_integer_value(json_object_get(outcome, "exitCode")) != 0 && is_of_network(printed) ? network_line(a) : NULL;
+        char *line = printed && json_integer_value(json_object_get(outcome, "exitCode")) != 0 && network_words_in(printed, strlen(printed)) ? network_line(a) : NULL;
 
         if (line)
                 json_object_set_new(outcome, "stderr", json_sprintf("%s%s", printed, line));
@@ -168,26 +158,13 @@ void container_execute(struct container_ask *a)
 
 struct streams {
         struct container_utf8 out, err;
-        int is_of_network; /* it printed that something could not be reached */
-        char err_end[48];  /* the last that it printed: longer than what is looked for, which may come in pieces */
+        struct network_words words; /* of standard error */
 };
 
 static void tell(struct container_ask *a, json_t *event)
 {
         container_put(event, "command", container_copy(a, "command"));
         container_line(a, with_session(a, event));
-}
-
-static void look_for_network(struct streams *streams, const struct buf *text)
-{
-        _cleanup_buf_ struct buf whole = BUF_INIT(SIZE_MAX / 2);
-        size_t kept;
-
-        if (buf_append(&whole, streams->err_end, strlen(streams->err_end)) < 0 || buf_append(&whole, text->data, text->size) < 0 || buf_append(&whole, "", 1) < 0)
-                return;
-        streams->is_of_network |= is_of_network(whole.data);
-        kept = whole.size < sizeof(streams->err_end) ? whole.size : sizeof(streams->err_end);
-        memcpy(streams->err_end, whole.data + whole.size - kept, kept);
 }
 
 static void tell_text(struct container_ask *a, const char *stream, const char *bytes, size_t size, int is_end)
@@ -200,13 +177,13 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
                 return;
         tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
         if (utf8 == &streams->err)
-                look_for_network(streams, &text);
+                network_words_add(&streams->words, text.data, text.size);
 }
 
 static void explain_stream(struct container_ask *a, const json_t *result)
 {
         const struct streams *streams = a->state;
-        char *line = streams->is_of_network && json_integer_value(json_object_get(result, "exitCode")) != 0 ? network_line(a) : NULL;
+        char *line = streams->words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0 ? network_line(a) : NULL;
 
         if (line)
                 tell(a, json_pack("{s:s, s:s}", "type", "stderr", "data", line));

@@ -316,10 +316,18 @@ const struct mount_option *mount_options_find(const struct mount_options *option
         return best;
 }
 
+static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_err *e)
+{
+        if (given && !json_is_boolean(given))
+                return refuse(e, "sync.allowAbort", "true or false");
+        *ret_skips = json_is_false(given);
+        return 0;
+}
+
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"dirs", "permissions", "loading", "sync", "security", "onPermissionDenied"};
-        static const char *const sync_members[] = {"mode", "onError", "conflict"};
+        static const char *const sync_members[] = {"mode", "onError", "conflict", "allowAbort"};
         const json_t *sync = json_object_get(mount, "sync");
         const char *mode = NULL;
         int r;
@@ -338,6 +346,8 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
                 r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort", &ret->on_error, e);
         if (r == 0)
                 r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite", &ret->conflict, e);
+        if (r == 0)
+                r = read_allow_abort(json_object_get(sync, "allowAbort"), &ret->abort_skips, e);
         if (r < 0)
                 return r;
         ret->is_manual = strcmp(mode, "manual") == 0;

@@ -397,6 +397,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         json_object_set_new(result->root, "files", files_object(run, changes));
         if (run->synced)
                 json_object_set(result->root, "sync", run->synced);
+        if (v.status != CLOCHE_STATUS_SUCCESS)
+                run_explain_network(run);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
         if (!result->root || (run->has_texts && write_texts(result, value) < 0)) {
                 cloche_result_free(result);

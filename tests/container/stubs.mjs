@@ -13,7 +13,7 @@ class Storage {
         transaction = async (work) => work(this);
 }
 
-// What fetch() of a Worker gives for an upgrade.
+// The response that fetch() of a Worker returns for an upgrade.
 async function upgrade(url) {
         const socket = new globalThis.WebSocket(url.replace(/^http/, "ws"));
         socket.binaryType = "arraybuffer";

@@ -31,6 +31,23 @@ def change(code="echo new > /data/a; rm /data/b; mv /data/c /data/d; mkdir /data
 
 # ---- keeping --------------------------------------------------------------------------------------------------
 
+def test_without_a_name_it_is_the_newest_of_this_directory():
+    _, here = change("echo new > /data/a")
+    os.makedirs("elsewhere", exist_ok=True)
+    where = os.getcwd()
+    try:
+        os.chdir("elsewhere")
+        for words in (["sync"], ["diff"]):
+            bad_input(*words, says=f"no kept changes are of this directory; the newest of others are '{here}'")
+        equal(cli("diff", here).code, 0)
+        os.chdir(os.path.join(where, "host"))
+        assert cli("diff").stdout.endswith(b"/host/a\n")
+        os.chdir(where)
+        equal((cli("sync").code, tree()["a"]), (0, b"new\n"))
+    finally:
+        os.chdir(where)
+
+
 def test_manual_changes_are_kept_and_nothing_is_written():
     count, name = change()
     equal(count, 6)

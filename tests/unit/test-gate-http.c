@@ -1,4 +1,4 @@
-/* What guests say in HTTP: whom each request is for, and how far it goes on, in whatever pieces it comes. */
+/* HTTP of guests: the host of each request, and how much of it is passed on, for any division into pieces. */
 #include "gate/http.h"
 #include "tap.h"
 

@@ -58,9 +58,11 @@ class Sync:
     """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
     on_error: OnError = "rollback"
     conflict: Conflict | None = None
+    allow_abort: bool | None = None
+    """False: when before_sync says abort, its change alone is skipped. None is True."""
 
     def tree(self) -> dict[str, Any]:
-        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict)
+        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict, allowAbort=self.allow_abort)
 
 
 @dataclass(frozen=True)

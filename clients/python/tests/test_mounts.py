@@ -53,7 +53,7 @@ class MountCase(unittest.TestCase):
         (self.folder / "keep.txt").write_text("kept")
 
     def mount(self, mode="batch", **options):
-        return cloche.Mount({"/workspace/data": self.folder}, options.pop("permissions", RULES), sync=cloche.Sync(mode), **options)
+        return cloche.Mount({"/workspace/data": self.folder}, options.pop("permissions", RULES), sync=options.pop("sync", cloche.Sync(mode)), **options)
 
     def there(self):
         return {path.name: path.read_text() for path in self.folder.iterdir()}
@@ -99,9 +99,22 @@ class Batch(MountCase):
     def test_abort_writes_nothing(self):
         result = self.client.call("python", WRITE, mount=self.mount(), before_sync=lambda change: cloche.Abort("no"))
         self.assertEqual((self.there(), result.sync.synced), (self.UNTOUCHED, []))
-        self.assertIsNotNone(result.sync.aborted)
+        self.assertEqual(result.sync.aborted, "no")
         self.assertEqual(sorted((row["path"], row["reason"]) for row in result.sync.skipped),
                          [("/workspace/data/a.csv", "aborted"), ("/workspace/data/new.csv", "aborted")])
+
+    def test_an_abort_that_the_mount_does_not_allow_skips_its_change(self):
+        def before(change):
+            return cloche.Abort("not this one") if change.path.endswith("new.csv") else None
+        result = self.client.call("python", WRITE, mount=self.mount(sync=cloche.Sync(allow_abort=False)), before_sync=before)
+        self.assertEqual((self.there(), result.sync.aborted), ({"a.csv": "12", "keep.txt": "kept"}, None))
+        self.assertEqual([(row["path"], row["reason"]) for row in result.sync.skipped], [("/workspace/data/new.csv", "not this one")])
+
+    def test_a_question_that_fails_aborts_also_where_no_abort_is_allowed(self):
+        with self.assertRaises(ZeroDivisionError):
+            self.client.call("python", WRITE, mount=self.mount(sync=cloche.Sync(allow_abort=False)), before_sync=lambda change: 1 / 0)
+        self.client.stats()
+        self.assertEqual(self.there(), self.UNTOUCHED)
 
     def test_a_question_that_fails_writes_nothing(self):
         with self.assertRaises(ZeroDivisionError):

@@ -29,7 +29,8 @@ export interface MountOptions {
     exclude?: string[]
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
-  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort' }
+  /** allowAbort false: when beforeSync says abort, its change alone is skipped. */
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', allowAbort?: boolean }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
 }
@@ -98,6 +99,8 @@ export interface SyncOutcome {
   /** Where the host's file is not what the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
+  /** The change at which beforeSync said abort, and why: nothing was written, and all are among the skipped ones. */
+  aborted?: { path?: string, reason: string }
   /** Why nothing was synced at all. */
   error?: unknown
 }

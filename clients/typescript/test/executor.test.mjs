@@ -270,10 +270,19 @@ describe('executor', real, () => {
       assert.deepEqual(after.sort(), [['x.txt', true, 'create', true], ['y.txt', true, 'create', true]])
     })
     mounted('beforeSync may abort the whole', async ({ dir, own, mount }) => {
-      own.on('beforeSync', async () => { await sleep(5); return { state: SyncStates.ABORT } })
+      own.on('beforeSync', async () => { await sleep(5); return { state: SyncStates.ABORT, reason: 'not today' } })
       const { sync } = await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch' } } })
       assert.deepEqual(readdirSync(path.join(dir, 'out')), [])
       assert.deepEqual([sync.synced, sync.failed, sync.skipped.map((name) => path.basename(name)).sort()], [[], [], ['x.txt', 'y.txt']])
+      assert.deepEqual([sync.aborted.reason, /\/[xy]\.txt$/.test(sync.aborted.path)], ['not today', true])
+    })
+    mounted('an abort that the mount does not allow skips its file; syncFiles has the reason of one that it allows', async ({ dir, own, mount }) => {
+      own.on('beforeSync', ({ path: name }) => name.endsWith('x.txt') ? { state: SyncStates.ABORT, reason: 'not x' } : undefined)
+      const { sync } = await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch', allowAbort: false } } })
+      assert.deepEqual([readdirSync(path.join(dir, 'out')), sync.skipped.map((name) => path.basename(name)), sync.aborted], [['y.txt'], ['x.txt'], undefined])
+      const { files } = await own.execute({ language: 'python', code: write, mount })
+      const { aborted, synced } = await own.syncFiles(files.all(), mount)
+      assert.deepEqual([aborted.reason, path.basename(aborted.path), synced], ['not x', 'x.txt', []])
     })
     mounted('an abort at the second change: all are told as skipped, each once', async ({ dir, own, mount }) => {
       let asked = 0

@@ -45,6 +45,8 @@ export interface LoadingConfig {
 export interface SyncConfig {
   mode: SyncMode
   onError?: SyncErrorBehavior
+  /** Whether beforeSync may abort this sync; by default true. Where it may not, by this or by the executor's syncEventConfig, its file is skipped. */
+  allowAbort?: boolean
 }
 
 export interface SecurityConfig {
@@ -237,6 +239,8 @@ export interface SyncResult {
   synced: string[]
   failed: Array<{ path: string, error: Error }>
   skipped: string[]
+  /** The change at which beforeSync said abort, and its reason: nothing was written. */
+  aborted?: { path?: string, reason: string }
 }
 
 // -- events
