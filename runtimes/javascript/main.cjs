@@ -134,24 +134,31 @@ async function collect (value) {
 
 const asked = new Map()
 let lastAsked = 0
+let quietAsked = 0
 
 // Resolves to {value}, or rejects with {name, message, fields}; `coder` makes and reads what is sent.
-function ask (target, args, coder, references) {
+// A quiet question does not keep the event loop alive.
+function ask (target, args, coder, references, { isQuiet = false, limit = FRAME_BYTES_MAX } = {}) {
   if (state.isPreparing) throw new Error(`${target.slice(1).join('.')} cannot be called while the set-up runs`)
-  const sent = coder.encode(args, FRAME_BYTES_MAX, references)
+  const sent = coder.encode(args, limit, references)
   const id = ++lastAsked
   return new Promise((resolve, reject) => {
-    asked.set(id, { resolve, reject, coder })
+    asked.set(id, { resolve, reject, coder, isQuiet })
+    if (isQuiet) quietAsked++
     channel.listen(receive)
+    restWhenQuiet()
     channel.ask(id, target, sent.value, sent.attachments)
   })
 }
+
+const restWhenQuiet = () => { if (asked.size === quietAsked && !state.answered && !contexts?.isOpen()) channel.rest() }
 
 function settle ({ id, result, error }) {
   const found = asked.get(id)
   if (found === undefined) return
   asked.delete(id)
-  if (asked.size === 0 && !state.answered && !contexts?.isOpen()) channel.rest()
+  if (found.isQuiet) quietAsked--
+  restWhenQuiet()
   const decode = (value) => found.coder.decode(value, channel.attachments())
   try {
     if (error === undefined) found.resolve({ value: decode(result.value) })
@@ -197,7 +204,7 @@ async function declareAll ({ globals, imports }) {
 
 function makeRealm (bridge) {
   const { createRealm } = require('./realm.cjs')
-  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: tellLine, values: (own) => load('values.cjs', own), language })
+  const made = createRealm({ bridge: bridge ?? ((target, args, options) => ask(target, args, made.values, true, options)), tell: tellLine, values: (own) => load('values.cjs', own), language })
   return made
 }
 
@@ -291,8 +298,10 @@ function measured () {
 }
 
 async function answerEvaluate (params) {
+  if (params.lines === true && template !== undefined) channel.keepLines(() => template.lines())
   state.cpuBefore = process.cpuUsage()
-  const { exports, late } = await evaluate('evaluate', params)
+  channel.tell('began', { cpuMs: (state.cpuBefore.user + state.cpuBefore.system) / 1000 })
+  const { exports, late } = await evaluate('evaluate', { ...params, measure: measured })
   const sent = realm.encodeExports(exports, params.resultBytes)
   if (late?.error !== undefined) late.error = unicode(late.error)
   answer(channel.writeResult, { exports: sent.value, ...measured(), ...late && { late } }, sent.attachments)

@@ -409,7 +409,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
         int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
 
         if (r == 0) {
-                mount->channel.takes_directories = 1;
+                mount->channel.takes = S_IFDIR;
                 mount->channel.on_message = on_message;
                 mount->channel.on_end = on_end;
                 mount->channel.data = mount;

@@ -25,7 +25,7 @@ const PROTOCOL = 1
 
 export interface ConnectOptions extends DaemonOptions {
   signal?: AbortSignal
-  /** How long the daemon may take to greet, in ms. */
+  /** The time for the daemon to greet, in ms. */
   connectTimeoutMs?: number
 }
 
@@ -59,7 +59,7 @@ export interface SyncRequest {
   links?: 'any' | 'inside'
   dryRun?: boolean
 }
-/** What a sync would do (`dryRun`). */
+/** The steps that a sync would take (`dryRun`). */
 export interface SyncPlan {
   steps: Array<{ path: string, type: string, action: string, [name: string]: unknown }>
   denied: Array<{ path: string, [name: string]: unknown }>
@@ -74,18 +74,19 @@ export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workd
   name?: string
 }
 
-/** What a running request wants to hear, by its id. */
+/** The callbacks of a running request. */
 interface Listener {
   handlers: Handlers
   call: (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
   options: RunOptions
   hasJsonArguments?: boolean
+  streamOf?: RunHooks['streamOf'] | undefined
 }
 
-/** Who hears the events of a request, by its id. */
+/** Listeners for the events of requests, by request id. */
 type Hearers = Map<number, (event: string, about: unknown, received: Received) => void>
 
-/** What the façades do otherwise than plain runs. @internal */
+/** Options by which runs of the façades differ from plain ones. @internal */
 export interface RunHooks {
   globals?: Record<string, Declaration>
   imports?: Record<string, ModuleDeclaration>
@@ -97,6 +98,8 @@ export interface RunHooks {
   hasJsonArguments?: boolean
   /** Views of one buffer in what is declared stay that. */
   views?: boolean
+  /** Bodies that the code still makes come piece by piece (spec/agent.md, Bodies): the stream of one, by its number. */
+  streamOf?: (number: unknown) => ReadableStream<Uint8Array>
 }
 
 const ASK_TIMEOUT_MS = 30_000
@@ -121,7 +124,7 @@ async function callHandler (handlers: Handlers, target: string[], args: unknown[
 
 /** A connection to cloched: runs, prefixes, and what there is to ask. */
 export class Cloche implements AsyncDisposable {
-  /** What the daemon said of itself. */
+  /** The daemon's greeting. */
   readonly server: {
     server: string
     version: string
@@ -168,7 +171,7 @@ export class Cloche implements AsyncDisposable {
     return this.connection.isOpen
   }
 
-  /** Of a daemon of our own. */
+  /** The process of a daemon of our own. */
   get pid (): number | undefined {
     return this.link.pid
   }
@@ -227,8 +230,10 @@ export class Cloche implements AsyncDisposable {
     const known = hooks.handlers ?? handlers
     const id = this.connection.nextId()
     const call = hooks.call ?? (async (target, args, kwargs) => await callHandler(known, target, args, kwargs))
-    this.listeners.set(id, { handlers: known, call, options, hasJsonArguments: hooks.hasJsonArguments === true })
-    const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
+    this.listeners.set(id, { handlers: known, call, options, hasJsonArguments: hooks.hasJsonArguments === true, streamOf: hooks.streamOf })
+    const wire = {
+      globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true, bodies: hooks.streamOf === undefined ? undefined : true }
+    }
     const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments, hooks.views)
     try {
       return decodeResult<T>(await withBodies(async () => await this.cancellable(id, method, make, options), options.signal), hooks.isJson)
@@ -477,6 +482,7 @@ class Answers implements Peer {
     if (listener === undefined) throw new StateError(`${method}: the run ${String(params.run)} is over`)
     if (method === 'sync.before') return await beforeSync(listener, incoming.decode(params.change) as Change)
     if (method !== 'bridge') throw new InvalidArgumentError(`there is no method "${method}"`)
+    incoming.streamOf = listener.streamOf
     try {
       const decode = (value: unknown): unknown => listener.hasJsonArguments === true ? incoming.decodeJson(value) : incoming.decode(value)
       const args = decode(params.args ?? []) as unknown[]

@@ -81,7 +81,7 @@ export function groupEnd (pattern: string, at: number): number {
   return -1
 }
 
-/** What stands between the bars of a group, whose inside this is. */
+/** Splits the inside of a group at its bars. */
 export function choicesOf (inside: string): string[] {
   const found: string[] = []
   let start = 0

@@ -117,7 +117,7 @@ function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: numb
   }
 }
 
-/** What would take long, or means nothing, in `part` of a pattern, which is `deep` groups down. */
+/** Returns the part of a pattern that would take long or means nothing; `part` is `deep` groups down. */
 function checkGroups (part: string, pattern: string, deep = 0, repeats = false): void {
   for (let at = 0; at < part.length;) {
     const end = groupEnd(part, at), kind = part[at] as string
@@ -135,7 +135,7 @@ function checkGroups (part: string, pattern: string, deep = 0, repeats = false):
 /** Braces and commas that braces were not made of are themselves; in the braces that are written around them a backslash keeps them so. */
 const escaped = (choice: string): string => choice.replace(/\\[^]|[{},]/g, (found) => found.length > 1 ? found : `\\${found}`)
 
-/** Of a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
+/** Rewrites a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
 function withoutGroups (pattern: string): string {
   for (let at = 0; at < pattern.length;) {
     const end = groupEnd(pattern, at)

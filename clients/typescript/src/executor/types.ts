@@ -113,7 +113,7 @@ export type ResultOptions = ReportingOptions
 /** The prefix of standard input in versions that sent arguments there. Nothing reads it now. */
 export type InputProtocol = string
 
-/** How arguments travelled elsewhere; here always beside the code, never in it. */
+/** The way arguments travelled elsewhere; here they are always beside the code, never in it. */
 export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -146,7 +146,7 @@ export interface FunctionCallRequest {
   argsMode?: ArgsMode
   autoModeThreshold?: number
 
-  // What is new here.
+  // These members are new here.
   signal?: AbortSignal
   /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) stay what they are, instead of what JSON has for them. */
   rich?: boolean
@@ -259,14 +259,14 @@ export interface AfterSyncEventData extends FileChange {
 }
 
 export interface SyncEventConfig {
-  /** Whether beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
+  /** True when beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
   allowAbort?: boolean
 }
 
 export interface ExecutorOptions extends ClientOptions {
   /** By default /workspace. */
   defaultWorkdir?: string
-  /** Of all calls that do not say it themselves. */
+  /** The default of all calls that do not set their own. */
   rich?: boolean
   syncEventConfig?: SyncEventConfig
 }

@@ -18,7 +18,7 @@ export interface SubprocessSandboxConfig extends ClientOptions {
   memoryLimit?: number
   /** Only PATH and a marker in the environment, instead of this process's; by default true. */
   minimalEnv?: boolean
-  /** Of the code: javascript by default. */
+  /** The language of the code: javascript by default. */
   language?: Language
   /** Results and the parameters of tools may be Map, Set, Date, bigint and bytes, instead of what JSON has for them. */
   rich?: boolean
@@ -35,7 +35,7 @@ export interface SandboxResult {
 
 export interface ExecuteOptions {
   signal?: AbortSignal
-  /** Of this code; else the sandbox's. */
+  /** The timeout of this code; else the sandbox's. */
   language?: Language
   /** In ms, of this execution and the start of its sandbox; else the sandbox's. 0 for none. */
   timeout?: number
