@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define CALL_FORM_BYTES 112 /* about the size of a call's message without its arguments */
-/* Calls about bodies are not the code's own and count against no limit of its calls: their number and size are bounded here, so
- * that no more than 16 MiB of them wait for a caller who does not read. */
+/* Calls about bodies come from the agent, not from the code, so the limits of its calls do not
+ * apply. These bounds do: at most 16 MiB of them wait for a caller who does not read. */
 #define BODY_CALLS_MAX 129 /* two for each of 64 bodies, and the exports */
 #define BODY_BYTES_MAX 131072
 
@@ -78,7 +78,7 @@ static int is_exports(const struct rpc_message *m)
         return strcmp(step_of(m, 1), "exports") == 0;
 }
 
-/* Exceeding these bounds is no act of the code but of an agent that was taken over. */
+/* Only a hijacked agent can exceed these bounds. */
 static int check_body(struct cloche_run *run, const struct rpc_message *m, uint64_t bytes, struct cloche_err *e)
 {
         if (run->bridge.bodies_open >= BODY_CALLS_MAX)
@@ -91,7 +91,7 @@ static int check_body(struct cloche_run *run, const struct rpc_message *m, uint6
         return 0;
 }
 
-/* The exports come before the run has ended: what it printed so far goes along. */
+/* Add the output so far to the exports, which come before the run has ended. */
 static int add_so_far(struct cloche_bridge_call *call, struct cloche_err *e)
 {
         const struct cloche_run *run = call->run;

@@ -18,7 +18,7 @@ struct cloche_changeset {
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
         const char *on_error, *conflict; /* static */
-        int abort_skips;                 /* as of struct mount_options */
+        int abort_skips;                 /* as in struct mount_options */
 };
 
 /* Move the collected changes out of mounts. */
@@ -43,7 +43,8 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
  * themselves are ignored. The result reports it as "recovered": [{state: none, finished, undone or
  * busy, paths}]. */
 int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e);
-/* sync.c: ends a question that nobody could answer: the whole sync is aborted, also where the mount permits the caller no abort. */
+/* sync.c: abort the whole sync, because its question could not reach the caller. This works also
+ * where the mount permits the caller no abort. */
 void sync_unanswered(cloche_sync_question *question, const char *reason);
 /* sync.c: the object whose text cloche_sync_result returns; a new reference, read-only. */
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e);

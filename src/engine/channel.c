@@ -52,8 +52,8 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
-/* Memory alone has seals: reading and closing it waits for nobody, as a file's server could make us. It is small, and stays so: who closes it last
- * gives its pages back, on our time. */
+/* Accept only memory as a file: a file's server could delay our reads and closes. Only memory has
+ * seals. Its size is fixed and small, for the last close frees its pages, in our time. */
 static int is_wanted(const struct channel *c, int fd)
 {
         const int fixed = F_SEAL_SHRINK | F_SEAL_GROW;

@@ -11,7 +11,9 @@
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended, is_paused;
-        /* Descriptors of this kind may come along, and the last one is kept: S_IFDIR, of programs of ours; S_IFREG, memory of an agent's (memfd_create(2)) of a fixed size, at most CHANNEL_MEMORY_BYTES_MAX; 0: none. */
+        /* Accept descriptors of this type and keep the last one: S_IFDIR from our own programs;
+         * S_IFREG from an agent, memory (memfd_create(2)) of a fixed size, at most
+         * CHANNEL_MEMORY_BYTES_MAX; 0: accept no descriptors. */
         mode_t takes;
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;

@@ -204,7 +204,7 @@ struct cloche_run {
                 uint64_t total, kept, memory;
         } console[2]; /* only CLOCHE_EVALUATE */
         json_int_t lines_number; /* of the last message with many lines */
-        double began_cpu_ms;     /* by its agent's clock, when its code began; 0: it did not */
+        double began_cpu_ms;     /* agent's CPU time when its code began; 0: it did not begin */
 };
 
 #define REQUEST_CALL_ID 1 /* a run sends its agent one request */

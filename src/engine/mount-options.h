@@ -31,16 +31,18 @@ struct mount_options {
         size_t count;
         int is_manual;              /* writes to the host only on request */
         const char *on_error, *conflict; /* static names of the contract */
-        int abort_skips; /* allowAbort was false: beforeSync's abort leaves out its change alone */
+        int abort_skips; /* allowAbort was false: an abort in beforeSync only skips its change */
 };
 
 /* Find the deepest mount that holds path, which is below its target or, for a mounted file, the
  * target itself. Sets *ret_below to the rest of path; NULL: no mount does. */
 const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below);
 
-/* {dirs, permissions, loading, sync {mode, onError, conflict, allowAbort}, security {followSymlinks}, onPermissionDenied}. A directory is a path of the host,
- * or {path, kind: "directory" or "file", permissions, loading, security, onPermissionDenied}: what it says takes the place of what the whole says.
- * -CLOCHE_E_INVALID_ARGUMENT names the member. ret is done with mount_options_done(), also on failure. */
+/* {dirs, permissions, loading, sync {mode, onError, conflict, allowAbort}, security
+ * {followSymlinks}, onPermissionDenied}. A directory is a path of the host, or {path, kind:
+ * "directory" or "file", permissions, loading, security, onPermissionDenied}, which override the
+ * members of the whole. -CLOCHE_E_INVALID_ARGUMENT names the member. Call mount_options_done() on
+ * ret, also on failure. */
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);
 void mount_options_done(struct mount_options *options);
 

@@ -220,8 +220,8 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         return json_pack("{s:o, s:o, s:n}", "type", text_of(v->type), "message", text_of(v->message), "stack");
 }
 
-/* The agent measures its evaluation, which cannot have cost more than the box used, and the heap that it left. Of one that was ended the box's
- * clock is known, and how much of it had passed when the code began. */
+/* The agent measures its evaluation, which cannot cost more than the box used, and the heap left.
+ * For an evaluation that was killed, subtract the CPU time at its begin from the box's. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
         const json_t *from = run->end != RUN_END_NONE ? NULL : run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;

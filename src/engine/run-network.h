@@ -15,7 +15,7 @@ struct run_network {
         int is_ready, is_awaited; /* awaited: only the network is missing to start its program */
         json_t *denied; /* from the gate, each row once with a count */
         uint64_t lost;  /* denials beyond the most that are kept */
-        struct network_words words; /* of its standard error, where it has no network */
+        struct network_words words; /* in stderr of a run without a network */
 };
 
 /* Check opt->network and keep it. -CLOCHE_E_INVALID_JSON, _INVALID_ARGUMENT. */
@@ -26,7 +26,8 @@ int run_start_network(struct cloche_run *run, struct cloche_err *e);
 int run_awaits_network(struct cloche_run *run);
 /* Read the decisions so far and end the gate. May be called again. */
 void run_stop_network(struct cloche_run *run);
-/* A run that failed, and printed or threw that a name or a host cannot be reached, has a warning that it has no network. */
+/* Warn that the run has no network, if it failed and printed or threw an error about a name or a
+ * host. */
 void run_explain_network(struct cloche_run *run);
 void run_network_done(struct cloche_run *run);
 

@@ -219,7 +219,7 @@ static void skip_all(struct cloche_sync *sync)
         }
 }
 
-/* Frees the question. NULL: nobody waits for its answer any more. */
+/* Free the question. Returns NULL if the sync is over. */
 static struct cloche_sync *take_question(cloche_sync_question *question, struct cloche_err *e)
 {
         struct cloche_sync *sync = question->sync;

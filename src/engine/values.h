@@ -9,7 +9,7 @@
 /* NULL: not given. */
 struct values {
         json_t *args, *kwargs, *schema, *build, *globals, *imports;
-        int has_bodies; /* CLOCHE_EVALUATE: bodies come piece by piece, by calls of the host (spec/agent.md, Bodies) */
+        int has_bodies; /* CLOCHE_EVALUATE: bodies come in pieces, by host calls (spec/agent.md) */
 };
 
 /* Load and check the texts of opt. Call values_done(), also on failure. */
