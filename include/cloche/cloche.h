@@ -444,7 +444,7 @@ struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
         const char *on_error; /* rollback, continue, abort; NULL: the mount's value */
         const char *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
-        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: any */
+        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
         int dry_run;          /* only report the steps */
         int has_caller, caller_fd; /* as in runs */
         cloche_file_handler on_event;

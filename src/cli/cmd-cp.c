@@ -151,6 +151,7 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
+        sandbox_tell_lost(&copy.client, request, copy.sandbox);
         progress_begin("copying");
         code = from ? copy_out(&copy, from, target) : copy_in(&copy, source, to);
         progress_end();

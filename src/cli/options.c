@@ -175,7 +175,7 @@ const struct cli_option options_sync[] = {
         {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing", set_dry_run},
         {"--on-error", "POLICY", "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
         {"--conflict", "POLICY", "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
-        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: any)", set_links},
+        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
         {0},
 };
 const struct cli_option options_diff[] = {

@@ -128,19 +128,17 @@ int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, jso
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-/* Print one line at the first use of a sandbox that lost its latest changes. A failure here recurs
- * in the actual request, which reports it. */
-static void tell_lost(struct daemon_client *c, const struct cli_request *request)
+void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
 {
         struct cloche_err ignored = {0};
         struct daemon_told told = {0};
         const json_t *lost;
 
-        if (request->json || daemon_call(c, "sandbox.get", sandbox_params(request), NULL, 0, &told, &ignored) < 0)
+        if (request->json || daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
                 return;
         lost = json_object_get(told.body, "lost");
-        if (lost && notice_take_lost(request->positional[0], sandbox_text(lost, "to")))
-                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", request->positional[0],
+        if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
+                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", sandbox,
                         sandbox_text(lost, "from"), sandbox_text(lost, "to"));
         daemon_told_done(&told);
 }
@@ -149,7 +147,7 @@ int sandbox_session(struct daemon_client *c, const struct cli_request *request)
 {
         json_t *params = sandbox_params(request);
 
-        tell_lost(c, request);
+        sandbox_tell_lost(c, request, request->positional[0]);
         if (!request->sandbox.session) {
                 json_decref(params);
                 return 0;

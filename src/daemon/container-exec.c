@@ -1,6 +1,5 @@
 #include "container-internal.h"
 
-#include "engine/network-words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,30 +48,6 @@ static json_int_t timeout_of(const struct container_ask *a, const json_t *result
         return json_integer_value(said ? said : json_object_get(result, "durationMs"));
 }
 
-/* -- connections that failed ---------------------------------------------------------------------------------- */
-
-/* This API has no word for the network: the failed command's own words say when it is looked for. */
-
-/* A line of ours behind what a failed command printed; NULL: there is nothing to say. */
-static char *network_line(const struct container_ask *a)
-{
-        char why[800], *line;
-
-        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) || asprintf(&line, "cloche: %s\n", why) < 0)
-                return NULL;
-        return line;
-}
-
-static void explain(const struct container_ask *a, json_t *outcome)
-{
-        const char *printed = json_string_value(json_object_get(outcome, "stderr"));
-        char *line = printed && json_integer_value(json_object_get(outcome, "exitCode")) != 0 && network_words_in(printed, strlen(printed)) ? network_line(a) : NULL;
-
-        if (line)
-                json_object_set_new(outcome, "stderr", json_sprintf("%s%s", printed, line));
-        free(line);
-}
-
 /* -- execute --------------------------------------------------------------------------------------------------- */
 
 static json_t *outcome_of(const struct container_reply *reply)
@@ -107,7 +82,7 @@ static void executed(struct container_ask *a, const struct container_reply *repl
 {
         json_t *answer = outcome_of(reply);
 
-        explain(a, answer);
+        container_network_explain(a, answer, json_object_get(answer, "exitCode"));
         if (is_timeout(a, reply->result)) {
                 container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer), "Command timeout after %lldms",
                                  (long long)timeout_of(a, reply->result));
@@ -158,7 +133,7 @@ void container_execute(struct container_ask *a)
 
 struct streams {
         struct container_utf8 out, err;
-        struct network_words words; /* of standard error */
+        struct container_network network;
 };
 
 static void tell(struct container_ask *a, json_t *event)
@@ -177,13 +152,13 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
                 return;
         tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
         if (utf8 == &streams->err)
-                network_words_add(&streams->words, text.data, text.size);
+                container_network_look(&streams->network, &text);
 }
 
 static void explain_stream(struct container_ask *a, const json_t *result)
 {
         const struct streams *streams = a->state;
-        char *line = streams->words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0 ? network_line(a) : NULL;
+        char *line = streams->network.words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0 ? container_network_line(a) : NULL;
 
         if (line)
                 tell(a, json_pack("{s:s, s:s}", "type", "stderr", "data", line));

@@ -5,6 +5,7 @@
 #include "container.h"
 
 #include "base/buf.h"
+#include "engine/network-words.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
@@ -198,6 +199,23 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* of a request that came to no route */
+/* -- container-network.c: connections that failed ------------------------------------------------------------ */
+
+struct container_network {
+        struct network_words words;
+        int is_line_over; /* the line that has it has ended */
+        int is_in_line;   /* the text that was printed last does not end a line */
+        int is_explained; /* the line was sent */
+};
+/* The next piece of standard error. */
+void container_network_look(struct container_network *network, const struct buf *text);
+/* Who can allow it, as a line; NULL: there is nothing to say. Owned by the caller. */
+char *container_network_line(const struct container_ask *a);
+/* That line behind "stderr" of an answer, unless the exit code is 0; NULL: it has not ended. */
+void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code);
+
+/* The body of an error; short_text NULL: the message. context: stolen. */
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status);
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 

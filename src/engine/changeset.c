@@ -67,6 +67,7 @@ static int take_options(struct cloche_changeset *set, const struct mount_options
         set->on_error = options->on_error;
         set->conflict = options->conflict;
         set->abort_skips = options->abort_skips;
+        set->links = options->links;
         for (size_t i = 0; r == 0 && i < options->count; i++)
                 r = name_row(&set->rows[set->count++], &options->rows[i]);
         return r;
@@ -417,8 +418,8 @@ static json_t *to_list(const struct cloche_changeset *set)
         for (size_t i = 0; i < set->count; i++)
                 json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:O, s:O*}", "target", set->rows[i].target, "source", set->rows[i].source, "kind",
                                                     set->rows[i].file ? "file" : "directory", "changes", set->rows[i].changes, "permissions", set->rows[i].permissions));
-        return json_pack("{s:i, s:o, s:s, s:s, s:b}", "format", FORMAT, "mounts", rows, "onError", set->on_error, "conflict", set->conflict, "allowAbort",
-                          !set->abort_skips);
+        return json_pack("{s:i, s:o, s:s, s:s, s:s, s:b}", "format", FORMAT, "mounts", rows, "onError", set->on_error, "conflict", set->conflict, "links", set->links,
+                          "allowAbort", !set->abort_skips);
 }
 
 static int save_list(const struct cloche_changeset *set, int dir_fd, const char *name, struct cloche_err *e)
@@ -493,8 +494,9 @@ static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd
         set->on_error = mount_on_error(json_string_value(json_object_get(list, "onError")));
         set->conflict = mount_conflict(json_string_value(json_object_get(list, "conflict")));
         set->abort_skips = json_is_false(json_object_get(list, "allowAbort"));
-        if (!set->on_error || !set->conflict)
-                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError or conflict is none of their names");
+        set->links = mount_links(json_string_value(json_object_get(list, "links")));
+        if (!set->on_error || !set->conflict || !set->links)
+                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError, conflict or links is none of their names");
         for (size_t i = 0; r == 0 && i < json_array_size(rows); i++)
                 r = load_row(engine, json_array_get(rows, i), dir_fd, i, set, e);
         return r;

@@ -17,7 +17,7 @@ struct cloche_changeset {
                 int contents_fd; /* directory of numbered files, or one file (name: offset + 1); or -EBADF */
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
-        const char *on_error, *conflict; /* static */
+        const char *on_error, *conflict, *links; /* static */
         int abort_skips;                 /* as in struct mount_options */
 };
 

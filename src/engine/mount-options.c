@@ -43,6 +43,13 @@ const char *mount_conflict(const char *name)
         return name_among(names, COUNT(names), name);
 }
 
+const char *mount_links(const char *name)
+{
+        static const char *const names[] = {"any", "inside"};
+
+        return name_among(names, COUNT(names), name);
+}
+
 static const char *sync_mode(const char *name)
 {
         static const char *const names[] = {"batch", "manual"};
@@ -327,7 +334,7 @@ static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_e
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"dirs", "permissions", "loading", "sync", "security", "onPermissionDenied"};
-        static const char *const sync_members[] = {"mode", "onError", "conflict", "allowAbort"};
+        static const char *const sync_members[] = {"mode", "onError", "conflict", "links", "allowAbort"};
         const json_t *sync = json_object_get(mount, "sync");
         const char *mode = NULL;
         int r;
@@ -348,6 +355,8 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
                 r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite", &ret->conflict, e);
         if (r == 0)
                 r = read_allow_abort(json_object_get(sync, "allowAbort"), &ret->abort_skips, e);
+        if (r == 0)
+                r = read_name(sync, "links", mount_links, "sync.links", "any or inside", &ret->links, e);
         if (r < 0)
                 return r;
         ret->is_manual = strcmp(mode, "manual") == 0;

@@ -30,7 +30,7 @@ struct mount_options {
         struct mount_option rows[KEEPER_MOUNTS_MAX];
         size_t count;
         int is_manual;              /* writes to the host only on request */
-        const char *on_error, *conflict; /* static names of the contract */
+        const char *on_error, *conflict, *links; /* static names of the contract */
         int abort_skips; /* allowAbort was false: an abort in beforeSync only skips its change */
 };
 
@@ -38,18 +38,17 @@ struct mount_options {
  * target itself. Sets *ret_below to the rest of path; NULL: no mount does. */
 const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below);
 
-/* {dirs, permissions, loading, sync {mode, onError, conflict, allowAbort}, security
- * {followSymlinks}, onPermissionDenied}. A directory is a path of the host, or {path, kind:
- * "directory" or "file", permissions, loading, security, onPermissionDenied}, which override the
- * members of the whole. -CLOCHE_E_INVALID_ARGUMENT names the member. Call mount_options_done() on
- * ret, also on failure. */
+/* {dirs, permissions, loading, sync {mode, onError, conflict, links, allowAbort}, security {followSymlinks}, onPermissionDenied}. A directory is a path of the host,
+ * or {path, kind: "directory" or "file", permissions, loading, security, onPermissionDenied}: what it says takes the place of what the whole says.
+ * -CLOCHE_E_INVALID_ARGUMENT names the member. ret is done with mount_options_done(), also on failure. */
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);
 void mount_options_done(struct mount_options *options);
 
-/* Return the static name if it is a valid action after a failure, or for a file that the host
- * changed meanwhile; the default for NULL; else NULL. */
+/* What a sync does after a failure, with a file that the host changed meanwhile, or with links that lead out of their directory: the name if it is one, or the default for NULL;
+ * else NULL. */
 const char *mount_on_error(const char *name);
 const char *mount_conflict(const char *name);
+const char *mount_links(const char *name);
 
 /* True if target is at or below /workspace, /tmp or /home/cloche, where a box may be written to.
  * Boxes of templates can have mounts only there. */

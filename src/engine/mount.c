@@ -332,6 +332,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         mount->recovered->count = 1;
         mount->recovered->on_error = mount_on_error(NULL);
         mount->recovered->conflict = mount_conflict(NULL);
+        mount->recovered->links = mount_links(NULL);
         opt.changes = mount->recovered;
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }

@@ -2,17 +2,18 @@
 
 #include <string.h>
 
-int network_words_in(const char *text, size_t size)
+const char *network_words_find(const char *text, size_t size)
 {
         static const char *const said[] = {
                 "ould not resolve host", "emporary failure in name resolution", "ailure resolving", "ame or service not known", "nable to resolve",
                 "EAI_AGAIN", "ENOTFOUND", "etwork is unreachable", "ENETUNREACH", "ame resolution", "rname not found",
         };
 
-        for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-                if (memmem(text, size, said[i], strlen(said[i])))
-                        return 1;
-        return 0;
+        const char *found = NULL;
+
+        for (size_t i = 0; i < sizeof(said) / sizeof(said[0]) && !found; i++)
+                found = memmem(text, size, said[i], strlen(said[i]));
+        return found;
 }
 
 static size_t least(size_t a, size_t b)
@@ -29,7 +30,7 @@ void network_words_add(struct network_words *words, const char *piece, size_t si
                 return;
         memcpy(seam, words->kept, words->kept_size);
         memcpy(seam + words->kept_size, piece, head);
-        words->is_found = network_words_in(seam, whole) || network_words_in(piece, size);
+        words->is_found = network_words_find(seam, whole) || network_words_find(piece, size);
         if (size >= NETWORK_WORDS_KEPT)
                 memcpy(words->kept, piece + size - NETWORK_WORDS_KEPT, NETWORK_WORDS_KEPT);
         else

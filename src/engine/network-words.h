@@ -14,7 +14,8 @@ struct network_words {
         int is_found;
 };
 
-int network_words_in(const char *text, size_t size);
+/* Where such words begin, or NULL. */
+const char *network_words_find(const char *text, size_t size);
 void network_words_add(struct network_words *words, const char *piece, size_t size);
 
 #endif

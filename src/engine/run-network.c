@@ -108,7 +108,7 @@ void run_stop_network(struct cloche_run *run)
 
 static int has_words(const json_t *text)
 {
-        return json_is_string(text) && network_words_in(json_string_value(text), json_string_length(text));
+        return json_is_string(text) && network_words_find(json_string_value(text), json_string_length(text));
 }
 
 void run_explain_network(struct cloche_run *run)

@@ -531,14 +531,14 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
 {
         const char *on_error = opt->on_error ? mount_on_error(opt->on_error) : opt->changes->on_error;
         const char *conflict = opt->conflict ? mount_conflict(opt->conflict) : opt->changes->conflict;
-        const char *links = opt->links && strcmp(opt->links, "inside") == 0 ? "inside" : "any";
+        const char *links = opt->links ? mount_links(opt->links) : opt->changes->links;
         struct cloche_sync *sync;
 
         if (!on_error)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "onError must be rollback, continue or abort, not '%.40s'", opt->on_error);
         if (!conflict)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "conflict must be refuse, keepBoth or overwrite, not '%.40s'", opt->conflict);
-        if (opt->links && strcmp(opt->links, links) != 0)
+        if (!links)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links must be inside or any, not '%.40s'", opt->links);
         sync = calloc(1, sizeof(*sync));
         if (!sync)

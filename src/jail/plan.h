@@ -10,6 +10,7 @@
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
 #define JAIL_PLACES 5 /* writable places of a guest: root_places */
+#define JAIL_SHARED_PLACES 4 /* the places of a sandbox: the first of these */
 #define JAIL_GROUPS_FD 6 /* descriptors of the control groups in box-init of a sharing box, from here on */
 
 struct jail_plan {

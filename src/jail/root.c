@@ -19,14 +19,12 @@
 #include <unistd.h>
 
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
-extern int umount2(const char *target, int flags);
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_NOEXEC_FLAG 8
 #define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
 /* A separate instance, so it shows no other box's terminals. All boxes together share
  * kernel.pty.max (4096). */
 #define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
-#define MNT_DETACH_FLAG 2
 
 #define RUNTIME_FILES_MAX 64
 #define RUNTIME_FILE_BYTES_MAX (4u << 20)
@@ -357,23 +355,9 @@ static int make_mount_place(const struct jail_plan *plan, size_t mount, struct c
         return make_point(plan, mount, e);
 }
 
-/* These come before the directories of the image. */
-static int make_tops(const struct jail_plan *plan, struct cloche_err *e)
-{
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < ROOT_TOPS; i++)
-                if (!has_mount_at_top(plan, plan->mount_count, root_tops[i]))
-                        r = make_directory(root_tops[i], 0755, e);
-        return r;
-}
-
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
         int r = make_places(e);
-
-        if (r == 0 && (plan->is_sandbox || plan->is_template)) /* boxes that share with a sandbox may be made from a template */
-                r = make_tops(plan, e);
 
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
@@ -394,15 +378,9 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
 
 static int leave_host_root(struct cloche_err *e)
 {
-        /* The old root is stacked on the new one and unmounted from there, so no put_old directory
-         * is needed. */
-        if (syscall(SYS_pivot_root, ".", ".") < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "change the root");
-        if (umount2(".", MNT_DETACH_FLAG) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "leave the host's root");
-        if (chdir("/") < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
-        return mount_restrict("/", MOUNT_ATTR_RDONLY, e);
+        int r = mount_turn(e);
+
+        return r < 0 ? r : mount_restrict("/", MOUNT_ATTR_RDONLY, e);
 }
 
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
@@ -449,12 +427,13 @@ static int bound_shared(struct cloche_err *e)
 
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
 {
+        _cleanup_fd_ int root_fd = -EBADF;
         int r;
 
         umask(022);
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
-        r = plan->places_fds ? root_attach_writable(plan->places_fds, e) : root_make_writable(plan, e);
+        r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e) : root_make_writable(plan, &root_fd, e);
         if (r == 0) /* makes the message queues of the box visible */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->is_sandbox)
@@ -465,7 +444,9 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
                 r = seed_pids(plan->depth, e);
         if (r == 0 && plan->nested)
                 r = bound_shared(e);
-        return r < 0 ? r : mask_proc(e);
+        if (r == 0)
+                r = mask_proc(e);
+        return r < 0 || root_fd < 0 ? r : root_turn(root_fd, e);
 }
 
 int root_share(struct cloche_err *e)

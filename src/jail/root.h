@@ -1,9 +1,9 @@
 /* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
  *
- *   /                    tmpfs, read-only once built
+ *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the quota, in which all below is shown
  *   /usr, /etc/…         the image, read-only, nosuid, nodev
  *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
- *   /app /data /home /mnt /opt /src /srv /var    of a sandbox: in the same tmpfs, where the image has none
+ *   /app /data /home /mnt /opt /root /src /srv /var    of a sandbox: in its root, where the image has none
  *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx and pts, terminals of its own
  *   /proc                of the box's own pid namespace, masked; there is no /sys
  *   /run/cloche          the runtime's files, copied */
@@ -42,7 +42,7 @@ int root_build(const struct jail_plan *plan, struct root_sources *sources, struc
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 /* Make detached copies of a sandbox's writable places, for a box beneath a template. Runs in the
  * sandbox's mount namespace; owned by the caller. */
-int root_take_writable(int ret_fds[JAIL_PLACES], struct cloche_err *e);
+int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
  * one of its own pid namespace, and mask it. */
 int root_share(struct cloche_err *e);

@@ -247,7 +247,7 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
 /* Its writable places may belong to a sandbox. */
 static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
-        int places_fds[JAIL_PLACES], r;
+        int places_fds[JAIL_SHARED_PLACES], r;
 
         if (!plan->nested || !plan->is_sharing)
                 return start_init(keeper, row, plan, m, e);
@@ -257,7 +257,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
         plan->places_fds = places_fds;
         r = start_init(keeper, row, plan, m, e);
         plan->places_fds = NULL;
-        for (size_t i = 0; i < JAIL_PLACES; i++)
+        for (size_t i = 0; i < JAIL_SHARED_PLACES; i++)
                 close(places_fds[i]);
         return r;
 }

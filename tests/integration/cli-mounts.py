@@ -120,6 +120,27 @@ def test_what_was_written_all_the_same_is_not_kept():
     equal([cli("sync", "--conflict", "keepBoth").code, sorted(tree()), names()], [0, ["a", "a.cloche-conflict-1", "b"], []])
 
 
+LINKS = "ln -s a /data/near; ln -s ../../etc/passwd /data/far; ln -s /etc/passwd /data/absolute; echo 1 > /data/b"
+
+
+def test_links_that_lead_out_of_a_mount():
+    """They are refused by the run's own sync when it says so, or by a later sync of a run that said so; the twins: without it they are made, and links that stay inside always are."""
+    make({"a": "a"})
+    finished = bash(LINKS, rule="**=*", links="inside", on_error="continue")
+    equal((finished.code, tree()), (1, {"a": b"a", "b": b"1\n", "near": ("a",)}), finished)
+    assert finished.stderr.count(b"not written") == 2 and b"absolute" in finished.stderr and b"far" in finished.stderr, finished
+    make({"c": ""}, "other")
+    finished = bash("ln -s /etc/passwd /data/absolute", [at("/data", "other")], rule="**=*", links="any")
+    equal((finished.code, os.readlink("other/absolute")), (0, "/etc/passwd"), finished)
+    make({}, "kept")
+    kept(bash("ln -s /etc/passwd /data/absolute", [at("/data", "kept")], rule="**=*", links="inside", sync="manual"))
+    finished = cli("sync", names()[-1])
+    equal((finished.code, os.listdir("kept")), (1, []), finished)
+    equal(cli("sync", "--links", "any", names()[-1]).code, 0)
+    equal(os.readlink("kept/absolute"), "/etc/passwd")
+    bad_input("call", "bash", "-c", "true", "--mount", at(), "--links", "outside", says="sync.links")
+
+
 def test_where_they_are_kept():
     make({"a": "a"})
     os.environ["HOME"] = os.path.abspath("home")

@@ -61,8 +61,10 @@ class Sync:
     allow_abort: bool | None = None
     """False: when before_sync says abort, its change alone is skipped. None is True."""
 
+    links: Links | None = None
+
     def tree(self) -> dict[str, Any]:
-        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict, allowAbort=self.allow_abort)
+        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict, allowAbort=self.allow_abort, links=self.links)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,18 @@ class Batch(MountCase):
         self.assertEqual(len(result.sync.synced), 2)
         self.assertEqual([(change.path, change.content) for change in result.changes.modified], [("/workspace/data/a.csv", "12")])
 
+    def test_links_that_lead_out(self):
+        code = "def f():\n    import os\n    os.symlink('/etc/passwd', 'data/out.csv')\n    os.symlink('a.csv', 'data/in.csv')"
+        for links, made in (("inside", {"in.csv"}), (None, {"in.csv", "out.csv"})):
+            sync = cloche.Sync("batch", on_error="continue", links=links)
+            result = self.client.call("python", code, mount=cloche.Mount({"/workspace/data": self.folder}, RULES, sync=sync))
+            result.unwrap()
+            found = {path.name for path in self.folder.iterdir() if path.is_symlink()}
+            self.assertEqual((found, len(result.sync.failed)), (made, 2 - len(made)))
+            for path in self.folder.iterdir():
+                if path.is_symlink():
+                    path.unlink()
+
     def test_not_after_one_that_failed(self):
         result = self.client.call("python", WRITE + "\n    1 / 0", mount=self.mount())
         self.assertEqual((result.error.type, self.there()), ("ZeroDivisionError", self.UNTOUCHED))

@@ -30,7 +30,7 @@ export interface MountOptions {
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
   /** allowAbort false: when beforeSync says abort, its change alone is skipped. */
-  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', allowAbort?: boolean }
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', links?: 'any' | 'inside', allowAbort?: boolean }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
 }

@@ -212,6 +212,15 @@ describe('executor', real, () => {
       assert.deepEqual([read('out/x.txt'), read('out/y.txt')], ['ALPHAx', 'ALPHAy'])
       assert.deepEqual(got.sync.synced.map((name) => path.basename(name)).sort(), ['x.txt', 'y.txt'])
     })
+    mounted('batch: links that lead out of the directory are refused on demand', async ({ dir, mount }) => {
+      const code = 'def f():\n  import os\n  os.symlink("/etc/passwd", "/data/out/far")\n  os.symlink("x.txt", "/data/out/near")'
+      const run = async (links) => await client.call({ language: 'python', code, mount: { ...mount, sync: { mode: 'batch', onError: 'continue', ...links } } })
+      const { sync } = await run({ links: 'inside' })
+      assert.deepEqual([readdirSync(path.join(dir, 'out')), sync.failed.length], [['near'], 1])
+      rmSync(path.join(dir, 'out/near'))
+      await run({})
+      assert.deepEqual(readdirSync(path.join(dir, 'out')).sort(), ['far', 'near'])
+    })
     mounted('batch: a run that failed writes nothing', async ({ dir, mount }) => {
       const got = await python(`${write.replace('return "done"', 'raise ValueError("no")')}`, { mount: { ...mount, sync: { mode: 'batch' } } })
       assert.deepEqual([got.status, readdirSync(path.join(dir, 'out'))], ['error', []])
