@@ -58,8 +58,8 @@ CLOCHE_MUST_CHECK int control_ask(struct control *c, const struct init_request *
 /* Send a request with a path. CLOCHE_E_INVALID_ARGUMENT: the path is too long. */
 CLOCHE_MUST_CHECK int control_ask_path(struct control *c, struct init_request *request, const char *path, const int *fds, size_t fd_count,
                                        control_done done, void *data, struct cloche_err *e);
-/* INIT_SPAWN. strings: cwd, argc arguments, envc environment entries, each terminated; fds as
- * there, but without them. */
+/* INIT_SPAWN. strings: cwd, argc arguments, envc environment entries, each terminated. fds as in
+ * init-protocol.h, without the descriptor of the strings. */
 CLOCHE_MUST_CHECK int control_spawn(struct control *c, const struct init_request *request, const char *strings, size_t size, const int *fds,
                                     size_t fd_count, control_done done, void *data, struct cloche_err *e);
 /* Drop the callbacks of requests with this data; descriptors in their answers are closed. */

@@ -90,7 +90,7 @@ void setup_free(struct setup *setup);
 void template_start(struct template *t);
 /* Reset a broken template, so that the next start tries again. */
 void template_forget_failure(struct template *t);
-/* True if it is broken by a lack on the host. */
+/* True if it is broken because the host lacks something. */
 int template_failed_by_host(const struct template *t);
 /* Replace a base once its successor is ready. Call it repeatedly until the base is retired. */
 void template_replace(struct template *base);
@@ -110,7 +110,7 @@ void template_leave(struct template *t, struct cloche_run *run);
 /* Reuse the box of a run that ended well; takes box and trunk. */
 void template_reuse(struct template *t, const struct keeper_box_limits *limits, struct box *box, struct trunk *trunk);
 
-/* For seat.c, and between template.c and schedule.c. */
+/* The rest is for seat.c, and between template.c and schedule.c. */
 void template_drop_seats(struct template *t);
 /* True if a seat is being made, or waits for its turn with a waiting run: the waiting runs are
  * dispatched after it. */
