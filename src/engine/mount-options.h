@@ -38,14 +38,16 @@ struct mount_options {
  * target itself. Sets *ret_below to the rest of path; NULL: no mount does. */
 const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below);
 
-/* {dirs, permissions, loading, sync {mode, onError, conflict, links, allowAbort}, security {followSymlinks}, onPermissionDenied}. A directory is a path of the host,
- * or {path, kind: "directory" or "file", permissions, loading, security, onPermissionDenied}: what it says takes the place of what the whole says.
- * -CLOCHE_E_INVALID_ARGUMENT names the member. ret is done with mount_options_done(), also on failure. */
+/* {dirs, permissions, loading, sync {mode, onError, conflict, links, allowAbort}, security
+ * {followSymlinks}, onPermissionDenied}. A directory is a path of the host, or {path, kind:
+ * "directory" or "file", permissions, loading, security, onPermissionDenied}, which override the
+ * members of the whole. -CLOCHE_E_INVALID_ARGUMENT names the member. Call mount_options_done() on
+ * ret, also on failure. */
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e);
 void mount_options_done(struct mount_options *options);
 
-/* What a sync does after a failure, with a file that the host changed meanwhile, or with links that lead out of their directory: the name if it is one, or the default for NULL;
- * else NULL. */
+/* Return the static name if it is a valid action after a failure, for a file that the host changed
+ * meanwhile, or for links out of their directory; the default for NULL; else NULL. */
 const char *mount_on_error(const char *name);
 const char *mount_conflict(const char *name);
 const char *mount_links(const char *name);

@@ -14,7 +14,7 @@ struct network_words {
         int is_found;
 };
 
-/* Where such words begin, or NULL. */
+/* Return the beginning of such a phrase, or NULL. */
 const char *network_words_find(const char *text, size_t size);
 void network_words_add(struct network_words *words, const char *piece, size_t size);
 
