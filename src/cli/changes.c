@@ -94,7 +94,7 @@ static int remove_tree(int at_fd, const char *name, int depth)
         return r < 0 ? r : unlinkat(at_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-int changes_drop(const char *name)
+int cli_changes_drop(const char *name)
 {
         _cleanup_fd_ int all_fd = -EBADF;
         int bad = open_all(&all_fd), r;
@@ -107,14 +107,14 @@ int changes_drop(const char *name)
         return r == -ENOENT ? unknown(name) : r < 0 ? cli_bad("cannot remove the changes '%s': %s", name, strerror(-r)) : 0;
 }
 
-int changes_drop_all(void)
+int cli_changes_drop_all(void)
 {
         char **names;
         size_t count;
         int code = changes_names(&names, &count);
 
         for (size_t i = 0; i < count; i++) {
-                int bad = changes_drop(names[i]);
+                int bad = cli_changes_drop(names[i]);
 
                 code = bad ? bad : code;
         }
@@ -430,7 +430,7 @@ static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES
         return 0;
 }
 
-int changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES])
+int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES])
 {
         _cleanup_fd_ int set_fd = -EBADF;
         char name[CHANGES_NAME_BYTES];

@@ -39,8 +39,8 @@ int changes_open(const char *name, struct changes_kept *ret);
 void changes_close(struct changes_kept *kept);
 /* Prevents concurrent syncs of the same changes. */
 int changes_lock(const struct changes_kept *kept);
-int changes_drop(const char *name);
-int changes_drop_all(void);
+int cli_changes_drop(const char *name);
+int cli_changes_drop_all(void);
 /* Update the number of remaining changes. */
 int changes_recount(const struct changes_kept *kept, uint32_t count);
 
@@ -53,6 +53,6 @@ int changes_find_mount(const char *const *targets, size_t count, const char *pat
 /* Call before dropping privilege. mount: the run's, borrowed until the errand has ended. */
 int changes_prepare(struct errand *errand, const json_t *mount);
 /* Keep a set of count changes. Ends the errand; a failure leaves nothing behind. */
-int changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES]);
+int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES]);
 
 #endif

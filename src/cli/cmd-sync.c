@@ -21,7 +21,7 @@ static int settle(void *data, int fd)
 
         if (fd_read_full(fd, &left, sizeof(left)) < 0)
                 return 1;
-        return left == 0 ? changes_drop(kept->name) : changes_recount(kept, left);
+        return left == 0 ? cli_changes_drop(kept->name) : changes_recount(kept, left);
 }
 
 /* Remove the written changes from the set, even if others failed. */

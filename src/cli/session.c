@@ -159,7 +159,7 @@ static const char *phase_of_current(void)
         return run ? cloche_run_phase(run) : NULL;
 }
 
-int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
+int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
 {
         cloche_run *run = NULL;
         int r = cloche_run_start(engine, opt, &run, e);
@@ -201,7 +201,7 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
         struct stored stored = {0};
         cloche_engine *engine = NULL;
         struct cloche_err e = {0};
-        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
+        int code = request->prefix ? cli_store_load(request->prefix, &stored) : 0;
 
         if (code == 0)
                 code = outcome_prepare(request);

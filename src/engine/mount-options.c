@@ -190,10 +190,10 @@ static int check_configuration(struct mount_option *row, struct cloche_err *e)
 {
         const unsigned writing = 1u << RULES_CREATE | 1u << RULES_MODIFY | 1u << RULES_DELETE;
         struct settings settings = {0};
-        int r = settings_load(row->configure, &settings, e);
+        int r = fs_settings_load(row->configure, &settings, e);
 
         row->is_written = r == 0 && (rules_any(settings.rules) & writing) != 0;
-        settings_done(&settings);
+        fs_settings_done(&settings);
         return r < 0 ? err_wrap(e, "mount") : 0;
 }
 

@@ -288,7 +288,7 @@ int archive_create(struct request *q, struct cloche_err *e)
         if (r == 0)
                 r = place_make_directories(to, 0, 0755, NULL, e);
         if (r == 0)
-                r = place_open(&place, to, 0, e);
+                r = files_place_open(&place, to, 0, e);
         if (r == 0)
                 r = pack(&p, q, path, to, place.fd, e);
         if (p.links)

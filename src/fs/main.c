@@ -100,7 +100,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
 {
         uint64_t seed[2];
         double keep_s;
-        int r = settings_load(params, &mount.settings, e);
+        int r = fs_settings_load(params, &mount.settings, e);
 
         if (r == 0)
                 r = loading_new(&mount.settings, &mount.loading, e);
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
         umask(0);
         mount.lower.root_fd = LOWER_FD;
         mount.upper.dir_fd = UPPER_FD;
-        control_init(&control, CONTROL_FD, &mount);
+        fs_control_init(&control, CONTROL_FD, &mount);
         control.configure = configure;
         if (wait_for_configuration(&control.server) < 0)
                 return 0;

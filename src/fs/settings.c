@@ -197,7 +197,7 @@ static int check_members(const json_t *params, struct cloche_err *e)
         return 0;
 }
 
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
+int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
 {
         const json_t *permissions = json_object_get(params, "permissions");
         int denied = DENIED_THROW, r;
@@ -231,7 +231,7 @@ int settings_load(const json_t *params, struct settings *ret, struct cloche_err 
         return r;
 }
 
-void settings_done(struct settings *s)
+void fs_settings_done(struct settings *s)
 {
         rules_free(s->rules);
         json_decref(s->include);

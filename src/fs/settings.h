@@ -32,8 +32,8 @@ struct settings {
         bool landlock_optional, seccomp_optional;
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call settings_done() after a failure too. */
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
-void settings_done(struct settings *settings);
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call fs_settings_done() after a failure too. */
+int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
+void fs_settings_done(struct settings *settings);
 
 #endif

@@ -82,7 +82,7 @@ static int answer_request(struct init_request *request, const int *fds, size_t f
         case INIT_QUIESCE:
                 return quiesce(answer);
         case INIT_LIST:
-                return files_list(request, ret_fd, &answer->err);
+                return init_files_list(request, ret_fd, &answer->err);
         case INIT_GET:
                 return files_get(request, ret_fd, &answer->err);
         case INIT_READLINK:

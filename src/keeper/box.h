@@ -99,7 +99,7 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
 /* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID 1
  * last. A template that does not reap its children delays that; the keeper serves others meanwhile. */
-int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
+int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
 /* Reap the box once init_pidfd polls readable; then it leaves. */
 void box_reap(struct keeper_state *keeper, uint32_t box);
 /* Try to remove the groups of a leaving box, without waiting. 1: they are gone, and the row is

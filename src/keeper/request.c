@@ -187,7 +187,7 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
         return r < 0 ? r : check_limits(&spec->limits, e);
 }
 
-int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
+int keeper_request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
 {
         size_t expected;
 

@@ -171,7 +171,7 @@ struct directory {
 /* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
 {
-        int r = keeper->is_root && caller_fd >= 0 ? caller_of_socket(caller_fd, &ret->room, e) : 0;
+        int r = keeper->is_root && caller_fd >= 0 ? keeper_caller_of_socket(caller_fd, &ret->room, e) : 0;
 
         if (r == 1)
                 ret->caller = &ret->room;
