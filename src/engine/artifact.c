@@ -103,7 +103,7 @@ int artifact_load(int artifacts_fd, const char *key, struct buf *ret)
         if (!room || fd_read_full(fd, room, (size_t)st.st_size) < 0)
                 return 0;
         ret->size += (size_t)st.st_size;
-        (void)futimens(fd, NULL); /* used now */
+        (void)futimens(fd, NULL); /* mark it as used */
         return 1;
 }
 
@@ -189,7 +189,8 @@ int artifact_save(int artifacts_fd, const char *key, const void *data, size_t si
         if (fd < 0)
                 return -errno;
         r = fd_write_full(fd, data, size);
-        /* Whole or not at all: another process may be looking for it. */
+        /* Rename it into place: another process may look for it, and must find all of it or
+         * nothing. */
         if (r == 0 && renameat(artifacts_fd, unfinished, artifacts_fd, key) < 0)
                 r = -errno;
         if (r < 0)

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 struct aside {
-        uv_async_t done; /* first: closing it frees all (handle.h) */
+        uv_async_t done; /* first member: closing it frees all (handle.h) */
         pthread_t thread;
         int control_fd;
         void (*work)(void *data), (*after)(void *data);
@@ -34,7 +34,7 @@ static void *run(void *data)
         return NULL;
 }
 
-/* Signals are for the threads of whoever holds the engine. */
+/* Block signals in the thread: they are for the threads of the engine's owner. */
 static int create(struct aside *a)
 {
         sigset_t all, before;

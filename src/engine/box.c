@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#define QUIESCE_PATIENCE_S 10 /* killing takes a second at most, unless a mount's server does not answer */
+#define QUIESCE_PATIENCE_S 10 /* init kills within a second, unless a mount's server does not answer */
 
 int box_adopt(struct box *box, struct keeper *keeper, struct keeper_reply *reply, uv_loop_t *loop, struct cloche_err *e)
 {
@@ -83,7 +83,7 @@ void box_kill(struct box *box)
                 return;
         box->is_killed = 1;
         if (keeper_box_drop_later(box->keeper, box->id, NULL, NULL, NULL) < 0)
-                return; /* the keeper is gone: so is the box */
+                return; /* the box went with the keeper */
 }
 
 int box_drop(struct box *box, keeper_done done, void *data)
@@ -99,9 +99,9 @@ int box_drop(struct box *box, keeper_done done, void *data)
         return !box->is_killed && keeper_box_drop_later(box->keeper, box->id, done, data, NULL) == 0;
 }
 
-/* -- beside the loop ------------------------------------------------------------------------------------------ */
+/* -- in a thread beside the loop ------------------------------------------------------------------------------ */
 
-/* One packet of init. */
+/* Receive one packet of init. */
 static int receive(struct box *box, struct init_answer *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL_FORM_BYTES 112 /* of a call's message beside its arguments, about */
-/* Calls about bodies are not the code's own and count against no limit of its calls: their number and size are bounded here, so
- * that no more than 16 MiB of them wait for a caller who does not read. */
+#define CALL_FORM_BYTES 112 /* about the size of a call's message without its arguments */
+/* Calls about bodies come from the agent, not from the code, so the limits of its calls do not
+ * apply. These bounds do: at most 16 MiB of them wait for a caller who does not read. */
 #define BODY_CALLS_MAX 129 /* two for each of 64 bodies, and the exports */
 #define BODY_BYTES_MAX 131072
 
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
-        struct cloche_run *run; /* NULL once it is over */
+        struct cloche_run *run; /* NULL: the run is over */
         json_t *id, *args, *kwargs; /* values held */
         char *target;
-        char *args_text, *kwargs_text; /* for callers who read texts */
+        char *args_text, *kwargs_text; /* for callers that read text */
         int is_body;
 };
 
@@ -40,7 +40,7 @@ static void call_free(struct cloche_bridge_call *call)
         free(call);
 }
 
-/* -- a call comes in ------------------------------------------------------------------------------------------ */
+/* -- an incoming call ----------------------------------------------------------------------------------------- */
 
 static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_err *e)
 {
@@ -78,7 +78,7 @@ static int is_exports(const struct rpc_message *m)
         return strcmp(step_of(m, 1), "exports") == 0;
 }
 
-/* Exceeding these bounds is no act of the code but of an agent that was taken over. */
+/* Only a hijacked agent can exceed these bounds. */
 static int check_body(struct cloche_run *run, const struct rpc_message *m, uint64_t bytes, struct cloche_err *e)
 {
         if (run->bridge.bodies_open >= BODY_CALLS_MAX)
@@ -91,7 +91,7 @@ static int check_body(struct cloche_run *run, const struct rpc_message *m, uint6
         return 0;
 }
 
-/* The exports come before the run has ended: what it printed so far goes along. */
+/* Add the output so far to the exports, which come before the run has ended. */
 static int add_so_far(struct cloche_bridge_call *call, struct cloche_err *e)
 {
         const struct cloche_run *run = call->run;
@@ -242,7 +242,7 @@ static int write_answer(struct cloche_bridge_call *call, const json_t *value, st
                           &call->run->channel.out, e);
 }
 
-/* The call is over, whether it could be written or not. */
+/* The call is over, even if its answer could not be written. */
 static int finish(struct cloche_bridge_call *call, int r)
 {
         struct cloche_run *run = call->run;
@@ -256,7 +256,8 @@ static int finish(struct cloche_bridge_call *call, int r)
         return r;
 }
 
-/* r: of reading the value. The guest must not wait for ever for what the host could not send. */
+/* r: the result of reading the value. On a failure the guest gets an error, so that it does not
+ * wait for ever. */
 static int answer(cloche_bridge_call *call, int r, const json_t *value, struct cloche_err *e)
 {
         if (call->run && r == 0)

@@ -33,7 +33,7 @@ int build_describe(const struct cloche_engine *engine, const struct runtime *run
 {
         struct source source = request_source(opt->code, opt->code_size);
         struct build build = {0};
-        json_t *text = options ? NULL : json_null(); /* a part of the build's name, and of no use with bytes in it */
+        json_t *text = options ? NULL : json_null(); /* part of the key; of no use with bytes in it */
         char name[256];
 
         if (options && value_write(options, VALUE_TEXT, NULL, &text, e) < 0)
@@ -86,7 +86,7 @@ int build_hear(const struct cloche_engine *engine, struct build *build, const st
         if (r == 0 && (!json_is_string(json_object_get(artifact, "$")) || at < 0 || size < 0 ||
                        strcmp(json_string_value(json_object_get(artifact, "$")), "bytes") != 0))
                 r = err_set(e, CLOCHE_E_PROTOCOL, "what was built is not sent as bytes");
-        if (r == 0) /* a full disk costs the next build some time, no more */
+        if (r == 0) /* a full disk only makes the next build slower */
                 (void)artifact_save(engine->artifacts_fd, build->key, f->attachments + at, (size_t)size);
         return r;
 }

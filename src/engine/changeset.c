@@ -92,7 +92,7 @@ int changeset_take(struct mounts *mounts, struct cloche_changeset **ret, struct 
 
 /* -- contents ------------------------------------------------------------------------------------------------- */
 
-/* The server lives beside the guest's bytes: nothing but a plain file of that directory is opened. */
+/* The server runs beside the guest's bytes, so open only plain files of that directory. */
 static int open_contents(int dir_fd, const char *name)
 {
         struct open_how how = {
@@ -114,7 +114,7 @@ int changeset_open_contents(const struct changeset_row *row, const json_t *chang
         return name ? open_contents(row->contents_fd, name) : -EBADF;
 }
 
-/* A change's contents as they stand: in a file of their own, or among others. */
+/* Contents of a change: a file of their own, or a part of one. */
 struct piece {
         int fd;
         off_t at;
@@ -161,9 +161,9 @@ static json_t *read_value(const struct changeset_row *row, const json_t *change,
         return value;
 }
 
-/* -- in the contract's words ---------------------------------------------------------------------------------- */
+/* -- the contract's form -------------------------------------------------------------------------------------- */
 
-/* base and, beneath it, a path of a list, which is text or tagged bytes. NULL: the list is none of ours. */
+/* Join base and a path of a list, text or tagged bytes, below it. NULL: the list is invalid. */
 static json_t *join(const char *base, const json_t *path)
 {
         _cleanup_buf_ struct buf whole = BUF_INIT(1u << 20);
@@ -179,7 +179,7 @@ static json_t *join(const char *base, const json_t *path)
         return r < 0 ? NULL : files_bytes_to_json(whole.data, whole.size);
 }
 
-/* Where the box has it, and where the host. A mount of one file is that file. */
+/* The path in the box and the path on the host. A mount of one file has only that path. */
 static json_t *box_path(const struct changeset_row *row, const json_t *path)
 {
         return row->file ? json_string(row->target) : join(row->target, path);
@@ -194,7 +194,8 @@ static const char *change_type(const json_t *change)
 {
         const char *type = json_string_value(json_object_get(change, "type"));
 
-        /* Of a rename both ends are there: the old name among the deleted, the new one created, each naming the other. */
+        /* A rename appears twice: the old name as deleted, the new one as created, each naming the
+         * other. */
         return !type || strcmp(type, "renamed") == 0 ? "created" : type;
 }
 
@@ -216,7 +217,7 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         if (!told)
                 return NULL;
         copy(told, change, passed, sizeof(passed) / sizeof(passed[0]));
-        json_object_del(told, "content"); /* there a flag, here the bytes */
+        json_object_del(told, "content"); /* a flag in the list, the bytes in the result */
         if (json_is_false(json_object_get(change, "content")))
                 json_object_set_new(told, "attributesOnly", json_true());
         if (from)
@@ -226,7 +227,7 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         return told;
 }
 
-/* A set with values has no others. */
+/* A set with values has no other contents. */
 static json_t *find_value(const struct changeset_row *row, const json_t *change, uint64_t max, size_t *ret_size)
 {
         json_t *kept = json_object_get(row->values, json_string_value(json_object_get(change, "contents")));
@@ -307,7 +308,7 @@ char *cloche_changeset_json(const cloche_changeset *set)
         return text;
 }
 
-/* -- what is left of it --------------------------------------------------------------------------------------- */
+/* -- remaining changes ---------------------------------------------------------------------------------------- */
 
 size_t changeset_count(const struct cloche_changeset *set)
 {
@@ -320,7 +321,7 @@ size_t changeset_count(const struct cloche_changeset *set)
         return count;
 }
 
-/* Text and tagged bytes are keys of one object. */
+/* Make a key of one object from text or from tagged bytes. */
 static char *key_of(const json_t *path)
 {
         return path ? json_dumps(path, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -369,7 +370,7 @@ void changeset_forget(struct cloche_changeset *set, const json_t *paths)
         json_decref(keys);
 }
 
-/* -- kept on disk --------------------------------------------------------------------------------------------- */
+/* -- saving and loading --------------------------------------------------------------------------------------- */
 
 static int copy_file(const struct changeset_row *row, const json_t *change, int to_dir_fd, const char *name, struct cloche_err *e)
 {
@@ -377,7 +378,7 @@ static int copy_file(const struct changeset_row *row, const json_t *change, int 
         int r = open_piece(row, change, &piece);
         _cleanup_fd_ int to_fd = openat(to_dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-        /* Whoever syncs it is another user perhaps, whatever the umask is here. */
+        /* The sync may run as another user, so the umask must not apply. */
         if (r < 0 || to_fd < 0 || fchmod(to_fd, 0644) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "keep the contents %.40s", name);
         while (piece.size > 0) {
@@ -439,7 +440,7 @@ int cloche_changeset_save(const cloche_changeset *set, int dir_fd, struct cloche
 
         for (size_t i = 0; r == 0 && i < set->count; i++)
                 r = save_contents(&set->rows[i], dir_fd, i, e);
-        /* Last: what has a list is whole. */
+        /* The list is written last: a set with a list is complete. */
         return r < 0 ? r : save_list(set, dir_fd, LIST_NAME, e);
 }
 
@@ -459,7 +460,7 @@ static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd
         const char *target = json_string_value(json_object_get(saved, "target"));
         json_t *source = json_object_get(saved, "source"), *changes = json_object_get(saved, "changes");
         char *slash[] = {(char *)"/"};
-        const struct mount_roots anywhere = {slash, 1}; /* to look at it */
+        const struct mount_roots anywhere = {slash, 1}; /* only to parse it */
         struct changeset_row *row = &set->rows[set->count];
         struct mount_options options;
         json_t *mount;
@@ -525,7 +526,7 @@ int cloche_changeset_load(cloche_engine *engine, int dir_fd, cloche_changeset **
 
 /* -- from the caller's own list ------------------------------------------------------------------------------- */
 
-/* Text, or tagged bytes in base64, behind what was given before. */
+/* Append text, or tagged bytes in base64. */
 static int write_given(const struct changeset_row *row, const json_t *content, off_t *ret_at, size_t *ret_size, struct cloche_err *e)
 {
         const char *text = json_string_value(content), *encoded = json_string_value(json_object_get(content, "b64"));
@@ -536,12 +537,12 @@ static int write_given(const struct changeset_row *row, const json_t *content, o
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "content must be text or bytes");
         *ret_at = lseek(row->contents_fd, 0, SEEK_CUR);
         *ret_size = bytes.size;
-        /* At least one byte: the position is the name. */
+        /* Write at least one byte: the position is the name. */
         r = *ret_at < 0 ? -errno : fd_write_full(row->contents_fd, bytes.size ? bytes.data : "", bytes.size ? bytes.size : 1);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the contents") : 0;
 }
 
-/* The mount that lies deepest. */
+/* Find the deepest mount that holds path. */
 static struct changeset_row *find_row(struct cloche_changeset *set, const char *path, const char **ret_below)
 {
         struct changeset_row *best = NULL;
@@ -587,7 +588,8 @@ static int take_content(const struct changeset_row *row, json_t *change, const c
         return 0;
 }
 
-/* The new name of a rename. Without content it is the host's own file that moves. 1: it is none. */
+/* Take the new name of a rename; without content the host's own file is moved. 1: it is no such
+ * rename. */
 static int take_rename(struct changeset_row *row, struct cloche_changeset *set, const json_t *change, json_t *taken, struct cloche_err *e)
 {
         const char *from = json_string_value(json_object_get(change, "renamedFrom")), *below;
@@ -629,7 +631,7 @@ static int take_change(struct cloche_changeset *set, json_t *change, struct cloc
         return r;
 }
 
-/* The old name of a rename comes as deleted, too; the rename takes it away. */
+/* Drop the old name of a rename, which is also listed as deleted: the rename removes it. */
 static int drop_old_names(struct changeset_row *row)
 {
         json_t *old_names = json_object(), *left = json_array(), *change;
@@ -652,7 +654,7 @@ static int drop_old_names(struct changeset_row *row)
         return r;
 }
 
-/* An array, or an object of the lists of a result. */
+/* changes: an array, or an object with the lists of a result. */
 static int take_changes(struct cloche_changeset *set, json_t *changes, struct cloche_err *e)
 {
         static const char *const lists[] = {"deleted", "created", "modified"};
@@ -674,7 +676,7 @@ static int take_changes(struct cloche_changeset *set, json_t *changes, struct cl
         return r;
 }
 
-/* Contents are in a memory file: cloche-sync gets its descriptor, and nothing is left behind on a disk. */
+/* Contents are in a memory file: cloche-sync gets its descriptor, and no file is left on a disk. */
 static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
 {
         for (size_t i = 0; i < set->count; i++) {
@@ -686,7 +688,8 @@ static int prepare_rows(struct cloche_changeset *set, struct cloche_err *e)
         return 0;
 }
 
-/* The program that syncs them may run as another user, and has our descriptor. */
+/* Seal the contents: the program that syncs them may run as another user, and holds our
+ * descriptor. */
 static int seal_rows(const struct cloche_changeset *set, struct cloche_err *e)
 {
         for (size_t i = 0; i < set->count; i++)

@@ -52,8 +52,8 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
-/* Memory alone has seals: reading and closing it waits for nobody, as a file's server could make us. It is small, and stays so: who closes it last
- * gives its pages back, on our time. */
+/* Accept only memory as a file: a file's server could delay our reads and closes. Only memory has
+ * seals. Its size is fixed and small, for the last close frees its pages, in our time. */
 static int is_wanted(const struct channel *c, int fd)
 {
         const int fixed = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -157,7 +157,7 @@ void channel_detach(struct channel *c)
         fd_close(&c->out_fd);
 }
 
-/* As much as goes at once. A descriptor goes with the first byte of its message. */
+/* Send as much as possible. A descriptor goes with the first byte of its message. */
 static ssize_t send_some(struct channel *c)
 {
         size_t size = c->out_fd >= 0 && c->out_fd_at < c->out.size ? c->out_fd_at : c->out.size;
@@ -180,8 +180,9 @@ static void consume(struct channel *c, size_t size)
         c->out_fd_at -= size < c->out_fd_at ? size : c->out_fd_at;
 }
 
-/* The agent is gone, or this process may send nothing to anybody just now (ETOOMANYREFS, ENOMEM): half of a message is no use to it. The end of the stream tells in any case,
- * and not from here. */
+/* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
+ * short is useless to the agent, so shut the socket down: the end of the stream then comes from the
+ * loop, not from here. */
 static void abandon(struct channel *c)
 {
         consume(c, c->out.size);

@@ -1,4 +1,4 @@
-/* Runs in: the engine. Everything here comes from an agent that may have been taken over. */
+/* Runs in: the engine. All input comes from an agent that may be hijacked. */
 #include "console.h"
 
 #include "base/err.h"
@@ -13,13 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A caller may set no limit of its own, and lines may be empty: what they take of the engine's memory is bounded in any case. */
+/* A run may have no output limit, and lines may be empty, so the memory for lines has its own
+ * bound. */
 #define LINE_FORM_BYTES 64
 #define MEMORY_BYTES_MAX (256ull << 20)
 
-/* text: the line, or as much of it as can be shown; exact: the value of one that is not Unicode, or NULL. Both are stolen. A line that would
- * cross the limit is dropped whole, and counted. An empty one takes a byte of the limit.
- * exact_size: in units of 16 bits. */
+/* text: the line, or its readable part; exact: the value of a line that is not Unicode, or NULL.
+ * Both are stolen. A line that would cross the limit is dropped whole, and counted. An empty line
+ * counts as a byte. exact_size: in units of 16 bits. */
 static int keep_line(struct cloche_run *run, int i, json_t *text, json_t *exact, size_t exact_size, struct cloche_err *e)
 {
         size_t size = json_string_length(text), taken = size > exact_size ? size : exact_size > 0 ? exact_size : 1;
@@ -50,11 +51,11 @@ static int keep_one(struct cloche_run *run, const json_t *params, const struct f
         if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
                 return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
         r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
-        /* All that came counts, for the value may be no text at all. */
+        /* The whole message counts, for the value may be no text at all. */
         return r < 0 ? r : keep_line(run, i, json_incref(text), line, exact ? (f->attachments_size + f->json_size) / 2 : 0, e);
 }
 
-/* Each line: twice its size, and 1 more when it is of stderr, in 32 bits; its text. */
+/* Format of a line: its size times 2, plus 1 for stderr, in 32 bits; its text. */
 static int keep_many(struct cloche_run *run, const void *lines, size_t size, struct cloche_err *e)
 {
         const char *data = lines;
@@ -87,17 +88,18 @@ int console_receive(struct cloche_run *run, const struct rpc_message *m, const s
 
         if (strcmp(m->method, "console") == 0)
                 return keep_one(run, m->params, f, e);
-        if (!number) /* their memory came along (channel.c) */
+        if (!number) /* their memory was sent along (channel.c) */
                 return 0;
         run->lines_number = json_integer_value(number);
         return keep_many(run, f->attachments, f->attachments_size, e);
 }
 
-/* Read, not mapped: what is cut off or changed meanwhile is at worst no line. The size is written behind the lines, so all of them are whole. */
+/* The memory is read, not mapped: bytes cut off or changed meanwhile are at worst an invalid line.
+ * The agent writes the size after the lines, so all of them are whole. */
 void console_take_rest(struct cloche_run *run)
 {
         struct {
-                uint32_t number, size; /* of the lines behind; the number is that of the message that would have them */
+                uint32_t number, size; /* size of lines; number of the message that would have them */
                 char lines[CHANNEL_MEMORY_BYTES_MAX];
         } *rest;
         size_t size;
@@ -108,7 +110,7 @@ void console_take_rest(struct cloche_run *run)
         rest = calloc(1, sizeof(*rest));
         n = rest ? pread(run->channel.received_fd, rest, sizeof(*rest), 0) : -1;
         size = n < (ssize_t)offsetof(typeof(*rest), lines) ? 0 : le32toh(rest->size);
-        /* They were sent, and the process ended before it could say so. */
+        /* With an older number they were sent, and the process ended before it could mark that. */
         if (size > 0 && (json_int_t)le32toh(rest->number) > run->lines_number && size <= (size_t)n - offsetof(typeof(*rest), lines))
                 (void)keep_many(run, rest->lines, size, NULL);
         free(rest);

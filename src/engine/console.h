@@ -1,4 +1,5 @@
-/* Lines of the console of an evaluated module (spec/agent.md, Lines): one by one, many at a time, and those that a killed agent left. */
+/* Console lines of an evaluated module (spec/agent.md, Lines): sent one by one, many at a time, or
+ * left in memory by a killed agent. */
 #ifndef CLOCHE_ENGINE_CONSOLE_H
 #define CLOCHE_ENGINE_CONSOLE_H
 
@@ -6,9 +7,10 @@
 
 struct cloche_run;
 
-/* A notification `console` or `lines`. Negative with *e: it broke the protocol, or there is no memory. */
+/* Handle a notification `console` or `lines`. Negative with *e: it broke the protocol, or memory
+ * ran out. */
 int console_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
-/* The run is over, and its channel still open: the lines that its agent had not sent when it ended. */
+/* Add the lines that the agent had not sent when it ended. Call it before the channel is closed. */
 void console_take_rest(struct cloche_run *run);
 
 #endif

@@ -17,14 +17,15 @@ const struct control_kind control_of_box = {"box", CLOCHE_E_STATE, 20000, 0}, co
 struct control_question {
         STAILQ_ENTRY(control_question) link;
         struct init_request request;
-        unsigned round; /* of its control, when it was asked */
+        unsigned round; /* of its control, at the request */
         int fds[FD_MESSAGE_MAX];
         size_t fd_count;
         control_done done;
         void *data;
 };
 
-/* Unread descriptors in the socket could block its close (base/peer.h). A copy must not be shut down: the other holders still use the socket. */
+/* Unread descriptors in the socket could block its close (base/peer.h). A copy must not be shut
+ * down: the other holders still use the socket. */
 static void close_socket(struct control *c)
 {
         if (c->is_copy)
@@ -40,7 +41,7 @@ static void question_free(struct control_question *q)
         free(q);
 }
 
-/* fd goes to the hearer, or is closed. */
+/* fd goes to the callback, or is closed. */
 static void tell(struct control_question *q, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
         control_done done = q->done;
@@ -65,7 +66,7 @@ static struct control_question *take_first(struct control *c)
         return q;
 }
 
-/* Without the socket. */
+/* Stop the handles, without the socket. */
 static void stop(struct control *c)
 {
         handle_close(c->poll);
@@ -74,7 +75,7 @@ static void stop(struct control *c)
         c->timer = NULL;
 }
 
-/* Closed by its owner. */
+/* The owner closes it. */
 static void set_gone(struct control *c)
 {
         if (c->is_gone)
@@ -82,7 +83,7 @@ static void set_gone(struct control *c)
         c->is_gone = NULL;
 }
 
-/* A callback may close it, and free it then. *is_gone says so. */
+/* End with an error. A callback may close c and free it, which sets *is_gone. */
 static void end(struct control *c, const int *is_gone, const struct cloche_err *e)
 {
         struct control_question *q;
@@ -102,9 +103,9 @@ static void fail(struct control *c, const struct cloche_err *e)
                 c->on_end(c->data, e);
 }
 
-/* -- patience ------------------------------------------------------------------------------------------------- */
+/* -- timeouts ------------------------------------------------------------------------------------------------- */
 
-/* The first of the list that somebody waits for, and was asked before this round: a callback may ask again. */
+/* Find the first request with a callback from before this round: callbacks may send new ones. */
 static struct control_question *first_late(const struct control *c, struct control_question *q)
 {
         while (q && (!q->done || q->round == c->round))
@@ -112,7 +113,7 @@ static struct control_question *first_late(const struct control *c, struct contr
         return q;
 }
 
-/* They stay in their lists, for their answers may still come. */
+/* Late requests stay in their lists without a callback, for their answers may still come. */
 static void answer_late(struct control *c, const int *is_gone, const struct cloche_err *e)
 {
         struct control_question *q;
@@ -142,7 +143,7 @@ static void on_late(uv_timer_t *timer)
                 c->is_gone = NULL;
 }
 
-/* The patience for the next answer begins now. */
+/* Start the timeout of the next answer. */
 static void watch_time(struct control *c)
 {
         if (!c->timer)
@@ -164,7 +165,7 @@ int control_check(const struct control_kind *kind, struct init_answer *answer, s
         return 0;
 }
 
-/* It must be the answer to the oldest request, too. */
+/* It must also answer the oldest request. */
 static int check(const struct control *c, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         const struct control_question *q = STAILQ_FIRST(&c->asked);
@@ -185,7 +186,7 @@ static void answered(struct control *c, const struct init_answer *answer, int fd
         tell(q, answer, fd, answer->err.code ? &answer->err : NULL);
 }
 
-/* The type of the descriptor that the first answer may bring. */
+/* Return the type of the descriptor that the next answer may bring. */
 static mode_t awaited_type(const struct control *c)
 {
         const struct control_question *q = STAILQ_FIRST(&c->asked);
@@ -195,7 +196,7 @@ static mode_t awaited_type(const struct control *c)
         return q->request.op == INIT_CONNECT ? S_IFSOCK : q->request.op == INIT_SPAWN ? S_IFCHR : S_IFREG;
 }
 
-/* 1: there may be more, if it is still there. */
+/* 1: there may be more, if c is still open. */
 static int receive(struct control *c)
 {
         struct init_answer answer = {0};
@@ -205,9 +206,9 @@ static int receive(struct control *c)
 
         if (n == -EAGAIN || n == -EINTR)
                 return 0;
-        if (n == -ECONNRESET) /* a request was not read; what was sent before follows (net/unix/af_unix.c, unix_release_sock) */
+        if (n == -ECONNRESET) /* a request was not read, but earlier answers follow (net/unix/af_unix.c, unix_release_sock) */
                 return 1;
-        if (n == -EMFILE) { /* all of ours, or of the system's, are taken: this question alone fails */
+        if (n == -EMFILE) { /* no free descriptor number: only this request fails */
                 err_os(&answer.err, CLOCHE_E_RESOURCE, EMFILE, "take a descriptor from the %s's init", c->kind->name);
                 n = sizeof(answer);
         }
@@ -226,7 +227,7 @@ static int receive(struct control *c)
         return 1;
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------ */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -247,7 +248,7 @@ static int send_question(struct control *c, struct control_question *q)
         return 0;
 }
 
-/* 0, or -errno for the first that is not sent: it can never be (ETOOMANYREFS, ENOMEM). */
+/* Return 0, or -errno if the first unsent request can never be sent (ETOOMANYREFS, ENOMEM). */
 static int flush(struct control *c)
 {
         struct control_question *q;
@@ -255,7 +256,7 @@ static int flush(struct control *c)
 
         while (r == 0 && (q = STAILQ_FIRST(&c->unsent)))
                 r = send_question(c, q);
-        is_over = r == -EPIPE || r == -ECONNRESET; /* told where answers are read */
+        is_over = r == -EPIPE || r == -ECONNRESET; /* the reader reports it */
         uv_poll_start(c->poll, UV_READABLE | (r == 0 || is_over ? 0 : UV_WRITABLE), on_poll);
         return is_over || r == -EAGAIN ? 0 : r;
 }
@@ -321,7 +322,7 @@ int control_ask(struct control *c, const struct init_request *request, const int
                 uv_timer_start(c->timer, on_late, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
         r = flush(c);
-        if (r == 0 || STAILQ_FIRST(&c->unsent) != q) /* one before it is failed by the loop, not from here */
+        if (r == 0 || STAILQ_FIRST(&c->unsent) != q) /* the loop fails an earlier one */
                 return 0;
         STAILQ_REMOVE_HEAD(&c->unsent, link);
         watch_time(c);

@@ -18,11 +18,11 @@
 #define QUEUE_MAX 10000
 #define SPARES 2
 #define TIDY_EVERY_MS 10000
-#define SILENT_TURNS_MAX 3 /* of the tidy timer */
+#define SILENT_TURNS_MAX 3 /* ticks of the tidy timer without an answer */
 #define BASE_FORKS 10000
-#define REFILL_AFTER_MS 2 /* of a run that took a spare: it is to have the processors for itself until then */
+#define REFILL_AFTER_MS 2 /* after a run took a spare: the run has the processors for itself until then */
 
-/* The directory of the running program, or "". */
+/* Return the directory of the running program, or "". */
 static void program_directory(char *ret, size_t size)
 {
         ssize_t n = readlink("/proc/self/exe", ret, size - 1);
@@ -36,8 +36,8 @@ static void program_directory(char *ret, size_t size)
                 ret[0] = '\0';
 }
 
-/* A directory that holds probe: the caller's word, the environment's, a build tree's, the installation's. Only the last
- * two are searched for; what was named is taken as it is. */
+/* Find a directory that holds probe: the caller's, the environment's, a build tree's, the
+ * installation's. Only the last two are searched; a named one is taken as it is. */
 static void find_directory(const char *named, const char *variable, const char *const *near, const char *probe, const char *installed,
                            char *ret, size_t size)
 {
@@ -72,14 +72,14 @@ static void find_runtimes(const struct cloche_engine_options *opt, char *ret, si
         find_directory(opt->runtimes_dir, "CLOCHE_RUNTIMES", near, "python/manifest.json", CLOCHE_RUNTIMES_DIR, ret, size);
 }
 
-/* The keeper wants absolute paths: its own directory is /. */
+/* The keeper needs absolute paths, for its working directory is /. */
 static int absolute(const char *path, char **ret, struct cloche_err *e)
 {
         *ret = path ? realpath(path, NULL) : strdup("");
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
-/* "UID,GID[,GID…]:PATH", as the keeper reads it. */
+/* Format "UID,GID[,GID…]:PATH" for the keeper's command line. */
 static int argument_of(const char *path, uid_t uid, char **ret, struct cloche_err *e)
 {
         struct passwd row, *found = NULL;
@@ -174,7 +174,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         if (r == 0)
                 r = keeper_start(engine->libexec_dir, &keeper, &engine->keeper, e);
         free(runtimes_path);
-        engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* without it every build is made anew */
+        engine->artifacts_fd = artifacts_open(opt->cache_dir, opt->becomes_uid ? opt->becomes_uid : geteuid()); /* if it fails, builds are not cached */
         return r;
 }
 
@@ -189,7 +189,7 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
 
 /* -- the loop ------------------------------------------------------------------------------------------------- */
 
-/* Seats that were not asked for because too many boxes were being made. */
+/* Make the seats that were put off because too many boxes were being made. */
 static void retry_seats(cloche_engine *engine)
 {
         if (!engine->lacks_seats || !keeper_may_make(engine->keeper))
@@ -199,7 +199,7 @@ static void retry_seats(cloche_engine *engine)
         engine_refill_later(engine);
 }
 
-/* Everybody who waited was told; what is asked from now on fails by itself. */
+/* All pending requests have failed by now; new ones fail at once. */
 static void lose_keeper(cloche_engine *engine)
 {
         uv_poll_stop(&engine->keeper_poll);
@@ -247,7 +247,8 @@ static void on_held_timer(uv_timer_t *timer)
                 uv_timer_start(timer, on_held_timer, (uint64_t)again_ms, 0);
 }
 
-/* Nothing may come from the keeper for long: code of a template can hold up those that are being made. */
+/* Code of a template can delay boxes being made, so that the keeper sends nothing for long: start a
+ * timer. */
 static void on_held(void *data)
 {
         cloche_engine *engine = data;
@@ -271,12 +272,13 @@ static void on_pong(void *data, struct keeper_reply *reply)
 {
         cloche_engine *engine = data;
 
-        (void)reply; /* an error is told to everybody else too */
+        (void)reply; /* all other requests get the same error */
         engine->is_pinging = 0;
         engine->silent_turns = 0;
 }
 
-/* Turns are counted, no time: a machine that was asleep, and an engine that was stopped, have not waited. */
+/* Give up the keeper after SILENT_TURNS_MAX ticks without an answer. Ticks, not time, are counted:
+ * time passes while the machine sleeps or this process is stopped. */
 static void ping(cloche_engine *engine)
 {
         char why[100];
@@ -362,7 +364,7 @@ void cloche_engine_turn(cloche_engine *engine)
 
 /* -- guards --------------------------------------------------------------------------------------------------- */
 
-/* private-uid is enforced only for root, so it decides whether the profile applies. */
+/* private-uid is enforced only for root, so it decides if the profile applies. */
 static void apply_profile(cloche_engine *engine, enum cloche_profile profile)
 {
         if (cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED)
@@ -447,7 +449,7 @@ void cloche_engine_free(cloche_engine *engine)
 
         if (!engine)
                 return;
-        /* Prefixes first: they stand on bases. */
+        /* Free prefixes first: they stand on bases. */
         while ((t = TAILQ_LAST(&engine->templates, templates)))
                 template_free(t);
         if (engine->is_watching) {
@@ -459,7 +461,7 @@ void cloche_engine_free(cloche_engine *engine)
                 uv_close((uv_handle_t *)&engine->tidy_timer, NULL);
         }
         keeper_stop(engine->keeper);
-        while (uv_run(&engine->loop, UV_RUN_ONCE)) /* handles that are closed, threads of runs that were freed */
+        while (uv_run(&engine->loop, UV_RUN_ONCE)) /* closing handles, threads of freed runs */
                 ;
         runtimes_done(&engine->runtimes);
         uv_loop_close(&engine->loop);

@@ -14,7 +14,8 @@
 
 /* -- keeping -------------------------------------------------------------------------------------------------- */
 
-/* Takes empty parts and "." out of an absolute path, in place. -EINVAL: a part is "..", or too long. */
+/* Remove empty parts and "." from an absolute path, in place. -EINVAL: a part is "..", or too
+ * long. */
 static int make_plain(char *path)
 {
         char *to = path;
@@ -58,7 +59,7 @@ int files_resolve(const char *path, const char *workdir, char *ret, size_t size,
         return 0;
 }
 
-/* Where a mount stands, files may be put as well. */
+/* Besides the writable places, files may be put into mounts. */
 static int resolve(const char *path, const char *workdir, struct mounts *mounts, char *ret, size_t size, struct cloche_err *e)
 {
         const char *beneath;
@@ -234,7 +235,7 @@ void files_done(struct files *files)
 
 json_t *files_bytes_to_json(const void *bytes, size_t size)
 {
-        json_t *text = json_stringn(bytes, size); /* NULL for what is not UTF-8 */
+        json_t *text = json_stringn(bytes, size); /* NULL for bytes that are not UTF-8 */
         _cleanup_buf_ struct buf encoded = BUF_INIT(SIZE_MAX / 2);
 
         if (text)
@@ -261,7 +262,7 @@ struct comparison {
 enum { CREATED, MODIFIED, DELETED };
 static const char *const change_types[] = {"created", "modified", "deleted"};
 
-/* The bytes behind fd, or that they are left out. */
+/* Add the bytes behind fd, or a flag that they are omitted. */
 static void add_bytes(json_t *told, const char *member, int fd, uint64_t *left)
 {
         size_t have = 0, max = *left < FILES_CONTENT_MAX ? (size_t)*left : FILES_CONTENT_MAX;
@@ -299,7 +300,7 @@ static int path_of(const struct files_entry *entry, char *ret, size_t size)
         return snprintf(ret, size, FILES_ROOT "/%.*s", (int)entry->about.path_size, entry->path);
 }
 
-/* other: of a rename the other name, or NULL. */
+/* other: the other name of a rename, or NULL. */
 static int add_change(struct comparison *c, int type, const struct files_entry *entry, const struct files_entry *other)
 {
         char path[INIT_PATH_MAX + sizeof(FILES_ROOT) + 1];
@@ -324,12 +325,12 @@ static int differs(const struct files_entry *a, const struct files_entry *b)
 {
         if (a->about.mode != b->about.mode || a->about.inode != b->about.inode)
                 return 1;
-        if (S_ISDIR(a->about.mode)) /* its entries speak for it */
+        if (S_ISDIR(a->about.mode)) /* its entries are compared one by one */
                 return 0;
         return a->about.size != b->about.size || a->about.mtime_ns != b->about.mtime_ns || a->about.ctime_ns != b->about.ctime_ns;
 }
 
-/* What is gone and what is new, until it is known which of them are one. */
+/* Removed and added entries, until renames are matched. */
 struct names {
         struct name {
                 const struct files_entry *entry, *other;
@@ -349,8 +350,8 @@ static int compare_names(const void *a, const void *b)
         return compare_paths(((const struct name *)a)->entry, ((const struct name *)b)->entry);
 }
 
-/* The same inode under another name. tmpfs counts its numbers up, so that none comes twice (get_next_ino); of several names of one
- * file the first two are taken. */
+/* A rename is the same inode under another name. tmpfs only counts inode numbers up, so none comes
+ * twice (get_next_ino). If a file has several names, the first two are matched. */
 static void match_renames(struct names *gone, struct names *made)
 {
         if (gone->count == 0 || made->count == 0)
@@ -451,7 +452,7 @@ static json_t *describe_entries(struct box *box, const char *path)
         return entries;
 }
 
-/* A file, a symbolic link, a directory: whichever init takes it for. */
+/* Read back a file, a symbolic link or a directory: try each until init accepts one. */
 static void read_back(struct box *box, const char *path, json_t *told, uint64_t *left)
 {
         _cleanup_fd_ int fd = -EBADF;

@@ -1,4 +1,4 @@
-/* Handles of the loop that live on the heap, as what owns them may be gone before the loop lets go of them. */
+/* Handles of the loop on the heap: the loop may use a handle longer than its owner lives. */
 #ifndef CLOCHE_ENGINE_HANDLE_H
 #define CLOCHE_ENGINE_HANDLE_H
 
@@ -18,7 +18,7 @@ static inline void handle_close(void *handle)
                 uv_close(handle, handle_free);
 }
 
-/* What watches fd, not started yet. 0 or -errno; *ret is NULL then. */
+/* Make a handle that watches fd, not started yet. 0 or -errno; *ret is NULL then. */
 static inline int handle_poll(uv_loop_t *loop, int fd, void *data, uv_poll_t **ret)
 {
         uv_poll_t *poll = malloc(sizeof(*poll));
@@ -34,7 +34,7 @@ static inline int handle_poll(uv_loop_t *loop, int fd, void *data, uv_poll_t **r
         return 0;
 }
 
-/* A timer, not started yet; NULL without memory. */
+/* Make a timer, not started yet; NULL without memory. */
 static inline uv_timer_t *handle_timer(uv_loop_t *loop, void *data)
 {
         uv_timer_t *timer = malloc(sizeof(*timer));

@@ -1,5 +1,5 @@
-/* Which features of the kernel this host has. Runs in: the engine. Each is tried, not guessed from a release
- * number: distributions carry features back, and leave others out. */
+/* Kernel features of this host. Runs in: the engine. Each feature is tried, not guessed from a
+ * release number: distributions backport some and leave out others. */
 #include "base/fd.h"
 #include "engine.h"
 
@@ -27,7 +27,7 @@ static int try_control_groups(const cloche_engine *engine, char *detail, size_t 
         return place->version > 0;
 }
 
-/* landlock(7); the rights that a version adds are in landlock_create_ruleset(2). */
+/* landlock(7); landlock_create_ruleset(2) lists the rights of each version. */
 static int try_landlock(const cloche_engine *engine, char *detail, size_t size)
 {
         long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_VERSION);
@@ -38,7 +38,7 @@ static int try_landlock(const cloche_engine *engine, char *detail, size_t size)
         return abi > 0;
 }
 
-/* The keeper of root makes a node of its own; that of an ordinary user opens the host's. */
+/* Root's keeper makes its own node; an ordinary user's opens the host's. */
 static int try_fuse(const cloche_engine *engine, char *detail, size_t size)
 {
         _cleanup_fd_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -57,7 +57,7 @@ static int try_fuse(const cloche_engine *engine, char *detail, size_t size)
         return 0;
 }
 
-/* A device that belongs to no mount yet refuses the request it knows (EPERM), and does not know others (ENOTTY). */
+/* A device without a mount refuses a known request with EPERM and an unknown one with ENOTTY. */
 static int try_passthrough(const cloche_engine *engine, char *detail, size_t size)
 {
         _cleanup_fd_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -72,7 +72,7 @@ static int try_passthrough(const cloche_engine *engine, char *detail, size_t siz
         return ioctl(fd, FUSE_DEV_IOC_BACKING_OPEN, map) < 0 && errno != ENOTTY && errno != EOPNOTSUPP;
 }
 
-/* Writes one right after the other have different times (Documentation/filesystems/multigrain-ts.rst). */
+/* Two writes in a row get different times (Documentation/filesystems/multigrain-ts.rst). */
 static int try_times(const cloche_engine *engine, char *detail, size_t size)
 {
         _cleanup_fd_ int fd = memfd_create("times", MFD_CLOEXEC);

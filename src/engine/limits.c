@@ -96,14 +96,14 @@ json_t *limits_to_json(const struct cloche_limits *limits)
         return object;
 }
 
-/* -- for readers ---------------------------------------------------------------------------------------------- */
+/* -- text for readers ----------------------------------------------------------------------------------------- */
 
 struct unit {
         double size;
         const char *name;
 };
 
-/* The largest unit of which there is one. */
+/* Use the largest unit that gives at least 1, else the exact number. */
 static const char *quantity_text(double value, const struct unit *units, size_t count, const char *exact, char ret[LIMITS_TEXT_BYTES])
 {
         for (size_t i = 0; i < count; i++)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUEST_ID 1000 /* the one user of a box */
+#define GUEST_ID 1000 /* the only user of a box */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static int refuse(struct cloche_err *e, const char *member, const char *expected)
@@ -57,7 +57,7 @@ static const char *sync_mode(const char *name)
         return name_among(names, COUNT(names), name);
 }
 
-/* A member that is absent or one of the names. */
+/* Read a member that is absent or one of the names. */
 static int read_name(const json_t *object, const char *member, const char *(*among)(const char *), const char *full_name, const char *expected,
                      const char **ret, struct cloche_err *e)
 {
@@ -118,7 +118,7 @@ static int find_root(const struct mount_roots *roots, struct mount_option *row, 
         return 0;
 }
 
-/* A directory's own word, or that of the whole. */
+/* Return a directory's own member, or that of the whole mount object. */
 static json_t *member_of(const json_t *mount, const json_t *dir, const char *name)
 {
         json_t *own = json_object_get(dir, name);
@@ -141,7 +141,8 @@ static int check_dir(const json_t *dir, struct cloche_err *e)
         return r < 0 ? r : check_security(json_object_get(dir, "security"), e);
 }
 
-/* The name of a file goes: its directory is what is opened, and where a sync puts the new one. */
+/* For a file, cut its name off the path: its directory is opened, and a sync puts the new file
+ * there. */
 static int take_kind(const json_t *dir, struct mount_option *row, struct cloche_err *e)
 {
         const json_t *kind = json_object_get(dir, "kind");
@@ -172,7 +173,8 @@ static int take_place(const struct mount_roots *roots, const char *target, const
         if (!path || path[0] != '/')
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' must name an absolute path of the host", target);
         memcpy(ret->target, target, size);
-        /* Links on the way are the host's affair. A process that gave up its rights may not see them; then the keeper walks them. */
+        /* Links in the host's path are followed. If this process gave up the rights to see them,
+         * the keeper walks them. */
         ret->source = realpath(path, NULL);
         if (!ret->source)
                 ret->source = strdup(path);
@@ -183,7 +185,7 @@ static int take_place(const struct mount_roots *roots, const char *target, const
 
 /* -- the whole ------------------------------------------------------------------------------------------------ */
 
-/* cloche-fs reads it again; what is wrong is to be said before there is a box. */
+/* cloche-fs reads it again; errors must come before there is a box. */
 static int check_configuration(struct mount_option *row, struct cloche_err *e)
 {
         const unsigned writing = 1u << RULES_CREATE | 1u << RULES_MODIFY | 1u << RULES_DELETE;
@@ -209,7 +211,7 @@ static json_t *configuration(const json_t *mount, const json_t *dir, const struc
         return configure;
 }
 
-/* Rules of a file are decided once, by the name that the box has it under: the host's may be another. */
+/* Apply the rules to a file once, by its name in the box; its name on the host may differ. */
 static int decide_file(struct mount_option *row, struct cloche_err *e)
 {
         struct rules *rules = NULL;
@@ -227,7 +229,7 @@ static int decide_file(struct mount_option *row, struct cloche_err *e)
         return row->permissions ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
 }
 
-/* The caller named the file: of loading only its size bound counts. */
+/* The caller named the file, so of loading only the size limit counts. */
 static int configure_file(struct mount_option *row, struct cloche_err *e)
 {
         json_t *max = json_object_get(json_object_get(row->configure, "loading"), "maxFileSize");
@@ -275,7 +277,7 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
         return ret->count > 0 ? 0 : refuse(e, "dirs", "an object of at least one path of the box to a path of the host");
 }
 
-/* The one that another lies in, and closest. */
+/* Find the closest mount that holds another one. */
 static struct mount_option *find_outer(struct mount_options *options, const struct mount_option *inner)
 {
         struct mount_option *best = NULL;
@@ -286,7 +288,7 @@ static struct mount_option *find_outer(struct mount_options *options, const stru
         return best;
 }
 
-/* Servers show places for what lies in their mounts. */
+/* Add the mount points in other mounts to the configuration of those: their servers show them. */
 static int add_points(struct mount_options *options, struct cloche_err *e)
 {
         for (struct mount_option *row = options->rows; row < options->rows + options->count; row++) {

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHANGES_PAGE 20000 /* changes in one answer: some MB */
-#define CHANGES_BYTES_MAX (512u << 20) /* of all pages of a mount: some million changes. A server that was taken over must not take all memory */
+#define CHANGES_PAGE 20000 /* changes in one answer: a few MB */
+#define CHANGES_BYTES_MAX (512u << 20) /* of all pages of a mount, some million changes: bounds the memory that a hijacked server can use */
 #define PLACE_PATIENCE_MS 20000
-#define COLLECT_PATIENCE_MS 10000 /* for one answer: a server that was taken over by its guest must not hold the run for ever */
+#define COLLECT_PATIENCE_MS 10000 /* timeout of one answer: a server hijacked by its guest must not hold the run for ever */
 
 enum { ASK_JOURNAL = 1, ASK_CONFIGURE, ASK_CHANGES, ASK_CONTENTS, ASK_PLACE };
 
@@ -120,7 +120,7 @@ int mounts_are_awaited(const struct mounts *mounts)
         return 0;
 }
 
-/* -- what a server says --------------------------------------------------------------------------------------- */
+/* -- answers of a server -------------------------------------------------------------------------------------- */
 
 static int is_collecting(const struct mounts *mounts)
 {
@@ -160,7 +160,7 @@ static void fail(struct mount *mount, const struct cloche_err *e)
                 mounts->error = *e;
         first = mounts->error;
         mount->waiting = 0;
-        mounts_ref(mounts); /* whoever is told may let go of it */
+        mounts_ref(mounts); /* a callback may drop its reference */
         tell_placed(mount, &first);
         if (mounts->on_failed)
                 mounts->on_failed(mounts->data, e);
@@ -186,7 +186,8 @@ static void keep_list(json_t **place, const json_t *result, const char *name)
         }
 }
 
-/* A change's contents, if they came with it. -1: none was to come, or they are not where the row says. */
+/* Keep a change's contents, if they came with it. -1: none were requested, or they are not where
+ * the row says. */
 static int keep_value(struct mount *mount, json_t *change, const struct frame *f)
 {
         const json_t *place = json_object_get(change, "bytes"), *name = json_object_get(change, "contents");
@@ -217,7 +218,7 @@ static int keep_page(struct mount *mount, json_t *page, const struct frame *f)
         return json_array_extend(mount->changes, page);
 }
 
-/* The last page is followed by the question for the contents. */
+/* After the last page, request the contents. */
 static int keep_changes(struct mount *mount, const json_t *result, const struct frame *f, struct cloche_err *e)
 {
         json_t *page = json_object_get(result, "changes");
@@ -249,9 +250,9 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
-/* -- a sync that was killed ----------------------------------------------------------------------------------- */
+/* -- recovery of a killed sync -------------------------------------------------------------------------------- */
 
-/* params and fd are taken over. */
+/* Takes params and fd. */
 static int send_place(struct mount *mount, json_t *params, int fd, struct cloche_err *e)
 {
         int r;
@@ -262,11 +263,11 @@ static int send_place(struct mount *mount, json_t *params, int fd, struct cloche
         }
         r = channel_request(&mount->channel, ASK_PLACE, "place", params, e);
         if (r < 0)
-                channel_detach(&mount->channel); /* or the next message would carry it */
+                channel_detach(&mount->channel); /* else the next message would carry the descriptor */
         return r;
 }
 
-/* And send what has waited for it. */
+/* Send the configuration, then the requests that waited for it. */
 static int configure(struct mount *mount, struct cloche_err *e)
 {
         json_t *place = mount->place;
@@ -293,7 +294,8 @@ __attribute__((format(printf, 2, 3))) static void note(struct mount *mount, cons
         va_end(ap);
 }
 
-/* The directory is served in any case: a caller who may only read it could not recover it, and is told how it stands. */
+/* The directory is served in any case: a caller who may only read it could not recover it, and gets
+ * its state as a warning. */
 static void on_recovered(void *data, cloche_sync *sync)
 {
         struct mount *mount = data;
@@ -335,7 +337,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }
 
-/* -- what a server says, in all ------------------------------------------------------------------------------- */
+/* -- messages of a server ------------------------------------------------------------------------------------- */
 
 static int keep_result(struct mount *mount, int64_t id, const json_t *result, const struct frame *f, struct cloche_err *e)
 {
@@ -414,7 +416,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
                 mount->channel.data = mount;
                 r = channel_watch(&mount->channel, &mount->all->engine->loop, e);
         }
-        if (r == 0) /* it waits in the socket */
+        if (r == 0) /* the request waits in the socket */
                 r = channel_request(&mount->channel, ASK_JOURNAL, "journal", json_object(), e);
         if (r == 0) {
                 spec->service = KEEPER_SERVICE_MOUNT;
@@ -441,7 +443,7 @@ int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err
         return r;
 }
 
-/* -- impatience ----------------------------------------------------------------------------------------------- */
+/* -- timeouts ------------------------------------------------------------------------------------------------- */
 
 static void on_impatient(uv_timer_t *timer)
 {
@@ -547,7 +549,7 @@ void mounts_forget_place(struct mounts *mounts, const void *data)
 
 void mounts_collect(struct mounts *mounts, uint64_t contents_max)
 {
-        (void)start_timer(mounts, COLLECT_PATIENCE_MS); /* without memory it waits as long as the box lives */
+        (void)start_timer(mounts, COLLECT_PATIENCE_MS); /* without memory there is no timeout but the box's life */
         mounts->contents_left = contents_max;
         for (size_t i = 0; i < mounts->options.count; i++) {
                 mounts->rows[i].changes = json_array();

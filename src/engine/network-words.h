@@ -1,20 +1,20 @@
-/* Whether a text has the words by which programs say that a name or a host cannot be reached. It says nothing about a policy: a line of ours behind it
- * names the cause. The text is a guest's; it decides about that line and nothing else. Pure. */
+/* Detects error texts of programs that cannot resolve a name or reach a host. The text comes from a
+ * guest, so a match only adds a warning to the result, which gives the cause. Pure. */
 #ifndef CLOCHE_ENGINE_NETWORK_WORDS_H
 #define CLOCHE_ENGINE_NETWORK_WORDS_H
 
 #include <stddef.h>
 
-#define NETWORK_WORDS_KEPT 48 /* more than the longest word has */
+#define NETWORK_WORDS_KEPT 48 /* more than the longest phrase */
 
-/* A text that comes in pieces. Zeroed at first. */
+/* A text that comes in pieces. Starts zeroed. */
 struct network_words {
-        char kept[NETWORK_WORDS_KEPT]; /* the end of the piece before */
+        char kept[NETWORK_WORDS_KEPT]; /* the end of the last piece */
         size_t kept_size;
         int is_found;
 };
 
-/* Where such words begin, or NULL. */
+/* Return the beginning of such a phrase, or NULL. */
 const char *network_words_find(const char *text, size_t size);
 void network_words_add(struct network_words *words, const char *piece, size_t size);
 

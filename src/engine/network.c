@@ -15,20 +15,20 @@
 #define FRAME_MAX (1u << 20)
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
-#define LOOK_MS 5000 /* whether the host's name servers are others */
-#define START_LOOKS 4 /* in which the gate begins: it may be stopped, and its box waits for it */
+#define LOOK_MS 5000 /* between checks of the host's name servers */
+#define START_LOOKS 4 /* the gate must be ready by then: it waits for its box, and may be stopped */
 
 enum { ASK_START = 1, ASK_POLICY, ASK_SERVERS };
 
 struct network {
         struct channel channel;
-        uv_timer_t timer; /* the memory goes when it is closed */
+        uv_timer_t timer; /* freed when it is closed */
         struct network_face face;
         struct network_stats stats;
         char servers[SERVERS_BYTES];
         struct timespec servers_of;
-        int is_asking;  /* the keeper */
-        unsigned looks; /* until it is ready */
+        int is_asking;  /* the keeper was asked to start the gate */
+        unsigned looks; /* while it is not ready */
         int is_ready;
         int is_stopped, is_ended, is_closed;
 };
@@ -45,7 +45,7 @@ int network_policy_check(const json_t *policy, struct cloche_err *e)
 
 /* -- the host's name servers -------------------------------------------------------------------------------------- */
 
-/* What the gate would not understand is passed over, as resolver(3) does. */
+/* Like resolver(3), ignore an address that the gate could not parse. */
 static void add_server(char list[SERVERS_BYTES], const char *address)
 {
         struct in6_addr bytes;
@@ -58,7 +58,8 @@ static void add_server(char list[SERVERS_BYTES], const char *address)
                 snprintf(list + size, SERVERS_BYTES - size, "%s[%s]", comma, address);
 }
 
-/* resolv.conf(5). Without it, or a server in it, one on this machine is asked. -1: it is there, and may not be read. */
+/* resolv.conf(5). Without the file, or a server in it, use this machine's. -1: it cannot be
+ * read. */
 static int read_servers(char list[SERVERS_BYTES])
 {
         FILE *file = fopen(NETWORK_SERVERS_FILE, "re");
@@ -79,14 +80,14 @@ static int read_servers(char list[SERVERS_BYTES])
         return r;
 }
 
-/* Are they others than before? */
+/* Read the name servers again. 1: they have changed. */
 static int renew_servers(struct network *network)
 {
         char now[SERVERS_BYTES];
         struct stat st = {.st_mtim = {.tv_sec = 0}};
 
         if (stat(NETWORK_SERVERS_FILE, &st) < 0)
-                st.st_mtim.tv_sec = 1; /* another time than of any that is there */
+                st.st_mtim.tv_sec = 1; /* differs from the time of every existing file */
         if (memcmp(&st.st_mtim, &network->servers_of, sizeof(st.st_mtim)) == 0)
                 return 0;
         if (read_servers(now) < 0 && network->servers[0])
@@ -98,7 +99,7 @@ static int renew_servers(struct network *network)
         return 1;
 }
 
-/* -- what the gate says ------------------------------------------------------------------------------------------- */
+/* -- messages of the gate ----------------------------------------------------------------------------------------- */
 
 static void fail(struct network *network, const struct cloche_err *e)
 {

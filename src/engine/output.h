@@ -1,4 +1,4 @@
-/* What a program printed: the head and the tail are kept, the middle is counted. Pure. */
+/* Output of a program: keeps the head and the tail, counts the middle. Pure. */
 #ifndef CLOCHE_ENGINE_OUTPUT_H
 #define CLOCHE_ENGINE_OUTPUT_H
 
@@ -11,14 +11,14 @@ struct output {
         uint64_t total;
 };
 
-/* limit_bytes UINT64_MAX: everything is kept. */
+/* limit_bytes UINT64_MAX: keep everything. */
 void output_init(struct output *o, uint64_t limit_bytes);
 void output_done(struct output *o);
 /* 0 or -ENOMEM. */
 int output_append(struct output *o, const char *data, size_t size);
-/* Bytes that were printed and not kept. */
+/* Bytes printed but not kept. */
 uint64_t output_dropped(const struct output *o);
-/* Everything kept, with a line between head and tail that says what is missing. Fills ret; 0 or -ENOMEM. */
+/* Write the kept text, with a line about the gap between head and tail. 0 or -ENOMEM. */
 int output_text(const struct output *o, struct buf *ret);
 
 #endif

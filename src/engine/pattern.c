@@ -10,7 +10,7 @@
 #define SOURCE_BYTES_MAX (16u << 10)
 #define HEAP_KIB_MAX (64u << 10)
 #define CPU_NS_MAX UINT64_C(250000000)
-#define WORK_PER_LOOK (1u << 20) /* bytes that may have been read between two looks at the clock */
+#define WORK_PER_LOOK (1u << 20) /* bytes that may be read between two checks of the clock */
 
 #define OPTIONS (PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS | \
                  PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT)
@@ -71,7 +71,7 @@ static int find(struct patterns *patterns, const json_t *source, struct pattern 
         return p->match ? 0 : -ENOMEM;
 }
 
-/* Called before each item of the pattern that is tried. An item may read all of the text at once, not more. */
+/* Callback before each item of the pattern. One item reads at most the whole text. */
 static int on_item(pcre2_callout_block *item, void *data)
 {
         struct patterns *patterns = data;

@@ -2,7 +2,7 @@
 
 #include "base/fd.h"
 
-#define ASKED_MAX 16 /* of init at once: each answer costs a turn of the loop, each question memory */
+#define ASKED_MAX 16 /* concurrent requests: each answer costs an iteration, each request memory */
 
 static void finish(struct placing *p, const struct cloche_err *e)
 {
@@ -47,7 +47,7 @@ static void on_placed(void *data, const struct cloche_err *e)
                 go_on(p);
 }
 
-/* 1: a server was asked; 0: no file is left that lies in a mount. */
+/* 1: a request was sent to a server; 0: no file for a mount is left. */
 static int place_in_mount(struct placing *p, struct cloche_err *e)
 {
         while (p->next_in_mount < p->files->count) {
@@ -62,7 +62,7 @@ static int place_in_mount(struct placing *p, struct cloche_err *e)
         return 0;
 }
 
-/* Init takes them in this order. */
+/* Send files to init, which handles them in this order. */
 static int put_in_box(struct placing *p, struct cloche_err *e)
 {
         while (p->asked < ASKED_MAX && p->next_in_box < p->files->count) {

@@ -1,4 +1,5 @@
-/* Files on their way into a box and its mounts: each asked of the box's init or of the mount's server, and gone on with when the answer comes. */
+/* Files on their way into a box and its mounts: requests to the box's init or to the mount's
+ * server, each answer starting the next. */
 #ifndef CLOCHE_ENGINE_PLACE_H
 #define CLOCHE_ENGINE_PLACE_H
 
@@ -6,18 +7,19 @@
 
 struct placing {
         struct box *box;
-        struct mounts *mounts; /* NULL, or those of the box; what lies in one is put there as a virtual file */
+        struct mounts *mounts; /* of the box, or NULL; a file in one becomes a virtual file */
         const struct kept_files *files;
-        size_t next_in_mount, next_in_box; /* rows that were not looked at yet */
-        unsigned asked;                    /* answers to come from init */
-        void (*done)(void *data, const struct cloche_err *e); /* NULL: nothing is on its way */
+        size_t next_in_mount, next_in_box; /* next rows to check */
+        unsigned asked;                    /* answers missing from init */
+        void (*done)(void *data, const struct cloche_err *e); /* NULL: idle */
         void *data;
 };
 
-/* box, mounts, files: borrowed until done is called, which may be from here. Before done nothing else is asked of the box's init. */
+/* box, mounts, files: borrowed until done is called, perhaps from here. Send the box's init no
+ * other request before done. */
 void placing_begin(struct placing *p, struct box *box, struct mounts *mounts, const struct kept_files *files,
                    void (*done)(void *data, const struct cloche_err *e), void *data);
-/* done is not called any more. Also of one that is all 0, or is done. */
+/* Drop the callback. Accepts one that is all 0 or done. */
 void placing_stop(struct placing *p);
 
 #endif

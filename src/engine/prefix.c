@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What makes two set-ups the same, as text: the request, the files with their contents, the limits. */
+/* The key of a set-up, as text: the request, the files with their contents, the limits. */
 static int add_text(struct buf *key, const void *data, size_t size)
 {
         char length[24];
@@ -21,7 +21,7 @@ static int add_text(struct buf *key, const void *data, size_t size)
         return r < 0 ? r : buf_append(key, data, size);
 }
 
-/* The key is compared as a C string: bytes go in as pairs of letters. */
+/* The key is compared as a C string, so bytes are added as pairs of letters. */
 static int add_bytes(struct buf *key, const char *data, size_t size)
 {
         char pair[2];
@@ -79,7 +79,7 @@ static struct cloche_run_options as_run(const struct cloche_prefix_options *opt,
         };
 }
 
-/* is_code: the set-up is the program of its runs, which call that function of it. */
+/* is_code: the set-up is the program of its runs, which call the function. */
 static int setup_new(const struct cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values, int is_code,
                      const char *function, const struct runtime *runtime, struct setup **ret, struct cloche_err *e)
 {
@@ -115,7 +115,7 @@ int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err
         if (failure)
                 *failure = NULL;
         if (t->state == TEMPLATE_IDLE)
-                template_start(t); /* it may have crashed on the way */
+                template_start(t); /* it may have crashed meanwhile */
         if (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_IDLE)
                 return 1;
         if (t->state == TEMPLATE_READY)

@@ -3,7 +3,7 @@
 
 #include "engine.h"
 
-/* A caller's hold on a prefix template. */
+/* A caller's reference to a prefix template. */
 struct cloche_prefix {
         struct template *template;
         int bare;
@@ -11,8 +11,8 @@ struct cloche_prefix {
         void *bridge_data;
 };
 
-/* The template of a run's own program, in a compiled language: calls of the same program are forked from it, loaded. Found or
- * made, not started. */
+/* Find or add the template of a run's own program, in a compiled language; it is not started. Calls
+ * of the same program are forked from it, loaded. */
 int prefix_of_code(struct cloche_engine *engine, const struct runtime *runtime, const struct cloche_run_options *opt, const struct values *values,
                    struct template **ret, struct cloche_err *e);
 

@@ -36,11 +36,11 @@ void probe_streams_close(struct probe_streams *streams)
         fd_close(&streams->write_fd);
 }
 
-/* -- waiting: nobody else is served meanwhile ----------------------------------------------------------------- */
+/* -- waiting: the loop serves nothing else meanwhile ---------------------------------------------------------- */
 
 struct outcome {
         cloche_engine *engine;
-        struct box *box; /* of one that is made, or NULL */
+        struct box *box; /* the box to fill, or NULL */
         int is_there, r;
         struct cloche_err *e;
 };
@@ -69,7 +69,7 @@ static void on_init(void *data, const struct init_answer *answer, int fd, const 
         settle(data, e);
 }
 
-/* r: whether it was asked at all. */
+/* r: the result of sending the request. */
 static int await(struct outcome *outcome, int r)
 {
         while (r >= 0 && !outcome->is_there)
@@ -101,7 +101,7 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         spec->parent = parent;
         spec->shared_with = KEEPER_NO_BOX;
         spec->is_template = (uint32_t)is_template;
-        spec->optional_guards = ~0u; /* they are what this is about */
+        spec->optional_guards = ~0u; /* the selftest tries them */
         r = await(&outcome, keeper_box_make_later(engine->keeper, spec, on_reply, &outcome, e));
         free(spec);
         return r;
@@ -121,7 +121,8 @@ static void add_process(struct buf *strings, pid_t pid, uint32_t *argc)
         (void)add_word(strings, number, argc);
 }
 
-/* cwd, then the command: our namespaces are the host's. */
+/* Append cwd, then the command. Its arguments name this process's namespaces, which are the
+ * host's. */
 static uint32_t command(cloche_engine *engine, struct buf *strings, int is_template)
 {
         uint32_t argc = 0, none = 0;

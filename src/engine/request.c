@@ -47,7 +47,7 @@ static int check_files(const struct cloche_run_options *opt, struct cloche_err *
                 const struct cloche_file *file = &opt->files[i];
                 struct stat st;
 
-                /* What is to lie in a mount is known once the mounts are. */
+                /* Paths in mounts are checked once the mounts are known. */
                 r = (opt->mount ? files_normalise : files_resolve)(file->path, opt->workdir ? opt->workdir : FILES_ROOT, path, sizeof(path), e);
                 if (r < 0)
                         return r;
@@ -92,7 +92,7 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", opt->filename);
         if (!opt->workdir)
                 return 0;
-        /* With mounts it may lie in one: run_start_cold looks once they are read. */
+        /* The directory may be in a mount: run_start_cold checks it once they are read. */
         r = (opt->mount ? files_normalise : files_resolve)(opt->workdir, FILES_ROOT, path, sizeof(path), e);
         if (r == 0 && opt->workdir[0] != '/')
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.60s' must be an absolute path", opt->workdir);
@@ -140,7 +140,7 @@ void request_script_path(const struct cloche_run_options *opt, const struct runt
         snprintf(ret, size, "%s/%s", opt->workdir ? opt->workdir : FILES_ROOT, request_filename(opt, runtime, name, sizeof(name)));
 }
 
-/* value: held, NULL: not given, then other, which is stolen. */
+/* value: held; if NULL, other is used. other is stolen. */
 static int add(json_t *params, const char *key, const json_t *value, json_t *other, struct buf *attachments, struct cloche_err *e)
 {
         json_t *written;
@@ -159,7 +159,8 @@ static int add_declarations(json_t *params, const struct values *values, struct 
         return r < 0 ? r : add(params, "imports", values->imports, json_object(), attachments, e);
 }
 
-/* A script of a template: where it lies is its name, as for the interpreter's own command. */
+/* The request for a script in a template: its path is its name, as with the interpreter's own
+ * command. */
 static int fill_script(json_t *params, const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime, struct buf *attachments,
                        struct cloche_err *e)
 {

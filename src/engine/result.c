@@ -1,4 +1,4 @@
-/* What a run came to: one verdict from all that is known, and the result object of the contract. */
+/* The end of a run: one verdict from all that is known, and the result object of the contract. */
 #include "base/err.h"
 #include "base/utf8.h"
 #include "engine.h"
@@ -35,7 +35,7 @@ static const int status_exit_codes[CLOCHE_STATUS_COUNT] = {
 struct verdict {
         enum cloche_status status;
         int exit_code;
-        const char *limit; /* the limit that ended it, or NULL */
+        const char *limit; /* the limit that ended the run, or NULL */
         char type[64], message[512];
 };
 
@@ -95,7 +95,7 @@ static void judge_end(const struct cloche_run *run, const struct keeper_usage *u
         }
 }
 
-/* The interpreter is gone, and not by us. */
+/* The interpreter is gone, and the engine did not kill it. */
 static void judge_death(const struct cloche_run *run, const struct keeper_usage *usage, struct verdict *v)
 {
         int status = run->box.exit.wait_status, by_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -151,7 +151,7 @@ enum cloche_status result_status(const struct cloche_run *run, const struct keep
         return judge(run, usage).status;
 }
 
-/* The contract's codes for what no code of the guest said itself (isolate contract, 2.2). */
+/* The contract's codes of errors that no code of the guest threw (isolate contract, 2.2). */
 static const struct {
         const char *type, *code, *name;
 } evaluate_codes[] = {
@@ -176,13 +176,13 @@ static const char *evaluate_code(const struct cloche_run *run, const char *type,
 
 /* -- the object ----------------------------------------------------------------------------------------------- */
 
-/* Guests choose names and texts, which were cut to fit. */
+/* Guests choose names and texts, and cutting can break a character. */
 static json_t *text_of(const char *text)
 {
         return json_valid_text(text, strlen(text));
 }
 
-/* {code, name, message, stack, fields}; a type too, as every error has one. */
+/* Make {code, name, message, stack, fields}, and a type, as in every error. */
 static json_t *evaluate_error(const struct cloche_run *run, const struct verdict *v)
 {
         const json_t *data = run->end == RUN_END_NONE && run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
@@ -220,8 +220,8 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         return json_pack("{s:o, s:o, s:n}", "type", text_of(v->type), "message", text_of(v->message), "stack");
 }
 
-/* The agent measures its evaluation, which cannot have cost more than the box used, and the heap that it left. Of one that was ended the box's
- * clock is known, and how much of it had passed when the code began. */
+/* The agent measures its evaluation, which cannot cost more than the box used, and the heap left.
+ * For an evaluation that was killed, subtract the CPU time at its begin from the box's. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
         const json_t *from = run->end != RUN_END_NONE ? NULL : run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
@@ -238,7 +238,7 @@ static void add_evaluation(json_t *usage, const struct cloche_run *run, double b
 
 static json_t *usage_object(const struct cloche_run *run, const struct keeper_usage *usage, const struct init_answer *quiet)
 {
-        /* Without a control group the program's own clock is the best there is. */
+        /* Without a control group, the program's own CPU time is the best there is. */
         double cpu_ms = usage->cpu_known ? (double)usage->cpu_ns / 1e6 : (double)(run->box.exit.user_us + run->box.exit.system_us) / 1e3;
 
         json_t *made = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "wallMs", run_ms(run), "cpuMs", cpu_ms, "memoryPeakBytes",
@@ -275,7 +275,7 @@ static json_t *limits_hit(const struct cloche_run *run, const struct verdict *v,
         return list;
 }
 
-/* An agent's word: anything but these is none. */
+/* The agent is untrusted: only these values are accepted. */
 static int is_signature_source(const json_t *source)
 {
         static const char *const sources[] = {"schema", "inferred", "convention"};
@@ -316,14 +316,14 @@ static void add_output(json_t *root, const char *name, const char *base64_name, 
                 json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
 }
 
-/* A path below a mount, which is text or tagged bytes, as the box has it. */
+/* Convert a path below a mount, text or tagged bytes, to the box's path. */
 json_t *result_denial(const struct changeset_row *row, const json_t *denial)
 {
         json_t *told = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial);
 
         json_object_set(told, "path", json_object_get(named, "path"));
         json_decref(named);
-        if (json_string_length(json_object_get(told, "rule")) == 0) /* it was the default */
+        if (json_string_length(json_object_get(told, "rule")) == 0) /* the default applied, not a rule */
                 json_object_del(told, "rule");
         return told;
 }
@@ -409,7 +409,7 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         return 0;
 }
 
-/* -- looking at it -------------------------------------------------------------------------------------------- */
+/* -- accessors ------------------------------------------------------------------------------------------------ */
 
 enum cloche_status cloche_result_status(const cloche_result *result)
 {

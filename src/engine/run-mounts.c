@@ -1,5 +1,5 @@
-/* What a run has to do with its mounts: what happens in them is told, and at the end what changed is collected and, when the run went
- * well and nobody wants to decide, written to the host. */
+/* A run's side of its mounts: reports their events; at the end collects the changes and, if the run
+ * succeeded and the caller does not decide, writes them to the host. */
 #include "base/err.h"
 #include "engine.h"
 #include "wire/json.h"
@@ -59,7 +59,7 @@ static int start_sync(struct cloche_run *run, struct cloche_err *e)
         return cloche_sync_start(run->engine, &opt, &run->sync, e);
 }
 
-/* Batch: what a run without success did is not written. */
+/* In batch mode, changes of a run that did not succeed are not written. */
 int run_start_sync(struct cloche_run *run)
 {
         struct cloche_err e = {0};
@@ -106,7 +106,7 @@ static void on_denied(void *data, const struct mount *mount, const json_t *denia
         free(text);
 }
 
-/* Without its server a mount answers ENOTCONN: what the guest does then is not its doing. */
+/* A mount without its server fails with ENOTCONN, so the guest is not to blame for the failure. */
 static void judge_failure(struct cloche_run *run, const struct keeper_usage *usage)
 {
         if (usage->oom_kills > run->before.oom_kills)
@@ -161,12 +161,13 @@ void run_collect_mounts(struct cloche_run *run)
         if (run->quiet.op == INIT_QUIESCE && run->quiet.err.code == 0)
                 mounts_collect(run->mounts, run->omit_changes || run->omit_contents ? 0 : FILES_CONTENTS_TOTAL_MAX);
         else
-                run_measure(run); /* changes are kept only when nothing moves any more */
+                run_measure(run); /* changes are kept only when nothing runs in the box */
 }
 
 /* -- at the start --------------------------------------------------------------------------------------------- */
 
-/* A box of a template can have new places only where it may be written to: elsewhere the run is started cold. */
+/* A box of a template can have new mount points only in its writable places; with others the run is
+ * cold. */
 static int choose_origin(struct cloche_run *run, const struct cloche_run_options *opt, const struct mount_options *mounts, struct cloche_err *e)
 {
         for (size_t i = 0; i < mounts->count; i++) {

@@ -1,4 +1,5 @@
-/* A run's network: cloche-gate is started for its box before its program is, and its decisions become part of the result. Runs in: the engine, on its loop. */
+/* A run's network: starts cloche-gate for its box before its program, and adds its decisions to the
+ * result. Runs in: the engine, on its loop. */
 #include "run-network.h"
 
 #include "base/err.h"
@@ -8,7 +9,7 @@
 
 #include <string.h>
 
-#define DENIED_MAX 100 /* rows; the same denial again is a count */
+#define DENIED_MAX 100 /* rows; repeated denials are counted */
 
 int run_take_network(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
@@ -22,7 +23,7 @@ int run_take_network(struct cloche_run *run, const struct cloche_run_options *op
         return network_policy_check(run->network.policy, e);
 }
 
-/* -- what is decided ------------------------------------------------------------------------------------------- */
+/* -- decisions ------------------------------------------------------------------------------------------------- */
 
 static int is_same(const json_t *row, const json_t *decision)
 {

@@ -1,5 +1,6 @@
-/* How a run begins: a box of its own, or one that was prepared beneath a template; its files; its program. Each step is asked of the keeper, of the box's init or of
- * a mount's server, and gone on with when the answer comes; a run that ends meanwhile hears no answer. */
+/* The start of a run: a box of its own, or one prepared on a template's; its files; its program.
+ * Each step is a request to the keeper, to the box's init or to a mount's server, and the answer
+ * starts the next. A run that ends meanwhile gets no answers. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/path.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLD_AT_ONCE (KEEPER_MAKING_MAX / 2) /* boxes that are being made for cold runs: so many that others get theirs beside any number of them */
+#define COLD_AT_ONCE (KEEPER_MAKING_MAX / 2) /* concurrent box requests of cold runs; the other half is for others */
 
 static void leave_cold(struct cloche_run *run)
 {
@@ -30,7 +31,7 @@ static void leave_cold(struct cloche_run *run)
 void run_stop_start(struct cloche_run *run)
 {
         leave_cold(run);
-        (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped when it comes */
+        (void)keeper_detach(run->engine->keeper, run); /* a box that is being made is dropped on arrival */
         placing_stop(&run->placing);
         run_stop_network(run);
         if (run->box.control)
@@ -67,7 +68,7 @@ static void on_spawned(void *data, const struct init_answer *answer, int fd, con
         watch(run);
 }
 
-/* The agent's or the script's process, in the run's own box. */
+/* Start the agent or the script in the run's own box. */
 static int spawn(struct cloche_run *run, struct cloche_err *e)
 {
         struct init_request request = {.op = INIT_SPAWN, .argc = run->argc, .envc = run->envc};
@@ -131,11 +132,11 @@ static void on_listed(void *data, const struct init_answer *answer, int fd, cons
                 run_failed(run, e);
                 return;
         }
-        run->before_fd = fd; /* looked at when the run has ended, beside the loop */
+        run->before_fd = fd; /* compared after the run, beside the loop */
         run_go_on(run);
 }
 
-/* An empty box needs no list. Mounts report their changes themselves. */
+/* An empty box needs no list of files. Mounts report their changes themselves. */
 static void on_placed(void *data, const struct cloche_err *error)
 {
         struct init_request request = {.op = INIT_LIST};
@@ -195,7 +196,7 @@ static int ask_for_box(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* of: whose tenant's; NULL: all. */
+/* of: count only its tenant's; NULL: all. */
 static unsigned count_asked(const struct cloche_engine *engine, const struct cloche_run *of, uint64_t now_ns)
 {
         const struct cloche_run *run;
@@ -206,7 +207,7 @@ static unsigned count_asked(const struct cloche_engine *engine, const struct clo
         return count;
 }
 
-/* The oldest run of the tenant for whom the fewest boxes are being made. */
+/* Return the oldest run of the tenant with the fewest boxes being made. */
 static struct cloche_run *next_cold(const struct cloche_engine *engine, uint64_t now_ns)
 {
         struct cloche_run *run, *next = NULL;
@@ -253,7 +254,7 @@ static int wait_for_turn(struct cloche_run *run, struct cloche_err *e)
 
         if (r < 0)
                 return r;
-        run->started_ns = clock_now_ns(); /* until its program is started */
+        run->started_ns = clock_now_ns(); /* set again when its program starts */
         run->cold = COLD_WAITING;
         TAILQ_INSERT_TAIL(&engine->cold_waiting, run, link);
         engine->cold_waiting_count++;
@@ -270,7 +271,7 @@ static int keep_script(struct cloche_run *run, const struct cloche_run_options *
         return files_keep_more(&run->own_files, path, source.text, source.size, e);
 }
 
-/* In a writable place of the box, or in a mount. */
+/* The directory must be in a writable place of the box, or in a mount. */
 static int check_workdir(const struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];

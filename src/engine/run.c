@@ -1,5 +1,5 @@
-/* A run: from checked options to a result, driven by the engine's loop. Everything that can fail for the caller's sake
- * fails before the box is made; from then on whatever the guest does becomes a result. */
+/* A run: from checked options to a result, driven by the engine's loop. Errors of the caller are
+ * found before the box is made; from then on every act of the guest becomes a result. */
 #include "aside.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -20,19 +20,20 @@
 #define FRAME_OVERHEAD (1u << 20) /* of an answer beside its value: names, a stack */
 #define CPU_LOOK_MIN_MS 5
 #define CPU_LOOK_MAX_MS 50
-#define EXIT_PATIENCE_MS 2000 /* between a child's end and its template's word of it */
+#define EXIT_PATIENCE_MS 2000 /* between a child's end and its template's report of it */
 
 /* -- handles on the loop -------------------------------------------------------------------------------------- */
 
 int loop_poll_init(struct cloche_run *run, uv_poll_t *poll, int fd, struct cloche_err *e)
 {
-        /* libuv makes the descriptor nonblocking, and the caller's open files are not ours to change. */
+        /* libuv makes the descriptor nonblocking, but the caller's open files must stay
+         * unchanged. */
         int flags = fcntl(fd, F_GETFL), r = uv_poll_init(&run->engine->loop, poll, fd);
 
         if (flags >= 0)
                 fcntl(fd, F_SETFL, flags);
         if (r < 0) {
-                poll->data = NULL; /* never opened: not closed either */
+                poll->data = NULL; /* not opened, so it must not be closed */
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch descriptor %d", fd);
         }
         poll->data = run;
@@ -98,7 +99,7 @@ static void on_wall(uv_timer_t *timer)
         end(timer->data, RUN_END_WALL);
 }
 
-/* 0: nothing of the run can be signalled. */
+/* 0: the run has no process to signal. */
 static int signal_program(struct cloche_run *run, int signal)
 {
         const struct init_request request = {.op = INIT_KILL, .pid = run->box.pid, .signal = (uint32_t)signal, .flags = INIT_KILL_TREE};
@@ -149,8 +150,8 @@ static void on_cpu_usage(void *data, struct keeper_reply *reply)
                 judge_cpu(run, &reply->answer->usage);
 }
 
-/* The box's own clock is asked, ever sooner as the limit comes near: all processors at full speed cannot cross it by
- * more than one look. */
+/* Check the box's CPU time, more often near the limit: with all processors at full speed it can
+ * exceed the limit by one interval at most. */
 static void on_cpu(uv_timer_t *timer)
 {
         struct cloche_run *run = timer->data;
@@ -159,7 +160,7 @@ static void on_cpu(uv_timer_t *timer)
         if (engine_read_usage(run->engine, run->box.id, &usage))
                 judge_cpu(run, &usage);
         else if (keeper_box_usage_later(run->engine->keeper, run->box.id, on_cpu_usage, run, NULL) < 0)
-                return; /* the keeper is gone, and the box is or will be */
+                return; /* the keeper is gone, and the box with it */
 }
 
 /* -- the agent's channel -------------------------------------------------------------------------------------- */
@@ -170,7 +171,7 @@ static void guest_broke_protocol(struct cloche_run *run, const struct cloche_err
         end(run, RUN_END_PROTOCOL);
 }
 
-/* What the caller gave, or the function gave back, does not fit: told like an error of the code. */
+/* The caller's value, or the function's, does not fit: report it like an error of the code. */
 static int keep_misfit(struct cloche_run *run, const struct misfit *m, struct cloche_err *e)
 {
         json_t *message = json_sprintf("%s%s%s", m->where, m->where[0] ? ": " : "", m->what);
@@ -240,7 +241,7 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep an error");
 }
 
-/* Ends the run with the first answer. */
+/* The first answer ends the run. */
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct cloche_run *run = data;
@@ -261,7 +262,7 @@ static void on_exit_unknown(uv_timer_t *timer)
 
 static int start_timer(struct cloche_run *run, uv_timer_t *timer, uv_timer_cb callback, uint64_t after_ms);
 
-/* The agent closed the channel, by ending: how it ended is told by its init, or by its template. */
+/* The agent has ended and so closed the channel. Its init or its template reports the exit. */
 static void on_channel_end(void *data, const struct cloche_err *e)
 {
         struct cloche_run *run = data;
@@ -283,7 +284,7 @@ static void on_program_exit(void *data, const struct init_answer *exit)
         box_keep_exit(&run->box, exit);
         if (run->ended || !run->box.exited)
                 return;
-        /* The result may have come with the last breath. */
+        /* The program may have sent its result just before it ended. */
         channel_drain(&run->channel);
         end(run, RUN_END_NONE);
 }
@@ -294,14 +295,14 @@ static void on_init_end(void *data, const struct cloche_err *e)
 
         (void)e;
         if (run->ended || !run->is_live)
-                return; /* open questions of its start fail, and end the run */
+                return; /* open requests of its start fail, and end the run */
         channel_drain(&run->channel);
         end(run, RUN_END_NONE);
 }
 
 /* -- starting ------------------------------------------------------------------------------------------------- */
 
-/* All that is missing, in the words that permit it. */
+/* Fail if a guard is missing; the error names all of them and the option that permits it. */
 int engine_check_guards(const cloche_engine *engine, struct cloche_err *e)
 {
         char names[160] = "";
@@ -362,7 +363,8 @@ static int watch_channel(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* The cost of a fork before the module is requested is not the module's. Other runs do not pay for this look at the groups' files. */
+/* Start the count at the request for the module, for the fork before is not its cost. Other kinds
+ * of run skip this read of the groups' files. */
 static void count_from_here(struct cloche_run *run)
 {
         struct keeper_usage now;
@@ -392,7 +394,7 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
                 start_timer(run, &run->wall_timer, on_wall, run->limits.wall_ms);
         if (run->limits.cpu_ms != CLOCHE_UNLIMITED)
                 start_timer(run, &run->cpu_timer, on_cpu, CPU_LOOK_MIN_MS);
-        if (control->fd < 0) /* it ended while nobody heard it */
+        if (control->fd < 0) /* init ended before it was watched */
                 on_init_end(run, NULL);
         return 0;
 }
@@ -401,7 +403,7 @@ int run_watch(struct cloche_run *run, struct cloche_err *e)
 
 void run_exited(struct cloche_run *run, const struct init_answer *exit)
 {
-        if (run->ended) /* it was killed, so that its files stand still */
+        if (run->ended) /* the engine killed it to compare its files */
                 return;
         run->box.exited = 1;
         run->box.exit = *exit;
@@ -409,7 +411,8 @@ void run_exited(struct cloche_run *run, const struct init_answer *exit)
         end(run, RUN_END_NONE);
 }
 
-/* The template is this run's own program, which did not come up: what would have been said of it if it had been run cold. */
+/* The template is this run's own program, and failed to start: report the same as for a cold
+ * run. */
 static enum run_end own_failure(struct cloche_run *run)
 {
         const struct template *t = run->template;
@@ -474,7 +477,7 @@ static int queue_run(struct cloche_run *run, const struct cloche_run_options *op
                 return r;
         }
         run->template->users++;
-        run->started_ns = clock_now_ns(); /* until it has its seat */
+        run->started_ns = clock_now_ns(); /* set again when it has its seat */
         template_seat_run(run->template, run);
         return 0;
 }
@@ -541,7 +544,7 @@ static int check_origin(const struct cloche_run_options *opt, const struct value
         return 0;
 }
 
-/* Before the call, which waits behind it. */
+/* Put the build request before the call. */
 static int ask_for_build(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         int r = build_describe(run->engine, run->runtime, opt, run->values->build, &run->build, e);
@@ -562,7 +565,7 @@ static int start(struct cloche_run *run, const struct cloche_run_options *opt, c
         return run->is_forked ? queue_run(run, opt, e) : run_start_cold(run, opt, e);
 }
 
-/* Arguments that do not fit need no box to say so: the run has ended. */
+/* Arguments that do not fit need no box: the run ends at once. */
 static int start_bound(struct cloche_run *run, const struct cloche_run_options *opt, struct cloche_err *e)
 {
         struct arguments arguments = {0};
@@ -677,8 +680,8 @@ static int compare_files(struct cloche_run *run, struct cloche_err *e)
         return r;
 }
 
-/* Read the run's changes of the box's own files, once nothing moves them any more. This runs in a thread: leftovers of the run may hold up the box's init, and it
- * may have left a million files. */
+/* Compare the box's own files after all of its processes were killed. This runs in a thread:
+ * leftovers of the run may delay the box's init, and a run can leave a million files. */
 static void look(void *data)
 {
         struct cloche_run *run = data;
@@ -712,7 +715,7 @@ static void on_looked(void *data)
                 run_measure(run);
 }
 
-/* The run used what its box has used since it began. */
+/* Subtract the box's usage before the run. */
 static void take_before(struct cloche_run *run)
 {
         struct keeper_usage *usage = &run->usage;
@@ -720,9 +723,10 @@ static void take_before(struct cloche_run *run)
         usage->cpu_ns -= run->before.cpu_ns < usage->cpu_ns ? run->before.cpu_ns : usage->cpu_ns;
         usage->oom_kills -= run->before.oom_kills;
         usage->pids_refused -= run->before.pids_refused;
-        if (run->in_used_box) /* the kernel cannot start this count anew */
+        if (run->in_used_box) /* the kernel cannot reset this count */
                 usage->pids_peak = usage->pids_known = 0;
-        /* Nor this one in version 2: a peak that the box had before may be that of an earlier run. (Since Linux 6.12 a write resets it for one descriptor.) */
+        /* Version 2 has no reset of the memory peak either, so a peak not above the old one may be
+         * an earlier run's. (Since Linux 6.12 a write resets it for one descriptor.) */
         if (run->in_used_box && keeper_groups(run->engine->keeper)->places[CGROUP_MEMORY].version == 2 && usage->memory_peak_bytes <= run->before.memory_peak_bytes)
                 usage->memory_peak_bytes = usage->memory_known = 0;
 }
@@ -757,7 +761,7 @@ void run_measure(struct cloche_run *run)
                 measured(run);
 }
 
-/* 0: it goes on later, with run_end_again. */
+/* 0: run_end_again follows. */
 static int open_books(struct cloche_run *run)
 {
         if (run->books == BOOKS_READY || run->end == RUN_END_FAILED || !run->is_live)
@@ -774,13 +778,13 @@ static int open_books(struct cloche_run *run)
         run->books = BOOKS_LOOKING;
         box_take_control(&run->box);
         if (aside_start(&run->engine->loop, run->box.control_fd, look, on_looked, run, &run->aside, &run->aside_error) < 0) {
-                run->usage_error = run->aside_error; /* its changes are not known: it has no result */
+                run->usage_error = run->aside_error; /* without its changes the run has no result */
                 on_looked(run);
         }
         return 0;
 }
 
-/* The template is held as long as the run is, so that its box can be given back. */
+/* The template is held until here, so that the box can be given back. */
 static void let_go(struct cloche_run *run)
 {
         if (!run->template)
@@ -790,7 +794,8 @@ static void let_go(struct cloche_run *run)
         run->template = NULL;
 }
 
-/* Results of a run that never had a box, because its template could not be had, are errors of the host or the prefix. */
+/* A run that got no box, because its template failed, ends with an error of the host or the
+ * prefix. */
 static int give_up(struct cloche_run *run, struct cloche_err *e)
 {
         if (e)
@@ -798,7 +803,7 @@ static int give_up(struct cloche_run *run, struct cloche_err *e)
         return -(int)run->problem.code;
 }
 
-/* Only what ended well is worth asking whether it left anything behind. */
+/* Only the box of a run that ended well is worth a clean-check. */
 static void give_box_back(struct cloche_run *run)
 {
         struct keeper_box_limits limits = limits_of_box(&run->limits);
@@ -864,7 +869,7 @@ void run_conclude(struct cloche_run *run)
                 return;
         run->is_concluded = 1;
         run->code = close_run(run, &run->result, &run->error);
-        (void)box_drop(&run->box, NULL, NULL); /* of one that failed, or ended before it began */
+        (void)box_drop(&run->box, NULL, NULL); /* of a run that failed, or ended before it began */
         let_go(run);
 }
 
@@ -932,7 +937,7 @@ static const char *phase_before(const struct cloche_run *run)
         return "putting files into the box";
 }
 
-/* The compiler of a script has the channel, which the program loses. */
+/* The compiler of a script has the channel, but the program does not. */
 static int is_compiling(const struct cloche_run *run)
 {
         return run->build.is_asked || (run->kind == CLOCHE_SCRIPT && run->channel.fd >= 0 && !run->channel.is_ended && !run->is_forked);
@@ -949,14 +954,14 @@ const char *cloche_run_phase(const cloche_run *run)
         return is_compiling(run) ? "compiling" : NULL;
 }
 
-/* Its handles are closed: nothing knows it any more. */
+/* All handles are closed, so nothing refers to the run any more. */
 static void finish(struct cloche_run *run)
 {
         run->engine->runs--;
         free(run);
 }
 
-/* The members that a thread beside the loop works on. The keeper may be freed already: it is not asked. */
+/* Free the members that the thread uses. The keeper may be freed already and is not called. */
 static void finish_free(struct cloche_run *run)
 {
         (void)box_drop(&run->box, NULL, NULL);
@@ -1001,7 +1006,7 @@ void cloche_run_free(cloche_run *run)
         run->is_freed = 1;
         run->handles++; /* cancel_async */
         close_handles(run);
-        box_kill(&run->box); /* a thread may wait for a server of a mount, which dies with the box */
+        box_kill(&run->box); /* the thread may wait for a mount's server, which dies with the box */
         if (run->aside)
                 aside_cut_short(run->aside);
         else

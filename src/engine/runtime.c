@@ -19,7 +19,7 @@ static int is_strings(const json_t *array)
         return json_array_size(array) > 0;
 }
 
-/* Does a word of the command lie in the runtime's own folder? */
+/* True if a word of the command is a path in the runtime's own folder. */
 static int names_folder(const json_t *words)
 {
         for (size_t i = 0; i < json_array_size(words); i++)
@@ -126,7 +126,7 @@ void runtimes_done(struct runtimes *runtimes)
         *runtimes = (struct runtimes){0};
 }
 
-/* The usual one, and those that files of the language have besides. */
+/* List the usual extension and the language's others. */
 static json_t *all_extensions(const struct runtime *runtime)
 {
         json_t *all = json_pack("[s]", runtime->extension), *others = json_object_get(runtime->manifest, "otherExtensions");

@@ -1,4 +1,4 @@
-/* Runtimes: one folder a language, described by its manifest.json. */
+/* Runtimes: a folder for each language, described by its manifest.json. */
 #ifndef CLOCHE_ENGINE_RUNTIME_H
 #define CLOCHE_ENGINE_RUNTIME_H
 
@@ -7,18 +7,18 @@
 
 struct runtime {
         int has_realm;           /* answers `evaluate` */
-        int is_compiled;         /* takes `build`, tells artifacts; warm calls fork a template of their own code */
+        int is_compiled;         /* handles `build`; warm calls fork a template of their own code */
         int is_cold_only;        /* cannot be forked */
         int has_no_host;         /* its code cannot call host functions */
         int script_needs_folder; /* scripts are started by a program of the runtime */
         json_t *manifest;
         char *directory;
-        int directory_fd; /* the same, for a process that gave up the right to open it by its path */
+        int directory_fd; /* of directory, for a process that may no longer open it by path */
         /* Borrowed from the manifest. */
         const char *name, *extension;
-        const char *notebook; /* set-up of contexts, in its directory; NULL: has none */
+        const char *notebook; /* set-up of contexts, in its directory; or NULL */
         const json_t *agent, *script, *env; /* arrays of strings; object of strings */
-        const json_t *template; /* how the agent is started when it is to be forked */
+        const json_t *template; /* command of an agent that is to be forked */
 };
 
 struct runtimes {
@@ -26,16 +26,18 @@ struct runtimes {
         size_t count;
 };
 
-/* Read every manifest below directory. -CLOCHE_E_MISSING_RUNTIME names what is wrong with which. */
+/* Read every manifest below directory. -CLOCHE_E_MISSING_RUNTIME names the manifest and the
+ * error. */
 int runtimes_load(const char *directory, struct runtimes *ret, struct cloche_err *e);
 void runtimes_done(struct runtimes *runtimes);
-/* For people, in order of their names: {name, aliases, extension, extensions, interpreter, warm, build, evaluate} each; owned by the caller. */
+/* Make a list for people, sorted by name: {name, aliases, extension, extensions, interpreter, warm,
+ * build, evaluate} each; owned by the caller. */
 json_t *runtimes_describe(const struct runtimes *runtimes);
-/* The language's own class of error for arguments that do not fit: of their type, or of their value. */
+/* Return the language's class of error for arguments of a wrong type, or of a wrong value. */
 const char *runtime_argument_error(const struct runtime *runtime, int is_value);
-/* Whether that is its name or an alias. */
+/* True if language is its name or an alias. */
 int runtime_is(const struct runtime *runtime, const char *language);
-/* By name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists those there are. */
+/* Find it by name or alias; -CLOCHE_E_UNKNOWN_LANGUAGE lists the known ones. */
 int runtimes_find(const struct runtimes *runtimes, const char *language, const struct runtime **ret, struct cloche_err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* Which run has a seat when: seats are made, kept and given out here; templates take turns, as far as the limit of runs at once
- * permits. */
+/* Scheduling of runs to seats: seats are made, kept and given out here. Templates take turns, up to
+ * the limit of concurrent runs. */
 #include "template.h"
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static int same_limits(const struct keeper_box_limits *a, const struct keeper_bo
         return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* mounts: of the one run a seat must be for, or NULL: it is for any. */
+/* mounts: those of the seat's one run, or NULL for a seat of any run. */
 static int fits(const struct seat *seat, const struct keeper_box_limits *limits, const struct mounts *mounts)
 {
         return seat->mounts == mounts && same_limits(&seat->limits, limits);
@@ -55,7 +55,7 @@ static unsigned count_seats(const struct template *t, const struct keeper_box_li
         return count;
 }
 
-/* A seat for other limits than are wanted now makes room. */
+/* Drop a seat with other limits to make room. */
 static void drop_other_seat(struct template *t, const struct keeper_box_limits *limits)
 {
         struct seat *seat;
@@ -92,7 +92,8 @@ int template_has_seat_to_come(const struct template *t)
         return 0;
 }
 
-/* Not more at once than the keeper takes orders for: what is wanted is looked at again when one is made, or takes long. */
+/* Add a seat unless the keeper is making as many boxes as it can; then this is retried when one is
+ * made, or takes too long. */
 static int add_seat(struct template *t, const struct keeper_box_limits *limits, struct mounts *mounts)
 {
         struct cloche_err e = {0};
@@ -116,7 +117,7 @@ static int add_seat(struct template *t, const struct keeper_box_limits *limits, 
         return 0;
 }
 
-/* Runs with mounts that wait, a seat each. */
+/* Make a seat for each waiting run with mounts. */
 static void make_mounted_seats(struct template *t, unsigned free_runs)
 {
         struct cloche_run *run;
@@ -131,7 +132,7 @@ static void make_mounted_seats(struct template *t, unsigned free_runs)
         }
 }
 
-/* As many as runs wait that could go on. */
+/* Make as many seats as waiting runs could start. */
 static void make_seats(struct template *t, const struct keeper_box_limits *limits)
 {
         unsigned free_runs = t->engine->options.runs_max - t->engine->running;
@@ -142,7 +143,8 @@ static void make_seats(struct template *t, const struct keeper_box_limits *limit
                         return;
 }
 
-/* And those for the next ones, made while nobody waits for them. The boxes of runs that are under way come back, as a rule. */
+/* Make the spares, while no run waits for a seat. Boxes of active runs usually come back, so they
+ * count. */
 void templates_refill(struct cloche_engine *engine)
 {
         struct template *t;
@@ -183,7 +185,8 @@ void templates_evict(struct cloche_engine *engine)
                 template_free(t);
 }
 
-/* A program that does not compile is not compiled again for a while. */
+/* Free the templates that have been broken for a while; until then their program is not compiled
+ * again. */
 static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;
@@ -195,8 +198,9 @@ static void drop_broken(struct cloche_engine *engine, uint64_t now_ns)
         }
 }
 
-/* Runs forked from one base share its addresses and seeds: code that learned them in one run knows them in the next, but not for ever. A prefix keeps its base, for
- * its caller's set-up code is not run again because of age. */
+/* Runs forked from one base share its addresses and seeds, so code that learned them in one run can
+ * use them in the next; replacing the base bounds that time. A prefix keeps its base: its caller's
+ * set-up code must not run again because of age. */
 static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
 {
         struct template *t = TAILQ_FIRST(&engine->templates), *next;
@@ -208,7 +212,7 @@ static void renew_bases(struct cloche_engine *engine, uint64_t now_ns)
                 else if (!t->setup && !t->is_retired && t->state == TEMPLATE_READY && t->forks > 0 &&
                          (t->forks >= engine->options.base_forks || now_ns - t->ready_ns > BASE_AGE_NS)) {
                         template_replace(t);
-                        return; /* which may have freed any other; they have their turn the next time */
+                        return; /* the call may have freed others; they are checked next time */
                 }
         }
 }
@@ -271,8 +275,9 @@ static struct template *next_in_turn(const struct cloche_engine *engine, uint64_
         return next;
 }
 
-/* The template that was served longest ago first. It keeps a free place while its seat is still being made: one whose boxes come
- * back at once would else take them all. 1: one run went on. */
+/* Dispatch for the least recently served template first. It keeps a free place while its seat is
+ * being made; else a template whose boxes come back at once would take all places. 1: one run
+ * started. */
 static int dispatch_one(struct cloche_engine *engine)
 {
         struct template *t = next_in_turn(engine, 0);
@@ -307,7 +312,7 @@ void templates_dispatch(struct cloche_engine *engine)
         int moved;
 
         if (engine->dispatching) {
-                engine->dispatch_again = 1; /* from within: the outer one goes on */
+                engine->dispatch_again = 1; /* called from within: the outer call goes on */
                 return;
         }
         engine->dispatching = 1;
@@ -327,14 +332,14 @@ void template_seat_run(struct template *t, struct cloche_run *run)
         t->engine->waiting++;
         run->place = RUN_WAITING;
         if (!t->setup || template_failed_by_host(t))
-                template_forget_failure(t); /* for want of memory, processes or time: not now any more, perhaps */
+                template_forget_failure(t); /* a lack of memory, processes or time may have passed */
         if (t->state == TEMPLATE_BROKEN)
                 template_tell_waiting(t, &t->error);
         template_start(t);
         templates_dispatch(t->engine);
 }
 
-/* Nobody else can take it. */
+/* Drop the seat made for these mounts: no other run can use it. */
 static void drop_seat_of(struct template *t, const struct mounts *mounts)
 {
         struct seat *seat;

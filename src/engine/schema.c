@@ -14,15 +14,15 @@ struct keyword;
 struct check {
         struct misfit *misfit;
         struct patterns patterns;
-        const json_t *schema; /* these two of the rule that is called */
+        const json_t *schema; /* these two are of the current rule */
         const struct keyword *keyword;
 };
 
 struct keyword {
         const char *name;
-        int (*is_rule)(const json_t *rule); /* whether it can be the keyword's value */
+        int (*is_rule)(const json_t *rule); /* true if it can be the keyword's value */
         int (*check)(struct check *c, const json_t *rule, const json_t *value);
-        unsigned kinds; /* the values it speaks of */
+        unsigned kinds; /* of the values it constrains */
         int sign;       /* of a bound: 1 for at least, -1 for at most */
         int is_exclusive;
 };
@@ -43,7 +43,7 @@ static const struct {
         {"object", OF(OBJECT)}, {"null", OF(NULL)},     {"bytes", OF(BYTES)},     {"any", ANYTHING},
 };
 
-/* The kinds that a type's name stands for; 0: there is no such type. */
+/* Return the kinds of a type's name, 0 if there is no such type. */
 static unsigned kinds_of(const json_t *name)
 {
         for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -147,7 +147,7 @@ static int check_const(struct check *c, const json_t *rule, const json_t *value)
         return misfit_set(c->misfit, 1, "expected %s, got %s", misfit_json(rule, &allowed), misfit_value(value, &got));
 }
 
-/* How many of the schemas the value fits, at most `most`. */
+/* Count the schemas that the value fits, up to `most`. */
 static int count_fitting(struct check *c, const json_t *schemas, const json_t *value, int most)
 {
         int fitting = 0;

@@ -13,7 +13,7 @@
 
 /* -- trunks --------------------------------------------------------------------------------------------------- */
 
-/* How many boxes that stand on a context are not gone yet: it may be gone itself before them. Counted. */
+/* Number of live boxes on a context, which can itself be gone before them. Reference-counted. */
 struct tally {
         unsigned refs, boxes;
 };
@@ -28,12 +28,12 @@ static void on_gone(void *data, struct keeper_reply *reply)
 {
         struct tally *tally = data;
 
-        (void)reply; /* the keeper gone: so is the box */
+        (void)reply; /* if the keeper is gone, so is the box */
         tally->boxes--;
         tally_unref(tally);
 }
 
-/* The reference to tally is taken over; NULL: the box is counted nowhere. */
+/* Takes the reference to tally; NULL: no tally counts the box. */
 static void drop_box(struct box *box, struct tally *tally)
 {
         if (!box_drop(box, tally ? on_gone : NULL, tally) && tally)
@@ -69,7 +69,8 @@ void trunk_unref(struct trunk *trunk)
 
 /* -- ending --------------------------------------------------------------------------------------------------- */
 
-/* Its box has to stay, for the kernel ends what stands on it. Nobody waits for the answer. */
+/* Kill its programs. The box has to stay, for the kernel would kill the boxes on it. The answer is
+ * not read. */
 static void end_programs(struct trunk *trunk)
 {
         const struct init_request request = {.op = INIT_KILL, .pid = 1, .signal = SIGKILL, .flags = INIT_KILL_TREE | INIT_KILL_BELOW};
@@ -98,7 +99,7 @@ void seat_free(struct seat *seat)
         if (!seat)
                 return;
         if (seat->state == SEAT_MAKING)
-                seat->abandoned = 1; /* the keeper's answer will find it so */
+                seat->abandoned = 1; /* discarded at the keeper's answer */
         else
                 discard(seat);
 }
@@ -138,7 +139,7 @@ static void on_usage(void *data, struct keeper_reply *reply)
                 fail(seat, NULL);
                 return;
         }
-        if (!reply->error) /* else the keeper is gone, and the run will hear of it */
+        if (!reply->error) /* else the keeper is gone, and the run fails */
                 seat->before = reply->answer->usage;
         become_ready(seat);
 }
@@ -152,7 +153,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
                 return;
         }
         if (seat->fork_error.code) {
-                struct cloche_err e = seat->fork_error; /* the seat may be freed before it is looked at */
+                struct cloche_err e = seat->fork_error; /* the seat may be freed before e is read */
 
                 fail(seat, &e);
                 return;
@@ -165,7 +166,7 @@ static void on_forked(void *data, struct keeper_reply *reply)
         become_ready(seat);
 }
 
-/* The call may be written before the child exists: it waits in the socket. */
+/* The request to the child may be written before the child exists: it waits in the socket. */
 static int ask_for_fork(struct seat *seat, struct cloche_err *e)
 {
         int fds[KEEPER_FORK_FDS], agent_fd = -EBADF;
@@ -200,7 +201,8 @@ static void fork_or_hold(struct seat *seat)
                 fail(seat, &e);
 }
 
-/* How its box is was remembered, or looked at after a run; or it has arrived. */
+/* Init has recorded the box's state, or checked it after a run; or the box has joined the
+ * sandbox's. */
 static void on_init_answer(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
 {
         struct seat *seat = data;
@@ -218,15 +220,17 @@ static void on_init_answer(void *data, const struct init_answer *answer, int fd,
         }
 }
 
-/* The child is forked only after the answer: its changes before the box is remembered would count as having been there. */
+/* Fork the child only after the answer: changes it makes before would count as part of the clean
+ * state. */
 static int ask_init(struct seat *seat, const struct init_request *request, struct cloche_err *e)
 {
         seat->state = SEAT_FURNISHING;
         return control_ask(seat->box.control, request, NULL, 0, on_init_answer, seat, e);
 }
 
-/* A box that shares, or has mounts in others, or of files, is asked only to hear that it is ready (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. A box with mounts is not
- * used again: it need not be remembered. */
+/* Init of a box that shares, or has mounts in others, or of files, answers only when the box is
+ * ready (keeper/protocol.h), so send the cheapest request, a signal to an unused pid. A box with
+ * mounts is not reused, so its state is not recorded. */
 static void go_on(struct seat *seat)
 {
         static const struct init_request mark = {.op = INIT_MARK}, nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
@@ -252,10 +256,10 @@ static void on_placed(void *data, const struct cloche_err *error)
                 go_on(seat);
 }
 
-/* The files of the set-up. */
+/* Place the files of the set-up. */
 static void furnish(struct seat *seat)
 {
-        seat->furniture = is_of_context(seat) ? NULL : template_furniture(seat->of, seat); /* a context's files are its own affair */
+        seat->furniture = is_of_context(seat) ? NULL : template_furniture(seat->of, seat); /* a context's owner places its files */
         seat->state = SEAT_FURNISHING;
         if (seat->furniture)
                 placing_begin(&seat->placing, &seat->box, seat->mounts, &seat->furniture->files, on_placed, seat);
@@ -323,7 +327,7 @@ int seat_renew(struct template *of, const struct keeper_box_limits *limits, stru
         return 0;
 }
 
-/* Ask the keeper for the box on the trunk's. A failure leaves the seat as it was. */
+/* Request a box on the trunk's from the keeper. A failure leaves the seat unchanged. */
 static int begin(struct seat *seat, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
@@ -390,7 +394,7 @@ struct trunk *seat_trunk(struct seat *seat, struct cloche_err *e)
         return seat->own_trunk;
 }
 
-/* The new box is one of those on the trunk. */
+/* Count a new box on the trunk. */
 static int count_in(struct trunk *trunk, struct tally **ret, struct cloche_err *e)
 {
         if (!trunk->above && (trunk->above = calloc(1, sizeof(*trunk->above))))

@@ -1,4 +1,5 @@
-/* Rules of programs that confine themselves with Landlock, tried by cloche-probe on the host: boxes may not call Landlock. */
+/* Trials of the rules of programs that confine themselves with Landlock. cloche-probe runs on the
+ * host, because boxes may not call Landlock. */
 #include "probe.h"
 
 #include "base/err.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* "program\tenforced|absent\twhat was seen" */
+/* Handle a line "program\tenforced|absent\tdetail". */
 static void note(void *data, char *line)
 {
         struct cloche_landlocked_report *rows = data;
@@ -23,7 +24,7 @@ static void note(void *data, char *line)
                 }
 }
 
-/* By its descriptor: the user of this process need not reach the program. */
+/* Start the program by its descriptor: the user of this process may not reach its path. */
 static int start(const cloche_engine *engine, const struct probe_streams *streams, pid_t *ret, struct cloche_err *e)
 {
         char path[32], *const argv[] = {(char *)"cloche-probe", (char *)"--landlock", NULL}, *const environment[] = {NULL};

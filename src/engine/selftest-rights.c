@@ -1,9 +1,11 @@
-/* Rights of set-up code and of contexts that can be forked, tried: cloche-probe stands for both, in boxes like theirs.
+/* Trials of the rights of set-up code and of contexts that can be forked: cloche-probe plays both,
+ * in boxes like theirs.
  *
  *   base ── fork ──▶ prefix: set-up code ── fork ──▶ context ── fork ──▶ a run
  *                                        └─ fork ──▶ a run
  *
- * Each tries in its own box, and with the order to fork its first child in the box of that. */
+ * Each tries in its own box and, on the request to fork its first child, in the box of that
+ * child. */
 #include "probe.h"
 
 #include "base/err.h"
@@ -16,7 +18,7 @@
 
 #define BOXES_MAX 5
 
-/* Boxes, each beneath an earlier one. */
+/* Boxes, each on an earlier one. */
 struct tree {
         cloche_engine *engine;
         struct box boxes[BOXES_MAX];
@@ -29,7 +31,7 @@ struct notes {
         enum cloche_right_holder holder;
 };
 
-/* "right\topen|refused\tthe ways" */
+/* Handle a line "right\topen|refused\tthe ways". */
 static void note(void *data, char *line)
 {
         struct notes *notes = data;
@@ -65,7 +67,8 @@ static int start_base(struct tree *tree, struct box **ret, struct cloche_err *e)
         return r;
 }
 
-/* A child that says nothing and ends; for a template its order is where it tries the rest. */
+/* Fork a child that prints nothing and exits; the request makes a template try the remaining
+ * rights. */
 static int fork_run(struct tree *tree, const struct box *parent, struct cloche_err *e)
 {
         struct box *box;
@@ -97,7 +100,7 @@ static int check_tried(const struct notes *notes, struct cloche_err *e)
         return size == 0 ? 0 : err_set(e, CLOCHE_E_STATE, "%s could not try whether it has these rights: %s", names[notes->holder], missed);
 }
 
-/* A template beneath the parent that tries everything. */
+/* Start a template on the parent that tries everything. */
 static int try_holder(struct tree *tree, const struct box *parent, struct notes *notes, struct box **ret, struct cloche_err *e)
 {
         _cleanup_probe_streams_ struct probe_streams streams = PROBE_STREAMS_INIT;
@@ -124,7 +127,7 @@ static int try_both(struct tree *tree, struct cloche_right_report *rows, struct 
         return r == 0 ? try_holder(tree, prefix, &context, &last, e) : r;
 }
 
-/* The first error counts. */
+/* Return the first error. */
 static int drop_tree(struct tree *tree, int r, struct cloche_err *e)
 {
         while (tree->count > 0) {

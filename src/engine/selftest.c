@@ -1,5 +1,5 @@
-/* The guards, proven: cloche-probe tries them, once as the guest of a small box, and once forked from a template into such a
- * box beneath it. */
+/* The proof of the guards: cloche-probe tries them, once as the guest of a small box, and once
+ * forked from a template into such a box on it. */
 #include "probe.h"
 
 #include "base/err.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* "guard\tenforced|absent\twhat was seen": only an enforced wall can be found absent, what is degraded stays so. */
+/* Handle a line "guard\tenforced|absent\tdetail". Only an enforced guard can become absent; a
+ * degraded one stays degraded. */
 static void note(void *data, char *line)
 {
         struct cloche_guard_report *reports = data;
@@ -45,7 +46,7 @@ static int probe_cold(cloche_engine *engine, struct cloche_guard_report *reports
         return r < 0 ? r : dropped;
 }
 
-/* The template is alive, its box is trunk's. */
+/* Fork the live template, whose box is trunk. */
 static int probe_child(cloche_engine *engine, const struct box *trunk, int channel_fd, struct cloche_guard_report *reports,
                        struct cloche_err *e)
 {
@@ -73,7 +74,7 @@ static int probe_forked(cloche_engine *engine, struct cloche_guard_report *repor
 
         if (null_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a channel");
-        engine_fd = pair[0]; /* what the template says of its children is not read: the pipe's end tells as much */
+        engine_fd = pair[0]; /* messages of the template are not read: the end of the pipe suffices */
         channel_fd = pair[1];
         r = probe_make_box(engine, KEEPER_NO_BOX, 1, &trunk, e);
         if (r < 0)
@@ -86,7 +87,7 @@ static int probe_forked(cloche_engine *engine, struct cloche_guard_report *repor
         return r < 0 ? r : dropped;
 }
 
-/* What held the first guest and was not tried by the second has not been shown. */
+/* A guard that held against the first guest counts as absent if the second did not try it. */
 static void compare(const struct cloche_guard_report *cold, struct cloche_guard_report *forked)
 {
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++) {

@@ -10,7 +10,7 @@
 
 #define POSITIONS_MAX 65536
 
-/* -- what was given ------------------------------------------------------------------------------------------- */
+/* -- given arguments ------------------------------------------------------------------------------------------ */
 
 struct given {
         const json_t **placed; /* borrowed; NULL: a hole */
@@ -119,7 +119,8 @@ static int collect(const json_t *args, const json_t *kwargs, struct given *g, st
         return r == 0 && kwargs ? add_named(g, kwargs, m) : r;
 }
 
-/* References count the containers of args, and of kwargs, as they stood: what is moved, or looked into, must have none. */
+/* References count the containers of args and of kwargs in their places, so values that are moved
+ * or checked must have none. */
 static int refuse_references(const json_t *args, const json_t *kwargs, const json_t *schema, struct misfit *m)
 {
         int is_moved = schema || is_indexed(args) || (json_is_object(args) && json_object_size(kwargs) > 0);
@@ -131,10 +132,10 @@ static int refuse_references(const json_t *args, const json_t *kwargs, const jso
         return 0;
 }
 
-/* -- what the schema asks for --------------------------------------------------------------------------------- */
+/* -- parameters of the schema --------------------------------------------------------------------------------- */
 
 struct parameter {
-        const json_t *name; /* held by rules->order */
+        const json_t *name; /* owned by rules->order */
         json_t *schema;
         int is_required;
 };
@@ -142,7 +143,7 @@ struct parameter {
 struct rules {
         struct parameter *rows;
         size_t count;
-        json_t *order, *places; /* names; by name their positions */
+        json_t *order, *places; /* names; positions by name */
         int is_variadic, takes_keywords;
 };
 
@@ -164,7 +165,7 @@ static int in_parameter(int r, struct misfit *m, const char *what, const json_t 
         return misfit_in(r, m, step);
 }
 
-/* name is stolen. The rows have room. */
+/* name is stolen. rows has room for it. */
 static int declare(struct rules *rules, json_t *name, const json_t *schema, struct misfit *m)
 {
         const char *text = json_string_value(name);
@@ -183,7 +184,7 @@ static int declare(struct rules *rules, json_t *name, const json_t *schema, stru
         if (!p->schema)
                 return -ENOMEM;
         rules->count++;
-        if (json_is_boolean(flag)) /* else the keyword, of an object's properties */
+        if (json_is_boolean(flag)) /* else it is the keyword "required", of an object's properties */
                 json_object_del(p->schema, "required");
         return in_parameter(schema_check(p->schema, m), m, "schema of", name);
 }
@@ -212,7 +213,7 @@ struct slot {
         const json_t *schema;
 };
 
-/* Parameters with an index stand at it. */
+/* Place the parameters that have an index. */
 static int fill_indexed(struct slot *slots, size_t count, json_t *members, struct misfit *m)
 {
         struct misfit_text shown, other;
@@ -236,7 +237,7 @@ static int fill_indexed(struct slot *slots, size_t count, json_t *members, struc
         return 0;
 }
 
-/* The others fill the places between, in their order. */
+/* Place the others between them, in their order. */
 static void fill_others(struct slot *slots, json_t *members)
 {
         const char *name;
@@ -337,7 +338,7 @@ static int read_schema(const json_t *schema, struct rules *rules, struct misfit 
         return r;
 }
 
-/* -- one against the other ------------------------------------------------------------------------------------ */
+/* -- arguments against parameters ----------------------------------------------------------------------------- */
 
 static const char *names_of(const struct rules *rules, struct misfit_text *ret)
 {
@@ -380,7 +381,7 @@ static int check_surplus(const struct given *g, const struct rules *rules, struc
         return 0;
 }
 
-/* Check the parameter's value, or fill in its default: in a hole, else by name. */
+/* Check the parameter's value, or fill in its default: into a hole, else by name. */
 static int complete(struct given *g, size_t at, const struct parameter *p, struct misfit *m)
 {
         const char *name = json_string_value(p->name);
@@ -408,7 +409,7 @@ static int apply(const struct rules *rules, struct given *g, struct misfit *m)
         return r;
 }
 
-/* -- the form of agents --------------------------------------------------------------------------------------- */
+/* -- the agents' form ----------------------------------------------------------------------------------------- */
 
 static int write_arguments(const struct given *g, const json_t *order, struct arguments *ret)
 {

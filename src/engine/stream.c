@@ -1,6 +1,6 @@
-/* The guest's standard streams: captured, or relayed to the caller's descriptors, which the guest never holds (it could
- * open them again through /proc/self/fd with other rights). Nothing is buffered without bound: while the caller does
- * not read, the guest is not read. */
+/* The guest's standard streams: captured, or relayed to the caller's descriptors. The guest never
+ * holds those, for it could reopen them through /proc/self/fd with other rights. Buffers are
+ * bounded: the guest is not read while the caller does not read. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine.h"
@@ -17,7 +17,7 @@
 
 #define READ_SIZE 65536
 #define TERMINAL_PATIENCE_MS 100
-#define DRAIN_MAX (16u << 20) /* of what an ended program left in a pipe; pipes hold far less */
+#define DRAIN_MAX (16u << 20) /* of the bytes in an ended program's pipe; pipes hold far less */
 
 static int is_ready(int fd, short events, int timeout_ms)
 {
@@ -28,8 +28,9 @@ static int is_ready(int fd, short events, int timeout_ms)
 
 /* -- output --------------------------------------------------------------------------------------------------- */
 
-/* The caller's descriptor takes no more. The guest's pipe closes with it: its next write fails with EPIPE, or ends it by SIGPIPE, as if the
- * caller's pipe were its own. A full disk looks the same to the guest, so the result has a warning. */
+/* The caller's descriptor failed. Close the guest's pipe, too: its next write fails with EPIPE, or
+ * ends it by SIGPIPE, as if it held the caller's pipe. A full disk looks the same to the guest, so
+ * the result gets a warning. */
 static void lose_sink(struct stream *s, int error)
 {
         char text[120];
@@ -49,8 +50,9 @@ static void lose_sink(struct stream *s, int error)
         s->run->is_output_lost = 1;
 }
 
-/* The caller's descriptor may be blocking and shared, so its flags are left alone: a pipe that polls writable takes
- * PIPE_BUF bytes without blocking (pipe(7)). Returns 1 when nothing is left to write. */
+/* Write to the caller's descriptor, whose flags stay unchanged, for it may be shared. It may block,
+ * but a pipe that polls writable takes PIPE_BUF bytes without blocking (pipe(7)). Returns 1 when
+ * all is written. */
 static int flush_pending(struct stream *s, int timeout_ms)
 {
         while (s->pending.size > 0 && s->sink_fd >= 0) {
@@ -77,7 +79,7 @@ static void take(struct stream *s, const char *data, size_t size)
         if (!s->relayed) {
                 if (s->run->on_output)
                         s->run->on_output(s->run->data, s->run, s == &s->run->streams[0] ? 1 : 2, data, size);
-                /* Out of memory here loses output of the guest and nothing else; the count tells. */
+                /* Without memory only output of the guest is lost, which the count shows. */
                 if (output_append(&s->kept, data, size) < 0)
                         s->kept.total += size;
                 return;
@@ -86,7 +88,7 @@ static void take(struct stream *s, const char *data, size_t size)
         (void)buf_append(&s->pending, data, size < left ? size : (size_t)left);
 }
 
-/* 1: bytes were read, 0: none now, -1: the end. */
+/* 1: bytes were read, 0: none now, -1: end of file. */
 static int read_some(struct stream *s)
 {
         char data[READ_SIZE];
@@ -109,15 +111,15 @@ static struct stream *stream_of(uv_poll_t *poll, size_t member)
 
 static void on_sink(uv_poll_t *poll, int status, int events);
 
-/* While nothing is to be written, only the end of the reader is of interest. */
+/* With nothing to write, only the reader's close is of interest. */
 static void watch_sink(struct stream *s)
 {
         if (s->sink_pollable)
                 uv_poll_start(&s->sink_poll, s->pending.size > 0 ? UV_WRITABLE : UV_DISCONNECT, on_sink);
 }
 
-/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may have ended only its own
- * writing: there the next write decides. */
+/* libuv reports POLLERR, which a pipe without a reader has, as a status. The peer of a socket may
+ * have shut down only its own writing: there the next write decides. */
 static void on_sink(uv_poll_t *poll, int status, int events)
 {
         struct stream *s = stream_of(poll, offsetof(struct stream, sink_poll));
@@ -153,7 +155,8 @@ static void stop_output(struct stream *s)
 {
         struct cloche_run *run = s->run;
         uint64_t stop = s->kept.total + DRAIN_MAX;
-        /* The kernel passes on terminal output later. The end of file follows it, unless a process still holds the other side. */
+        /* The kernel delivers terminal output late. End of file follows it, unless a process still
+         * holds the other side. */
         int patience_ms = run->has_terminal ? TERMINAL_PATIENCE_MS : 0;
 
         if (s->fd < 0)
@@ -162,7 +165,8 @@ static void stop_output(struct stream *s)
         if (s->sink_pollable)
                 uv_poll_stop(&s->sink_poll);
         do
-                /* A program that ended by itself has its last words delivered, however slowly the caller reads. */
+                /* Deliver all output of a program that exited by itself, however slowly the caller
+                 * reads. */
                 while (!flush_pending(s, 100) && run->end == RUN_END_NONE && !atomic_load(&run->cancelled))
                         ;
         while (s->pending.size == 0 && s->kept.total < stop && is_ready(s->fd, POLLIN, patience_ms) && read_some(s) > 0);
@@ -226,7 +230,8 @@ static void on_source_readable(uv_poll_t *poll, int status, int events)
         read_input(poll->data);
 }
 
-/* A regular file cannot be polled (epoll answers EPERM) and never blocks for long: it is read when the guest takes more. */
+/* A regular file cannot be polled (epoll fails with EPERM) and never blocks for long: it is read
+ * whenever the guest accepts more. */
 static void watch_input(struct cloche_run *run)
 {
         if (run->input.pollable)
@@ -246,7 +251,7 @@ static int open_pipe(int *ret_read_fd, int *ret_write_fd, int ours_reads, struct
         *ret_read_fd = pair[0];
         *ret_write_fd = pair[1];
         ours = ours_reads ? pair[0] : pair[1];
-        /* The guest is another user, and may open what it holds by name: /dev/stdin, /dev/stdout. */
+        /* The guest is another user, and may open its streams by name: /dev/stdin, /dev/stdout. */
         if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(ours, 0666) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "set up a pipe");
         return 0;
@@ -313,7 +318,7 @@ int streams_keep(struct cloche_run *run, const struct cloche_run_options *opt, s
                 return 0;
         for (int i = 0; i < 2; i++) {
                 run->streams[i].sink_fd = i == 0 ? opt->stdout_fd : opt->stderr_fd;
-                /* What is relayed is the caller's business unless a limit was asked for. */
+                /* Relayed output is unlimited unless the caller set a limit. */
                 run->streams[i].relay_bytes_max = opt->limits.output_bytes ? run->limits.output_bytes : UINT64_MAX;
         }
         r = take_output(run, 0, e);
@@ -369,7 +374,7 @@ static int start_output(struct stream *s, struct cloche_err *e)
 {
         int r;
 
-        if (s->fd < 0) /* of a terminal there is one */
+        if (s->fd < 0) /* a terminal has one stream */
                 return 0;
         r = loop_poll_init(s->run, &s->poll, s->fd, e);
         if (r == 0 && s->relayed)

@@ -8,13 +8,13 @@
 
 struct stdio {
         int guest_fds[3]; /* for the guest; owned until it has them */
-        int our_fds[3];   /* the other ends, nonblocking */
+        int our_fds[3];   /* our ends, nonblocking */
 };
 
 #define STDIO_NONE ((struct stdio){{-EBADF, -EBADF, -EBADF}, {-EBADF, -EBADF, -EBADF}})
 
 int stdio_open(struct stdio *s, struct cloche_err *e);
-/* Of a template: /dev/null, and no other ends. */
+/* Use /dev/null without other ends, for a template. */
 int stdio_open_null(struct stdio *s, struct cloche_err *e);
 void stdio_close_guest(struct stdio *s);
 void stdio_close(struct stdio *s);

@@ -1,5 +1,6 @@
-/* A sync: changes of a box go to the host's directories, a transaction of cloche-sync each (src/sync/README.md). Whoever listens is
- * asked about every change before anything is written. */
+/* A sync: writes changes of a box to the host's directories, in one transaction of cloche-sync for
+ * each directory (src/sync/README.md). The event handler decides about every change before the
+ * first write. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
@@ -17,33 +18,33 @@
 enum { ASK_CONFIGURE = 1, ASK_PAGE, ASK_LAST };
 
 struct cloche_sync_question {
-        struct cloche_sync *sync; /* NULL once it is over */
+        struct cloche_sync *sync; /* NULL: the sync is over */
         size_t row, index;
 };
 
 struct cloche_sync {
         struct cloche_engine *engine;
-        const struct cloche_changeset *set; /* the caller's */
+        const struct cloche_changeset *set; /* owned by the caller */
         const char *on_error, *conflict, *links;
         int is_dry;
-        int is_recovery; /* nothing is written but what a sync before had begun */
+        int is_recovery; /* only finish or undo the work of a killed sync */
         cloche_file_handler on_event;
         void *event_data;
         unsigned events;
-        cloche_run *run; /* whose changes they are, or NULL */
-        int caller_fd;   /* whose rights count; owned, or -EBADF */
+        cloche_run *run; /* the run that made the changes, or NULL */
+        int caller_fd;   /* rights to use; owned, or -EBADF */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
 
-        /* Asking: the next change; then, per row, what nobody skipped. */
+        /* Next change to decide; then, for each row, the changes not skipped. */
         size_t row, index;
         struct cloche_sync_question *question;
         json_t *chosen[KEEPER_MOUNTS_MAX];
-        json_t *aborted; /* by whom asked: {path, reason} */
+        json_t *aborted; /* by the handler: {path, reason} */
 
-        /* The row that is under way. */
+        /* The current row. */
         struct channel channel;
-        size_t sent; /* of chosen[row] */
+        size_t sent; /* number of chosen[row] sent */
         uv_timer_t *later;
 
         json_t *result;
@@ -53,7 +54,7 @@ struct cloche_sync {
 
 static void step(struct cloche_sync *sync);
 
-/* Not from within the caller's call. */
+/* The first step is not taken from within cloche_sync_start. */
 static void on_later(uv_timer_t *timer)
 {
         step(timer->data);
@@ -74,7 +75,7 @@ static void free_now(struct cloche_sync *sync)
         free(sync);
 }
 
-/* What was written to directories before this one is not to be forgotten. */
+/* Keep the result of the directories written before the error. */
 static void keep_error(struct cloche_sync *sync, const struct cloche_err *e)
 {
         if (sync->in_step && sync->row > 0)
@@ -92,14 +93,14 @@ static void finish(struct cloche_sync *sync, const struct cloche_err *e)
                 keep_error(sync, e);
         channel_close(&sync->channel);
         if (sync->question)
-                sync->question->sync = NULL; /* whoever holds it answers nobody */
+                sync->question->sync = NULL; /* its answer is then ignored */
         sync->question = NULL;
         uv_stop(&sync->engine->loop);
         if (sync->on_end)
                 sync->on_end(sync->data, sync);
 }
 
-/* -- telling -------------------------------------------------------------------------------------------------- */
+/* -- events --------------------------------------------------------------------------------------------------- */
 
 static void tell(struct cloche_sync *sync, enum cloche_file_event event, json_t *about)
 {
@@ -137,14 +138,14 @@ static void add_skipped(struct cloche_sync *sync, const json_t *path, const char
         json_array_append_new(list_of(sync, "skipped"), json_pack("{s:o, s:s}", "path", path_of(sync, path), "reason", reason));
 }
 
-/* -- asking before ------------------------------------------------------------------------------------------- */
+/* -- deciding before the first write -------------------------------------------------------------------------- */
 
 static int is_virtual(const json_t *change)
 {
         return json_is_true(json_object_get(change, "virtual"));
 }
 
-/* In a directory that was skipped nothing can be made. */
+/* True if path is in a skipped directory, where nothing can be made. */
 static int is_in_skipped(const struct cloche_sync *sync, const json_t *path)
 {
         const char *text = json_string_value(path);
@@ -204,7 +205,7 @@ static void ask_about(struct cloche_sync *sync)
         free(text);
 }
 
-/* An abort comes before anything is written: what was chosen so far is not written either. */
+/* An abort comes before the first write, so the changes chosen so far are skipped, too. */
 static void skip_all(struct cloche_sync *sync)
 {
         for (size_t row = 0; row < sync->set->count; row++) {
@@ -218,7 +219,7 @@ static void skip_all(struct cloche_sync *sync)
         }
 }
 
-/* Frees the question. NULL: nobody waits for its answer any more. */
+/* Free the question. Returns NULL if the sync is over. */
 static struct cloche_sync *take_question(cloche_sync_question *question, struct cloche_err *e)
 {
         struct cloche_sync *sync = question->sync;
@@ -303,7 +304,8 @@ static int send_page(struct cloche_sync *sync, struct cloche_err *e)
                             json_pack("{s:o, s:b}", "changes", page, "more", !is_last), e);
 }
 
-/* What the host has and what it had, for people: nanoseconds are past what every client's numbers hold (spec/values.md). */
+/* Describe the present and the earlier state of a file for people. Nanoseconds exceed the numbers
+ * of some clients (spec/values.md). */
 static json_t *describe_identity(const json_t *identity)
 {
         json_t *told;
@@ -330,7 +332,7 @@ static json_t *describe_entry(const struct cloche_sync *sync, const json_t *entr
         return told;
 }
 
-/* Paths of a row as the box has them. */
+/* Append the result's paths of a row as paths of the box. */
 static void extend(struct cloche_sync *sync, const json_t *result, const char *name)
 {
         json_t *from = json_object_get(result, name), *entry, *to = list_of(sync, name);
@@ -382,7 +384,7 @@ static void tell_progress(struct cloche_sync *sync, const json_t *progress)
                                                 "error", error));
 }
 
-/* Another sync writes to the directory just now. */
+/* True if another sync is writing to the directory. */
 static int is_busy(const json_t *error)
 {
         const char *reason = json_string_value(json_object_get(json_object_get(error, "data"), "reason"));
@@ -454,7 +456,7 @@ static int serve(struct cloche_sync *sync, int server_fd, struct cloche_err *e)
 {
         const struct changeset_row *row = &sync->set->rows[sync->row];
         struct keeper_service_spec *spec = calloc(1, sizeof(*spec));
-        /* Without contents any directory does: nothing in it will be asked for. */
+        /* Without contents any directory does: none of its files will be opened. */
         _cleanup_fd_ int no_fd = row->contents_fd < 0 ? open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
         int fds[] = {row->contents_fd < 0 ? no_fd : row->contents_fd, server_fd, sync->caller_fd}, r;
 
@@ -509,7 +511,7 @@ static void step(struct cloche_sync *sync)
 
         if (sync->is_over || sync->question)
                 return;
-        if (!sync->in_step) { /* still asking */
+        if (!sync->in_step) { /* still deciding */
                 if (!ask_next(sync))
                         return;
                 sync->in_step = 1;
@@ -567,7 +569,7 @@ int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, c
         int r = cloche_sync_start(engine, opt, ret, e);
 
         if (r == 0)
-                (*ret)->is_recovery = 1; /* it begins in a later turn */
+                (*ret)->is_recovery = 1; /* the loop starts it */
         return r;
 }
 

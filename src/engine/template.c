@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CRASHES_MAX 3 /* in a row: then those who wait are told */
-#define TEMPLATE_FRAME_MAX (4u << 20) /* of what a template may say */
+#define CRASHES_MAX 3 /* in a row; then the waiting runs fail */
+#define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
 #define FREEZE_ID 2
 
@@ -69,7 +69,7 @@ int template_base(struct cloche_engine *engine, const struct runtime *runtime, i
         return *ret ? 0 : add(engine, runtime, tenant, ret, e);
 }
 
-/* Until it is retired the old one is found, as it is first in the list. */
+/* Until it is retired, lookups find the old base, which is first in the list. */
 void template_replace(struct template *base)
 {
         struct template *next = TAILQ_NEXT(base, link);
@@ -79,7 +79,7 @@ void template_replace(struct template *base)
         if (!next && add(base->engine, base->runtime, base->tenant, &next, NULL) == 0)
                 template_start(next);
         if (!next || next->state != TEMPLATE_READY)
-                return; /* of one that cannot be brought up the old one goes on */
+                return; /* the old one stays in use if the new one cannot be started */
         next->spare_limits = base->spare_limits;
         next->has_spare_limits = base->has_spare_limits;
         base->is_retired = 1;
@@ -141,7 +141,7 @@ static void tell_waits(struct template *t, const struct cloche_err *e)
         }
 }
 
-/* No longer alive, whatever it was doing. Runs that were forked go on: the trunk stays with them. */
+/* The template ends, in any state. Forked runs go on: they hold the trunk. */
 static void take_down(struct template *t)
 {
         t->is_frozen = 0;
@@ -191,7 +191,7 @@ static int is_waited_for(const struct template *t)
         return 0;
 }
 
-/* It cannot be brought up: its set-up fails, or the host lacks something. */
+/* Mark the template broken: its set-up failed, or the host lacks something. */
 static void break_down(struct template *t, const struct cloche_err *e)
 {
         take_down(t);
@@ -202,7 +202,8 @@ static void break_down(struct template *t, const struct cloche_err *e)
         tell_beneath(t);
 }
 
-/* It died though it had been well, or while nobody's code ran in it: made again for those who wait. */
+/* The template died after it was ready, or while only our code ran in it. Restart it if runs or
+ * others wait for it. */
 static void crash(struct template *t, const struct cloche_err *e)
 {
         struct cloche_run *run;
@@ -229,13 +230,13 @@ void template_forget_failure(struct template *t)
         t->failure = NULL;
 }
 
-/* TEMPLATE: its interpreter ended, which its own code did. */
+/* CLOCHE_E_TEMPLATE: its interpreter ended, which its own code caused. */
 int template_failed_by_host(const struct template *t)
 {
         return t->state == TEMPLATE_BROKEN && t->error.code != CLOCHE_E_TEMPLATE && cloche_code_fault(t->error.code) == CLOCHE_FAULT_HOST;
 }
 
-/* -- what a template says ------------------------------------------------------------------------------------- */
+/* -- messages of a template ----------------------------------------------------------------------------------- */
 
 static void fail_with_answer(struct template *t, const struct rpc_message *m, const struct frame *f)
 {
@@ -255,7 +256,7 @@ static void become_ready(struct template *t)
 {
         t->state = TEMPLATE_READY;
         t->ready_ns = clock_now_ns();
-        t->users++; /* not this one, whose channel may be being read */
+        t->users++; /* do not evict this one, whose channel may be being read */
         templates_evict(t->engine);
         t->users--;
         tell_beneath(t);
@@ -286,11 +287,12 @@ static void measure(struct template *t)
 
 static void on_limit(void *data, struct keeper_reply *reply)
 {
-        (void)reply; /* without it there is room for some hundred */
+        (void)reply; /* after an error there is still room for some hundred children */
         measure(data);
 }
 
-/* From now on it only forks, and its children's page tables and the like are counted to it. The state is STARTING until the keeper has answered. */
+/* From now on the template only forks. Its children's page tables count to it, so its memory limit
+ * is raised. The state stays STARTING until the keeper has answered. */
 static void on_frozen(struct template *t)
 {
         uint64_t own = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
@@ -334,7 +336,7 @@ static struct cloche_run *find_run(struct template *t, json_int_t fork)
         return NULL;
 }
 
-/* A child that nobody uses yet is gone: so is its seat. */
+/* A child died before a run used it: drop its seat. */
 static void lose_seat(struct template *t, json_int_t fork)
 {
         struct seat *seat;
@@ -431,7 +433,8 @@ static void on_last_usage(void *data, struct keeper_reply *reply)
         end_setup(data, reply->error ? NULL : &reply->answer->usage);
 }
 
-/* The interpreter ended while the set-up's code ran in it, which would do so again. Its box knows whether memory ran out. */
+/* The interpreter ended in the set-up's code, and would do so again. The box's usage shows whether
+ * memory ran out. */
 static void on_setup_end(struct template *t)
 {
         struct keeper_usage usage;
@@ -459,7 +462,7 @@ static void on_end(void *data, const struct cloche_err *e)
                 crash(t, e ? e : &gone);
 }
 
-/* -- bringing it up ------------------------------------------------------------------------------------------- */
+/* -- starting ------------------------------------------------------------------------------------------------- */
 
 static void stop_timer(struct template *t)
 {
@@ -491,7 +494,7 @@ static struct keeper_box_limits template_limits(const struct template *t)
 {
         struct keeper_box_limits limits;
 
-        memset(&limits, 0xff, sizeof(limits)); /* none: runs lower what they inherit, and could not raise it */
+        memset(&limits, 0xff, sizeof(limits)); /* unlimited: runs can lower inherited limits, but not raise them */
         limits.memory_bytes = t->setup ? t->setup->limits.memory_bytes : TEMPLATE_MEMORY_BYTES;
         limits.pids = TEMPLATE_PIDS;
         limits.disk_bytes = t->setup ? t->setup->limits.disk_bytes : TEMPLATE_DISK_BYTES;
@@ -576,7 +579,7 @@ static void on_trunk(void *data, struct keeper_reply *reply)
                 break_down(t, &e);
 }
 
-/* Its box, then its program, then its word that it is frozen. */
+/* Make its box, start its program, and wait until it reports that it is frozen. */
 static int start_base(struct template *t, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
@@ -591,7 +594,7 @@ static int start_base(struct template *t, struct cloche_err *e)
         return r;
 }
 
-/* The seat that was forked from the base becomes this template. */
+/* Turn the seat forked from the base into this template. */
 static int start_prefix(struct template *t, struct cloche_err *e)
 {
         struct seat *seat = t->own_seat;
@@ -619,7 +622,7 @@ static int start_prefix(struct template *t, struct cloche_err *e)
         return r;
 }
 
-/* One step, as far as what it stands on is there. */
+/* Take the next step that the state of its parent permits. */
 static void advance(struct template *t)
 {
         struct keeper_box_limits limits = template_limits(t);
@@ -650,7 +653,7 @@ void template_start(struct template *t)
         advance(t);
 }
 
-/* -- others who need it --------------------------------------------------------------------------------------- */
+/* -- users ---------------------------------------------------------------------------------------------------- */
 
 void template_await(struct template *t, struct template_wait *wait)
 {
@@ -683,7 +686,7 @@ void template_unfollow(struct template_child *child)
 
 /* -- seats ---------------------------------------------------------------------------------------------------- */
 
-/* A template seat is asked for by the prefix it is for, which is of the base: found by its seat. */
+/* Find the prefix that requested a template seat, which belongs to the base. */
 static struct template *find_by_own_seat(struct cloche_engine *engine, const struct seat *seat)
 {
         struct template *t;
@@ -694,7 +697,7 @@ static struct template *find_by_own_seat(struct cloche_engine *engine, const str
         return NULL;
 }
 
-/* A prefix's files are there for its set-up and for every run. */
+/* The files of a prefix are placed for its set-up and for every run. */
 struct setup *template_furniture(const struct template *of, const struct seat *seat)
 {
         const struct template *t = seat->is_template ? find_by_own_seat(of->engine, seat) : of;
@@ -719,7 +722,7 @@ void template_seat_ready(struct template *of, struct seat *seat)
                 break_down(t, &e);
 }
 
-/* It was for one run, whose mounts may be what is wrong. */
+/* The seat was for one run, whose mounts may be the cause. */
 static void fail_mounted(struct template *t, const struct mounts *mounts, const struct cloche_err *e)
 {
         struct cloche_run *run;
@@ -759,7 +762,8 @@ void template_seat_failed(struct template *of, struct seat *seat, const struct c
                 templates_dispatch(t->engine);
                 engine_refill_later(t->engine);
         } else if (!template_has_seat_to_come(t)) {
-                /* While others are being made the wait goes on; else nobody could tell when it ends: seats for other limits are of no use to who waits. */
+                /* Fail the waiting runs if no seat is being made: seats with other limits do not
+                 * fit them. */
                 template_tell_waiting(t, e);
         }
 }

@@ -1,5 +1,5 @@
-/* The values of a run's or a prefix's options, held (wire/value.h): read once from their texts, or handed in by a program of
- * ours that has them held already. */
+/* The values of a run's or a prefix's options, held (wire/value.h): read once from their texts, or
+ * passed in by a program of ours that holds them already. */
 #ifndef CLOCHE_ENGINE_VALUES_H
 #define CLOCHE_ENGINE_VALUES_H
 
@@ -9,12 +9,13 @@
 /* NULL: not given. */
 struct values {
         json_t *args, *kwargs, *schema, *build, *globals, *imports;
-        int has_bodies; /* CLOCHE_EVALUATE: bodies come piece by piece, by calls of the host (spec/agent.md, Bodies) */
+        int has_bodies; /* CLOCHE_EVALUATE: bodies come in pieces, by host calls (spec/agent.md) */
 };
 
-/* The texts of opt, loaded and checked; done with values_done(), also on failure. */
+/* Load and check the texts of opt. Call values_done(), also on failure. */
 int values_read(const struct cloche_run_options *opt, struct values *ret, struct cloche_err *e);
-/* Each is of the kind that its name wants: an object, or for args an array or object. -CLOCHE_E_INVALID_JSON. */
+/* Check the kind of each value: an object, or for args an array or object.
+ * -CLOCHE_E_INVALID_JSON. */
 int values_check(const struct values *values, struct cloche_err *e);
 void values_done(struct values *values);
 
