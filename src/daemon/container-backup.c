@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What git ignores below a directory, each ended by NUL; nothing where there is no repository. */
+/* Print the paths that git ignores below a directory, each ended by NUL; nothing outside a
+ * repository. */
 #define IGNORED                                                                                                                     \
         "cd -- \"$CLOCHE_DIR\" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then "                                     \
         "git ls-files -z --others --ignored --exclude-standard --directory; fi"
-/* What was unpacked beside the old contents takes their place. */
+/* Replace the old contents by the ones that were unpacked beside them. */
 #define EXCHANGE                                                                                                                    \
         "cd -- \"$CLOCHE_DIR\" && find . -mindepth 1 -maxdepth 1 ! -name \"$CLOCHE_NEW\" -exec rm -rf -- {} + && cd -- \"$CLOCHE_NEW\" && " \
         "find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- \"$CLOCHE_NEW\""
@@ -69,7 +70,7 @@ static void make_parent(struct container_ask *a)
                 container_call(a, "file.mkdir", json_pack("{s:s%, s:b}", "path", path, (size_t)(slash - path), "recursive", 1), NULL, pack);
 }
 
-/* A glob that means this path and no other. */
+/* Return a glob that matches only this path. */
 static json_t *glob_of(const char *path, size_t size)
 {
         _cleanup_buf_ struct buf glob = BUF_INIT(SIZE_MAX / 2);
@@ -96,7 +97,7 @@ static void ignored(struct container_ask *a, const struct container_reply *reply
                 size_t bare = n > 0 && bytes[at + n - 1] == '/' ? n - 1 : n;
 
                 if (bare > 0)
-                        json_array_append_new(a->state, glob_of(bytes + at, bare)); /* none of a name that is no UTF-8 */
+                        json_array_append_new(a->state, glob_of(bytes + at, bare)); /* names that are not UTF-8 are left out */
                 at += n + 1;
         }
         make_parent(a);
@@ -128,7 +129,7 @@ static void unpacked(struct container_ask *a, const struct container_reply *repl
         run(a, EXCHANGE, json_pack("{s:O, s:s}", "CLOCHE_DIR", container_field(a, "dir"), "CLOCHE_NEW", (const char *)a->state), restored);
 }
 
-/* All of the archive is good before anything that is there goes. */
+/* The archive is unpacked as a whole before any old file is removed. */
 void container_backup_restore(struct container_ask *a)
 {
         char *name = malloc(32);
