@@ -1,5 +1,4 @@
-/* Requests to a client: calls of its host functions, and questions about the changes of its
- * runs. */
+/* Requests to a client: calls of its host functions, and questions about changes of its runs. */
 #ifndef CLOCHE_DAEMON_BRIDGE_H
 #define CLOCHE_DAEMON_BRIDGE_H
 
@@ -8,9 +7,9 @@
 
 /* A cloche_bridge_handler; data is the job. */
 void bridge_asked(void *data, cloche_bridge_call *call);
-/* Send the question if a change is to be synced. client NULL: it is not synced. id: of the request
- * that the sync belongs to. bridge_owner_over ends the questions of owner. *open counts the
- * unanswered ones. */
+/* Send the client a question about a change before its sync; without a client the sync is aborted.
+ * id: of the request that the sync belongs to. bridge_owner_over ends the questions of owner.
+ * *open: number of unanswered ones. */
 void bridge_ask_sync(struct client *client, const json_t *id, const void *owner, unsigned *open, const char *change,
                      cloche_sync_question *question);
 /* Handle an answer of the client. An answer to no open request is dropped. */

@@ -1,6 +1,5 @@
 /* Callers and their limits. Strangers (callers that are not authenticated yet) are counted apart,
- * by lane and by address or user (spec/callers.def): a flood of silent connections displaces only
- * strangers. */
+ * by lane and by address or user (spec/callers.def): silent connections displace only strangers. */
 #ifndef CLOCHE_DAEMON_CALLER_H
 #define CLOCHE_DAEMON_CALLER_H
 
@@ -35,7 +34,7 @@ struct caller {
         enum caller_lane lane;
         enum { CALLER_NONE, CALLER_STRANGER, CALLER_KNOWN } state;
         unsigned char key[CALLER_KEY_SIZE]; /* address or user */
-        uint64_t first_byte_ns, known_ns;   /* deadlines; first_byte_ns 0: the byte has come */
+        uint64_t first_byte_ns, known_ns;   /* deadlines; first_byte_ns 0: the byte was received */
 };
 
 struct callers {
@@ -62,7 +61,7 @@ void caller_of_socket(struct caller *caller, int fd, int is_tcp, int is_containe
 /* Add a stranger. Another stranger may be dropped for it. */
 void caller_add(struct callers *all, struct caller *caller, uint64_t now_ns);
 void caller_remove(struct callers *all, struct caller *caller);
-/* Make a stranger known. Fails with -CLOCHE_E_RESOURCE if the lane has too many. */
+/* Make a stranger known. Fails with -CLOCHE_E_RESOURCE if its lane is full. */
 int caller_known(struct callers *all, struct caller *caller, enum caller_lane lane, struct cloche_err *e);
 /* Restart the timeout, after a request that needs no token was answered. */
 void caller_renew(const struct callers *all, struct caller *caller, uint64_t now_ns);

@@ -23,8 +23,8 @@ int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret
 
 /* A cloche_file_handler; data is the job. */
 void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question);
-/* Keep the changes of a run for its client. Takes the set. *ret_id lives as long as the set; NULL:
- * it was empty and is not kept. */
+/* Keep the changes of a run for its client. Takes the set; NULL: there are none. *ret_id lives as
+ * long as the set, or is NULL. */
 int changes_keep(struct client *client, cloche_changeset *set, const char **ret_id, struct cloche_err *e);
 
 int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e);

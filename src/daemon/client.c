@@ -92,7 +92,7 @@ void client_written(struct client *client, size_t size)
         look_at_queue(client);
 }
 
-/* The queue is written once per loop iteration, so the output of many runs goes in one write. */
+/* The queue is written once per loop iteration: the output of many runs is sent in one write. */
 static void unsent(struct client *client)
 {
         if (!client->is_unsent)
@@ -101,8 +101,7 @@ static void unsent(struct client *client)
         look_at_queue(client);
 }
 
-/* If a message could not be made or queued, the client would wait for it for ever: disconnect
- * it. */
+/* If a message could not be made or queued, its receiver would wait for ever: disconnect. */
 static void sent(struct client *client, int r, const struct cloche_err *e)
 {
         if (r == 0)

@@ -1,5 +1,4 @@
-/* A client: a connection of frames, a WebSocket, or one HTTP request. Its runs and prefixes end
- * with it. */
+/* A client: a connection of frames, a WebSocket, or one HTTP request. Its runs end with it. */
 #ifndef CLOCHE_DAEMON_CLIENT_H
 #define CLOCHE_DAEMON_CLIENT_H
 
@@ -43,7 +42,7 @@ struct client {
         void *data;                    /* of the face or the carrier */
         uint64_t number;
         int64_t principal;
-        int peer_fd; /* the unix socket whose user's rights decide which directories can be mounted; borrowed, negative: none */
+        int peer_fd; /* unix socket of the user whose rights decide about mounts; borrowed, negative: none */
         int is_greeted, needs_token, is_over, is_unsent;
         int is_held;    /* its runs wait with their output, because it does not read */
         int is_stopped; /* and nothing more is read from it */
@@ -60,12 +59,12 @@ struct ask {
         struct client *client;
         const struct operation *operation;
         const json_t *id;     /* NULL for HTTP */
-        const json_t *params; /* an object in text form, checked; for operations on sandboxes in frame form, not checked */
+        const json_t *params; /* an object; checked and in text form, but unchecked and in frame form for sandboxes */
         size_t bytes;         /* size of params as received */
 };
 
 #define CLIENT_JOBS_MAX 1024
-#define REQUESTS_BYTES_MAX (UINT64_C(1) << 30) /* of all running requests: their parameters are held until they have their boxes */
+#define REQUESTS_BYTES_MAX (UINT64_C(1) << 30) /* of all running requests: parameters are held until the box is ready */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
 /* Cancel its runs, release its prefixes, fail the calls of its host functions. */

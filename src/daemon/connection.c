@@ -29,8 +29,7 @@ static void poll_again(struct connection *c);
 
 /* -- closing -------------------------------------------------------------------------------------------------- */
 
-/* The connection is closed at the end of the loop iteration: its client may still be in use on the
- * stack. */
+/* Connections are closed at the end of a loop iteration: the client may be in use on the stack. */
 static void close_later(struct connection *c, const char *why)
 {
         if (c->is_closing)

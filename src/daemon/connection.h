@@ -1,5 +1,4 @@
-/* A connection: its first byte shows the protocol. Frames are served here; HTTP and TLS are handed
- * to web.c. */
+/* A connection. Its first byte shows the protocol: web.c serves HTTP and TLS, this file frames. */
 #ifndef CLOCHE_DAEMON_CONNECTION_H
 #define CLOCHE_DAEMON_CONNECTION_H
 

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Print the paths that git ignores below a directory, each ended by NUL; nothing outside a
- * repository. */
+/* Print the paths that git ignores below a directory, each with a NUL, if there is a repository. */
 #define IGNORED                                                                                                                     \
         "cd -- \"$CLOCHE_DIR\" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then "                                     \
         "git ls-files -z --others --ignored --exclude-standard --directory; fi"

@@ -1,4 +1,5 @@
-/* The code interpreter's cells: POST /api/execute/code. Clients of 0.3 read lines of JSON, later ones SSE. */
+/* Cells of the code interpreter: POST /api/execute/code. 0.3 reads JSON lines, later clients
+ * SSE. */
 #include "container-internal.h"
 
 #include "base/clock.h"
@@ -10,7 +11,7 @@
 struct cell {
         struct container_utf8 out, err;
         char *language; /* of its context; NULL: of a default context */
-        json_t *result; /* of its last expression, or NULL; it is sent at the end, because figures that are still open come before it */
+        json_t *result; /* of its last expression, or NULL; sent last, because figures that are still open precede it */
 };
 
 /* Only clients of 0.3 send Accept here. */
@@ -75,8 +76,7 @@ static void on_display(struct container_ask *a, const json_t *about, const struc
                 tell(a, event);
 }
 
-/* These clients do not know the events "clear" and "input"; a cell without permission for input
- * requests none. */
+/* The clients lack the events "clear" and "input"; a cell may not request input here. */
 static const struct {
         const char *name;
         void (*hear)(struct container_ask *a, const json_t *about, const struct buf *attachments);

@@ -5,8 +5,7 @@
 
 /* -- for both requests ----------------------------------------------------------------------------------------- */
 
-/* Clients of 0.3 name the session "id", and it must exist; later ones name it "sessionId", and it
- * is created. */
+/* Clients of 0.3 name an existing session "id"; for later ones "sessionId" is created. */
 static int is_old(const struct container_ask *a)
 {
         return container_text(a, "id") != NULL;
@@ -173,7 +172,7 @@ void container_execute(struct container_ask *a)
 struct streams {
         struct container_utf8 out, err;
         int is_of_network; /* the output has an error about the network */
-        char err_end[48];  /* the end of the error output; longer than the words searched for, which may come in pieces */
+        char err_end[48];  /* end of the error output: longer than the words searched for, which may come in pieces */
 };
 
 static void tell(struct container_ask *a, json_t *event)
