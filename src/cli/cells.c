@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
 json_t *cells_params(const struct cells *cells, const char *code, size_t size)
 {
@@ -41,7 +41,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
         json_t *params = cells_params(cells, code, size), *answer = NULL;
         int exit_code;
 
-        /* All of it is told; the answer need not have it a second time. */
+        /* All output arrives as events; the answer need not repeat it. */
         json_object_set_new(params, "stream", json_true());
         json_object_set_new(params, "outputBytes", json_integer(1));
         cells->follow = &follow;
@@ -61,7 +61,7 @@ int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret)
         return exit_code;
 }
 
-/* -- what became of it ---------------------------------------------------------------------------------------- */
+/* -- results -------------------------------------------------------------------------------------------------- */
 
 int cells_exit_code(const json_t *answer)
 {

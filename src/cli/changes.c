@@ -20,7 +20,7 @@
 #define FORMAT 1
 #define ABOUT "about.json"
 #define ABOUT_BYTES_MAX (1u << 20)
-#define UNFINISHED ".new-" /* before the name until all is there */
+#define UNFINISHED ".new-" /* prefix of the name until complete */
 #define DEPTH_MAX 4        /* NAME/set/0/1 */
 
 static int find_directory(char *ret, size_t size)
@@ -41,7 +41,7 @@ static int unknown(const char *name)
         return cli_bad("there are no kept changes '%.*s' (cloche changes list shows them)", (int)strcspn(name, "\n\r\033"), name);
 }
 
-/* The directory of all of them; -1: a line was printed, -ENOENT: there is none yet. */
+/* The directory of all sets; -1: a line was printed, -ENOENT: none yet. */
 static int open_all(int *ret_fd)
 {
         char directory[HOME_PATH_BYTES];
@@ -58,7 +58,7 @@ static int open_all(int *ret_fd)
 
 static int remove_tree(int at_fd, const char *name, int depth);
 
-/* 0 or -errno. What is in a set was written by a process that guests speak to: nothing is followed. */
+/* 0 or -errno. A set was written by a process that handles guest data, so no link is followed. */
 static int remove_entries(int fd, int depth)
 {
         DIR *dir = fdopendir(fd);
@@ -245,7 +245,7 @@ static json_t *about_mounts(const json_t *mount)
         return list;
 }
 
-/* Beside the old one and then in its place. 0 or -errno. */
+/* Write beside the old file, then replace it. 0 or -errno. */
 static int write_about(int dir_fd, json_t *about)
 {
         _cleanup_fd_ int fd = openat(dir_fd, ABOUT ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -267,7 +267,7 @@ int changes_recount(const struct changes_kept *kept, uint32_t count)
         return r < 0 ? cli_bad("cannot write what is left of the changes '%s': %s", kept->name, strerror(-r)) : 0;
 }
 
-/* Milliseconds, so that what was kept last sorts last. */
+/* Includes milliseconds, so that the newest sorts last. */
 static int make_name(char ret[CHANGES_NAME_BYTES])
 {
         struct timespec now;
@@ -286,13 +286,14 @@ static int make_name(char ret[CHANGES_NAME_BYTES])
         return 0;
 }
 
-/* What the errand and who gives it know of a set that is being kept. */
+/* State of a set being kept, shared by the errand and its parent. */
 struct keeping {
         int all_fd, dir_fd, set_fd;
         char name[CHANGES_NAME_BYTES], unfinished[CHANGES_NAME_BYTES + sizeof(UNFINISHED)];
 };
 
-/* Of the engine's user, but reached through its descriptor only: the directories above it are closed to others. */
+/* Owned by the engine's user, but reached through its descriptor only: the directories above it are
+ * closed to others. */
 static int make_set(struct keeping *keeping)
 {
         if (mkdirat(keeping->dir_fd, "set", 0700) < 0)
@@ -339,7 +340,7 @@ static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
         return r;
 }
 
-/* The errand: make a directory, hand it over, and when it is filled put it in its place. */
+/* The errand: create a directory, send its descriptor, and rename it into place when filled. */
 static int keep(void *data, int fd)
 {
         struct keeping keeping = {-EBADF, -EBADF, -EBADF, "", ""};
@@ -350,7 +351,7 @@ static int keep(void *data, int fd)
                 return bad;
         r = fd_send(fd, keeping.name, sizeof(keeping.name), &keeping.set_fd, 1);
         if (r == 0)
-                r = fd_read_full(fd, &count, sizeof(count)); /* its end says that it could not be filled */
+                r = fd_read_full(fd, &count, sizeof(count)); /* end of file means that filling failed */
         if (r == 0)
                 r = finish(&keeping, data, count);
         if (r == 0)
@@ -364,7 +365,7 @@ int changes_prepare(struct errand *errand, const json_t *mount)
         return errand_prepare(errand, keep, (void *)mount);
 }
 
-/* Whatever it says in words of its own. */
+/* Receive the directory; the child prints its own errors. */
 static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES], int *ret_fd)
 {
         size_t fd_count = 1;
@@ -387,7 +388,7 @@ int changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t co
                 code = cli_bad("cannot keep the changes: %s", e.msg);
         if (code == 0 && fd_write_full(errand->fd, &count, sizeof(count)) < 0)
                 code = -1;
-        end = errand_end(errand); /* it printed what went wrong there */
+        end = errand_end(errand); /* the child has printed the error */
         if (code == 0 && end == 0)
                 strcpy(ret_name, name);
         return code == 0 && end == 0 ? 0 : 1;

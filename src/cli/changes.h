@@ -1,10 +1,11 @@
-/* Changes of runs that were not written to the host, kept for later below the user's state directory:
+/* Unwritten changes of runs, kept for later below the user's state directory:
  *
- *   changes/NAME/about.json  the user's own word: when, which directories, how many
- *   changes/NAME/set/        what was changed, as the library keeps it; written and read without privilege only
+ *   changes/NAME/about.json  written by the user's own process: time, directories, count
+ *   changes/NAME/set/        the changes in the library's format; written and read without
+ *   privilege only
  *
- * A name is the time in UTC and some random letters, so that names are in order of age. Functions print a line and return an exit
- * code, or 0. */
+ * A name is the time in UTC and some random letters, so names sort by age. Functions print a line
+ * and return an exit code, or 0. */
 #ifndef CLOCHE_CLI_CHANGES_H
 #define CLOCHE_CLI_CHANGES_H
 
@@ -18,7 +19,7 @@
 #define CHANGES_NAME_BYTES 32
 #define CHANGES_MOUNTS_MAX 8
 
-/* -- those that are there -- */
+/* -- kept changes ---------- */
 
 struct changes_kept {
         char name[CHANGES_NAME_BYTES];
@@ -31,24 +32,24 @@ struct changes_kept {
 };
 
 int changes_names(char ***ret, size_t *ret_count);
-/* name: NULL for the newest. ret is done with changes_close(), also on failure. */
+/* name: NULL for the newest. Call changes_close() on ret after a failure too. */
 int changes_open(const char *name, struct changes_kept *ret);
 void changes_close(struct changes_kept *kept);
-/* Nobody else syncs it meanwhile. */
+/* Prevents concurrent syncs of the same changes. */
 int changes_lock(const struct changes_kept *kept);
 int changes_drop(const char *name);
 int changes_drop_all(void);
-/* So many are left of it. */
+/* Update the number of remaining changes. */
 int changes_recount(const struct changes_kept *kept, uint32_t count);
 
-/* The target that path lies in, with *ret_below behind its slash; -1: none. */
+/* The target that contains path, with *ret_below after its slash; -1: none. */
 int changes_find_mount(const char *const *targets, size_t count, const char *path, const char **ret_below);
 
 /* -- keeping -- */
 
-/* Before privilege is dropped. mount: the run's, borrowed until the errand has ended. */
+/* Call before dropping privilege. mount: the run's, borrowed until the errand has ended. */
 int changes_prepare(struct errand *errand, const json_t *mount);
-/* count of them in set. The errand ends; nothing is left where it failed. */
+/* Keep a set of count changes. Ends the errand; a failure leaves nothing behind. */
 int changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES]);
 
 #endif

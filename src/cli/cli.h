@@ -1,4 +1,5 @@
-/* The parts every subcommand shares: its descriptor, its options as a table (help comes from it), its errors. */
+/* Definitions shared by every subcommand: its descriptor, its table of options (also the source of
+ * help), its errors. */
 #ifndef CLOCHE_CLI_CLI_H
 #define CLOCHE_CLI_CLI_H
 
@@ -6,30 +7,30 @@
 
 #define CLI_BAD_INPUT 2
 
-struct cli_request; /* what the options said, see options.h */
+struct cli_request; /* the parsed options, see options.h */
 
 struct cli_option {
         const char *name;     /* "--timeout", "-c" */
         const char *argument; /* "SECONDS", or NULL for a flag */
         const char *help;
-        int (*set)(struct cli_request *request, const char *value); /* 0, or a line was printed and CLI_BAD_INPUT */
+        int (*set)(struct cli_request *request, const char *value); /* 0, or CLI_BAD_INPUT after a line was printed */
         const char *alias;    /* "-e", or NULL */
 };
 
-/* How a subcommand works; what it is called and does stands in spec/operations.def. */
+/* The implementation of a subcommand; spec/operations.def has its name and help. */
 struct cli_command {
         const struct cli_option *const *tables; /* NULL-terminated list of tables, each ended by a NULL name */
         int (*run)(struct cli_request *request);
-        const char *expected; /* the words there must be, for people: "a language" */
+        const char *expected; /* the required words, for messages: "a language" */
         int positional_min, positional_max; /* before "--" */
         int needs_code;
-        int language_word; /* with needs_code: from 1 on, which is the language or a file of one; 0: none */
-        int takes_rest; /* words behind "--" go to the script */
-        int words_are_rest; /* so do those behind the last one of its own */
+        int language_word; /* with needs_code: index from 1 of the word for a language or file; 0: none */
+        int takes_rest; /* words after "--" go to the script */
+        int words_are_rest; /* so do words after the last positional one */
 };
 
 struct cli_operation {
-        const char *name; /* as it is typed: one word or two */
+        const char *name; /* as typed: one word or two */
         const char *usage, *summary, *doc;
         const struct cli_command *command;
 };
@@ -38,12 +39,12 @@ struct cli_operation {
 #include <cloche/operations.def>
 #undef CLOCHE_OPERATION
 
-/* How many of the words are the operation's name; 0 when they are not. */
+/* The number of words that form the operation's name; 0: no match. */
 int cli_matches(const struct cli_operation *operation, int count, char **words);
 
-/* One line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
+/* Print one line on standard error, "cloche: …"; returns CLI_BAD_INPUT. */
 int cli_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for an error of the library: 2 when the caller is at fault, else 1. */
+/* Print an error of the library; returns 2 if the caller is at fault, otherwise 1. */
 int cli_fail(const struct cloche_err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* cloche bench: what a run costs here, cold, forked, and prepared. Answers stand in a table, ratios to a floor of the same run. */
+/* cloche bench: measure the cost of a run here, cold, forked and prepared. Prints a table, with
+ * ratios to a floor of the same run. */
 #include "errand.h"
 #include "memory.h"
 #include "session.h"
@@ -16,16 +17,16 @@
 
 #define RUNS 100
 #define WARM_UP 3
-#define PAUSE_MS 30 /* between runs: boxes of the last are gone, and spares are made */
+#define PAUSE_MS 30 /* between runs: the last boxes end, and spares are made */
 #define BRIDGE_CALLS 200
 #define BRIDGE_RUNS 5
 #define ROWS_MAX 8
 #define FLOOR "fork, exit and wait of this process"
 
-/* What a language is measured with: nothing to do, and 200 questions to the host one after the other. */
+/* Samples per language: an empty run, and 200 host calls in sequence. */
 static const struct sample {
         const char *language, *code;
-        const char *asking; /* NULL: it has no host functions */
+        const char *asking; /* NULL: no host functions */
         int is_cold_only;
 } sample_programs[] = {
         {"python", "return 1", "for i in range(200): reply(i)\nreturn 1"},
@@ -43,7 +44,7 @@ struct row {
         char question[64];
         size_t count;
         double p50, p99;
-        double per_second; /* 0: nothing was done at once */
+        double per_second; /* 0: no concurrent runs */
 };
 
 struct bench {
@@ -51,7 +52,7 @@ struct bench {
         const struct sample *sample;
         struct stored stored;
         struct cloche_run_options run;
-        cloche_engine *forking, *prepared; /* without spares, and with them */
+        cloche_engine *forking, *prepared; /* without spares, with spares */
         cloche_prefix *prefixes[2];
         struct errand meter;
         unsigned templates; /* alive in an engine */
@@ -130,7 +131,7 @@ static void drive(cloche_engine *engine, double ms)
         }
 }
 
-/* The result is looked at: a question about runs that fail has no answer. */
+/* Check the result: measuring failed runs is meaningless. */
 static int finish(cloche_run *run)
 {
         cloche_result *result = NULL;
@@ -160,7 +161,7 @@ static int run_once(cloche_engine *engine, const struct cloche_run_options *opt,
         return code;
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------ */
+/* -- measurements --------------------------------------------------------------------------------------------- */
 
 static int one_by_one(struct bench *bench, const char *question, cloche_engine *engine, const struct cloche_run_options *opt)
 {
@@ -300,7 +301,7 @@ static void on_call(void *data, cloche_bridge_call *call)
         (void)cloche_bridge_answer(call, cloche_bridge_call_args(call), NULL);
 }
 
-/* From an answer to the next call. */
+/* Measures from an answer to the next call. */
 static int measure_bridge(struct bench *bench)
 {
         struct cloche_run_options opt = {.kind = CLOCHE_CALL, .language = bench->run.language, .warm = 1};
@@ -362,7 +363,7 @@ static int measure(struct bench *bench)
         return bench->request->cold ? at_once(bench, bench->forking, &bench->run) : measure_warm(bench);
 }
 
-/* -- answers -------------------------------------------------------------------------------------------------- */
+/* -- table ---------------------------------------------------------------------------------------------------- */
 
 static double ratio(const struct bench *bench, const struct row *row)
 {
@@ -443,7 +444,7 @@ static int set_up(struct bench *bench)
         return code;
 }
 
-/* The meter is made first: it holds nothing of an engine, and keeps the privilege to look. */
+/* Create the meter first: it holds nothing of an engine and keeps its privilege. */
 static int work(struct bench *bench)
 {
         int code = errand_prepare(&bench->meter, memory_of_spares, &bench->templates);

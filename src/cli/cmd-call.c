@@ -1,4 +1,4 @@
-/* cloche call: one function, its result on standard output. */
+/* cloche call: call one function and print its result on standard output. */
 #include "options.h"
 #include "outcome.h"
 #include "plain-value.h"
@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VALUE_BYTES_MAX (1u << 30) /* more digits than a value can have bytes (spec/limits.def, resultBytes) */
+#define VALUE_BYTES_MAX (1u << 30) /* more digits than a value's maximum size (spec/limits.def, resultBytes) */
 
-/* By its text, or by its type: syntax errors have their text in pieces, and others have none. Errors of limits are ours. */
+/* Compare by text, then by type: syntax errors have their text in pieces, and some errors have
+ * none. Errors of limits are our own. */
 static int names_error(const char *stack, size_t size, const cloche_result *result)
 {
         const char *type = cloche_result_error_type(result), *message = cloche_result_error_message(result);
@@ -20,7 +21,7 @@ static int names_error(const char *stack, size_t size, const cloche_result *resu
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && size > 0 && ((message && *message && strstr(stack, message)) || strstr(stack, type));
 }
 
-/* Where the stack names the error it is all that is printed. */
+/* Print only the stack if it names the error. */
 static void print_error(const cloche_result *result)
 {
         const char *stack = cloche_result_error_stack(result), *message = cloche_result_error_message(result);
@@ -35,7 +36,7 @@ static void print_error(const cloche_result *result)
                         message && *message ? ": " : "", message ? message : "");
 }
 
-/* 0, or 1: a line was printed. */
+/* 0, or 1 after a line was printed. */
 static int print_value(const char *tagged)
 {
         json_t *value = NULL;
@@ -53,7 +54,8 @@ static int print_value(const char *tagged)
         return 0;
 }
 
-/* The result alone is on standard output; what the guest printed goes to standard error, so pipelines stay clean. */
+/* Only the result goes to standard output; the guest's output goes to standard error, so that
+ * pipelines stay clean. */
 static int print_plain(const cloche_result *result)
 {
         const char *text;
@@ -69,7 +71,7 @@ static int print_plain(const cloche_result *result)
         return 0;
 }
 
-/* What it answered, and under which name changes are kept. */
+/* Print the answer, and the name of the kept changes. */
 static void print_json(const cloche_result *result, const struct outcome *outcome)
 {
         const char *text = cloche_result_json(result);

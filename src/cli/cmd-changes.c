@@ -1,4 +1,4 @@
-/* cloche changes: what runs changed in mounted directories and was not written. */
+/* cloche changes: list and drop unwritten changes of mounted directories. */
 #include "changes.h"
 #include "home.h"
 #include "options.h"

@@ -1,11 +1,11 @@
-/* cloche context run: a cell, behind those that came before. */
+/* cloche context run: run a cell in a context. */
 #include "cells.h"
 #include "options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Refused before a daemon is asked. */
+/* Checks that need no daemon. */
 static int check(const struct cli_request *request)
 {
         const struct sandbox_words *said = &request->sandbox;

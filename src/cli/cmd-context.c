@@ -10,7 +10,7 @@ static json_t *context_params(const struct cli_request *request)
         return json_pack("{s:s, s:s}", "sandbox", request->positional[0], "context", request->positional[1]);
 }
 
-/* -- showing -------------------------------------------------------------------------------------------------- */
+/* -- printing ------------------------------------------------------------------------------------------------- */
 
 static long long number(const json_t *of, const char *name)
 {
@@ -70,9 +70,9 @@ static void print_nothing(const json_t *answer)
         (void)answer;
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
-/* One question whose whole answer is shown. params is stolen. */
+/* Send one request and print the whole answer. params is stolen. */
 static int ask_one(struct cli_request *request, const char *method, json_t *params, void (*print)(const json_t *answer))
 {
         json_t *answer = NULL;
@@ -86,7 +86,7 @@ static int ask_one(struct cli_request *request, const char *method, json_t *para
         return code;
 }
 
-/* The same of an answer that is rows under a name. */
+/* The same for an answer that holds rows under a name. */
 static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name, void (*print)(const json_t *row))
 {
         json_t *answer = NULL;
@@ -171,7 +171,7 @@ static int rollback(struct cli_request *request)
         return ask_one(request, "context.rollback", checkpoint_params(request), print_nothing);
 }
 
-/* All names from that word on are tried; params makes what is asked of one. */
+/* Try all names from that word on; params builds the request for each. */
 static int each(struct cli_request *request, const char *method, int first, json_t *(*params)(struct cli_request *request, const char *name))
 {
         struct daemon_client client;

@@ -17,9 +17,9 @@
 #define NAME_MAX_BYTES 63
 
 static volatile sig_atomic_t cancelled;
-static int wake_fds[2] = {-EBADF, -EBADF}; /* readable once it is cancelled */
+static int wake_fds[2] = {-EBADF, -EBADF}; /* readable once cancelled */
 
-/* Who does not want to wait for the daemon to take back what is half there asks again. */
+/* A second signal exits without waiting for the daemon to remove partial files. */
 static void on_signal(int number)
 {
         signals_note(number);
@@ -55,7 +55,7 @@ void copy_wait(int fd)
                 ;
 }
 
-/* -- what both ways need -------------------------------------------------------------------------------------- */
+/* -- shared by both directions -------------------------------------------------------------------------------- */
 
 int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size, struct daemon_told *ret,
              struct cloche_err *e)
@@ -121,7 +121,8 @@ void copy_passed_over(struct copy *copy, const struct cloche_err *e)
 
 /* -- the command ---------------------------------------------------------------------------------------------- */
 
-/* SANDBOX:PATH: the path, and the name into ret; without a path that of the workspace. NULL: it is a path of the host. */
+/* Parse SANDBOX:PATH: returns the path, by default that of the workspace, and copies the name to
+ * ret. NULL: a path of the host. */
 static const char *inside_of(const char *word, char ret[NAME_MAX_BYTES + 1])
 {
         size_t size = 0;

@@ -1,4 +1,4 @@
-/* cloche daemon: the daemon that the commands of sandboxes use when none is named. */
+/* cloche daemon: manage the daemon used when none is named. */
 #include "daemon-locate.h"
 #include "options.h"
 #include "sandbox-words.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Programs that read the status read an object in any case. */
+/* With --json the status is an object in any case. */
 static void print_nothing(int json)
 {
         if (json)
@@ -107,10 +107,11 @@ static int status(struct cli_request *request)
 
 /* -- stop ----------------------------------------------------------------------------------------------------- */
 
-/* The process that listens at the other end of fd. 1: it is *ret_pidfd. 0: it has ended, and another process may have its id. */
+/* Find the process that listens at the other end of fd. 1: *ret_pidfd; 0: it has exited, and
+ * another process may have its id. */
 static int open_listener(int fd, int *ret_pidfd, struct cloche_err *e)
 {
-        struct pollfd polled = {.fd = fd}; /* POLLHUP: the daemon has closed the connection, as it does at its end */
+        struct pollfd polled = {.fd = fd}; /* POLLHUP: the daemon has closed the connection, as it does on exit */
         struct ucred peer;
         socklen_t size = sizeof(peer);
 
@@ -139,7 +140,7 @@ static int end_listener(int fd, struct cloche_err *e)
         return 0;
 }
 
-/* 1: *ret_fd is a connection to it. 0: there is none. */
+/* 1: *ret_fd is a connection to the daemon; 0: none. */
 static int find_to_stop(const char *said, int *ret_fd, struct cloche_err *e)
 {
         char path[DAEMON_SOCKET_BYTES];

@@ -1,6 +1,7 @@
-/* cloche diff: what a run changed in mounted directories and was not written.
+/* cloche diff: show unwritten changes of mounted directories.
  *
- * What is shown was written by a guest: it is read without privilege, and no byte of it reaches the terminal as it is. */
+ * The data was written by a guest: it is read without privilege, and every byte is escaped for the
+ * terminal. */
 #include "host-files.h"
 #include "outcome.h"
 #include "say.h"
@@ -27,7 +28,7 @@ struct view {
         int code;
 };
 
-/* -- a line each ---------------------------------------------------------------------------------------------- */
+/* -- summary -------------------------------------------------------------------------------------------------- */
 
 static const char *type_of(const json_t *change)
 {
@@ -92,9 +93,10 @@ static void print_line(const char *source, const json_t *change)
         putchar('\n');
 }
 
-/* -- where the host has it ------------------------------------------------------------------------------------ */
+/* -- the host's files ----------------------------------------------------------------------------------------- */
 
-/* What was renamed, alone or with a directory above it, is at its old path there: the longest new one decides. */
+/* An entry renamed itself or with a directory above it is at its old path on the host; the longest
+ * new path decides. */
 static char *host_path(const struct changeset_row *row, const char *path)
 {
         char *best = strdup(path), *whole = NULL;
@@ -117,7 +119,7 @@ static char *host_path(const struct changeset_row *row, const char *path)
         return best;
 }
 
-/* O_RDONLY, -ENOENT where there is to be nothing, or why it cannot be shown. */
+/* O_RDONLY descriptor; -ENOENT if no old file is expected; or the reason why it cannot be shown. */
 static int open_old(const struct view *view, const struct changeset_row *row, size_t mount, const json_t *change, const char *path)
 {
         char *old = letter_of(change) == 'M' ? host_path(row, path) : strdup(path);
@@ -154,7 +156,7 @@ static int is_too_large(int fd)
         return fd >= 0 && (fstat(fd, &st) < 0 || st.st_size > TEXT_BYTES_MAX);
 }
 
-/* In the child: the old one is standard input, for it could not be opened again by whoever this process is. */
+/* Runs in the child. The old file is standard input, since this user could not open it again. */
 static _Noreturn void become_diff(const char *const *labels, int old_fd, int new_fd, int out_fd)
 {
         char new_name[32];
@@ -238,7 +240,7 @@ static int show_contents(const struct view *view, size_t mount, const json_t *ch
 
         if (!path || (new_fd < 0 && letter_of(change) != 'D')) {
                 free(path);
-                return 0; /* nothing was written: its line says all */
+                return 0; /* nothing was written: the summary line suffices */
         }
         old_fd = open_old(view, row, mount, change, path);
         if (old_fd == -ENOENT || old_fd == -ENOTDIR || old_fd >= 0)
@@ -283,7 +285,7 @@ static void print_json(const struct changes_kept *kept, const cloche_changeset *
         json_decref(whole);
 }
 
-/* The list was written without privilege: where its directories are is the user's own word. */
+/* The list was written without privilege, so the directories are taken from the user's own file. */
 static int check_mounts(const struct changes_kept *kept, const cloche_changeset *set)
 {
         int is_same = set->count == kept->mount_count;

@@ -1,4 +1,5 @@
-/* cloche exec, start, shell: commands in a sandbox, with our streams, in the background, or on a terminal. */
+/* cloche exec, start, shell: run commands in a sandbox, with our streams, in the background, or on
+ * a terminal. */
 #include "follow.h"
 #include "options.h"
 #include "say.h"
@@ -9,9 +10,9 @@
 
 #define TIMED_OUT 124
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
-/* What exec and process.start have in common; command is stolen. */
+/* Parameters shared by exec and process.start; command is stolen. */
 static json_t *command_params(const struct cli_request *request, json_t *command)
 {
         uint64_t timeout_ms = request->run.limits.wall_ms;
@@ -44,7 +45,7 @@ static int need_command(const struct cli_request *request, const char *usage)
         return request->run.argc ? 0 : cli_bad("expected a command behind '--' (usage: cloche %s)", usage);
 }
 
-/* The command's own exit code; of exec and of processes. */
+/* The command's own exit code; for exec and for processes. */
 static int exit_code(const json_t *ended)
 {
         if (json_is_true(json_object_get(ended, "timedOut")))
@@ -52,7 +53,7 @@ static int exit_code(const json_t *ended)
         return (int)json_integer_value(json_object_get(ended, "exitCode"));
 }
 
-/* -- without our input ---------------------------------------------------------------------------------------- */
+/* -- without standard input ----------------------------------------------------------------------------------- */
 
 static int exec_plain(struct cli_request *request, struct daemon_client *client)
 {
@@ -61,7 +62,7 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
         int code;
 
         if (params && !request->json) {
-                /* All of it is told; the answer need not have it a second time. */
+                /* All output arrives as events; the answer need not repeat it. */
                 json_object_set_new(params, "stream", json_true());
                 json_object_set_new(params, "outputBytes", json_integer(1));
         }
@@ -77,7 +78,7 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
         return code;
 }
 
-/* -- with it: a process of its own ---------------------------------------------------------------------------- */
+/* -- with standard input: a process --------------------------------------------------------------------------- */
 
 static void say_left(const struct cli_request *request, const char *process)
 {
@@ -105,7 +106,7 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
                 say_left(request, process);
         if (code == 0 && ended)
                 code = exit_code(ended);
-        /* Nobody else knows of it. */
+        /* No other client uses this process. */
         if (ended)
                 (void)sandbox_ask(client, "process.cleanup", json_pack("{s:s, s:s}", "sandbox", f.sandbox, "process", process), NULL);
         json_decref(ended);
@@ -147,7 +148,7 @@ static int exec(struct cli_request *request)
 
 /* -- shell ---------------------------------------------------------------------------------------------------- */
 
-/* The terminal has the size that its former viewer's had. */
+/* The terminal still has its former viewer's size. */
 static int take_up(struct cli_request *request, struct daemon_client *client)
 {
         const char *process = request->sandbox.process;

@@ -1,4 +1,4 @@
-/* cloche languages: what can be run here. */
+/* cloche languages: list the available languages. */
 #include "options.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* cloche ports, net: what of a sandbox can be reached, and what it can reach. */
+/* cloche ports, net: the reachable ports of a sandbox and its rules for connections. */
 #include "options.h"
 #include "say.h"
 

@@ -1,4 +1,4 @@
-/* cloche notebook run: the cells of a notebook, in a context that is made for it and ends with it. */
+/* cloche notebook run: run the cells of a notebook in a temporary context. */
 #include "cells.h"
 #include "notebook-outputs.h"
 #include "notebook.h"
@@ -17,7 +17,7 @@ struct run {
         struct notebook_outputs outputs;
         struct daemon_client client;
         struct place place;
-        size_t failed; /* cells */
+        size_t failed; /* number of cells */
 };
 
 /* -- progress ------------------------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static int is_blank(const char *text, size_t size)
         return size == 0;
 }
 
-/* 0: the next may run. Else the exit code. */
+/* 0: run the next cell; otherwise the exit code. */
 static int judge(struct run *run, size_t number, const json_t *cell, const json_t *answer)
 {
         int code = cells_exit_code(answer);
@@ -63,7 +63,7 @@ static int judge(struct run *run, size_t number, const json_t *cell, const json_
                 return 0;
         say_error(number, answer);
         run->failed++;
-        /* Nothing more can run in an interpreter that is not there. */
+        /* No cell can run after the interpreter has exited. */
         if (run->request->sandbox.allow_errors && !json_is_true(json_object_get(answer, "ended")))
                 return 0;
         return code;
@@ -109,7 +109,7 @@ static int take_cell(struct run *run, size_t number, json_t *cell)
         return code;
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all cells ------------------------------------------------------------------------------------------------ */
 
 static int run_cells(struct run *run)
 {
@@ -135,7 +135,7 @@ static void say_outcome(const struct run *run, const char *path, int code)
         json_decref(said);
 }
 
-/* What there is when it ends is written, whatever became of the cells. */
+/* Write the outputs so far, whether the cells succeeded or not. */
 static int run_and_write(struct run *run)
 {
         const char *output = run->request->sandbox.output ? run->request->sandbox.output : run->notebook.path;

@@ -1,4 +1,4 @@
-/* cloche prefix: set-ups that are kept under a name. */
+/* cloche prefix: manage named set-ups. */
 #include "errand.h"
 #include "say.h"
 #include "session.h"
@@ -38,7 +38,7 @@ static int try_set_up(struct cli_request *request, const struct cloche_prefix_op
         return code;
 }
 
-/* It is written by who may write there, which this process no longer may once it has read what a guest says. */
+/* An errand writes the set-up: this process has dropped its rights after reading guest data. */
 static int create(struct cli_request *request)
 {
         struct saving saving = {

@@ -60,7 +60,7 @@ static json_int_t number(const struct daemon_told *told, const char *stream, con
         return json_integer_value(json_object_get(told->body, name));
 }
 
-/* One page of one stream. 1: there is more. */
+/* Print one page of one stream. 1: more pages remain. */
 static int print_page(struct daemon_client *client, const struct cli_request *request, const char *stream, int fd, json_int_t *offset,
                       struct cloche_err *e)
 {

@@ -1,4 +1,4 @@
-/* cloche repl: code typed a cell at a time, in a context that stays until it ends. */
+/* cloche repl: type code cell by cell, in a context that lives until the end. */
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "cells.h"
@@ -23,12 +23,12 @@ struct repl {
         struct place place;
         struct questions questions;
         struct cells cells;
-        struct buf typed; /* of the cell, so far */
+        struct buf typed; /* the cell so far */
 };
 
 /* -- completion ----------------------------------------------------------------------------------------------- */
 
-/* A guest says what it could be: nothing that steers the terminal gets into the line. */
+/* Completions come from a guest: none may contain terminal controls. */
 static int is_typable(const char *text)
 {
         for (; *text; text++)
@@ -78,7 +78,7 @@ static int complete_line(void *data, const char *line, size_t size, struct promp
 
 /* -- cells ---------------------------------------------------------------------------------------------------- */
 
-/* 0: the next one. Else the exit code to end with. */
+/* 0: continue; otherwise the exit code. */
 static int run_typed(struct repl *r)
 {
         json_t *answer = NULL;
@@ -156,7 +156,7 @@ static int converse(struct repl *r)
         return code;
 }
 
-/* All of standard input is one cell. */
+/* Run all of standard input as one cell. */
 static int run_piped(struct repl *r)
 {
         for (;;) {

@@ -1,4 +1,4 @@
-/* cloche run: a script with its streams, arguments and environment passed through. */
+/* cloche run: run a script with its streams, arguments and environment passed through. */
 #include "options.h"
 #include "outcome.h"
 #include "say.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last word must not wait for a reader who is gone. */
+/* Timeout for the last message, in case the reader has gone. */
 #define PATIENCE_MS 1000
 #define UNREAD (128 + SIGPIPE)
 
@@ -31,7 +31,7 @@ static int is_own_status(const cloche_result *result)
         return cloche_result_status(result) == CLOCHE_STATUS_ERROR && strcmp(cloche_result_error_type(result), "ExitStatus") == 0;
 }
 
-/* Warnings, and connections that the rules of the network refused. 1: output was lost. */
+/* Print warnings, and connections that network rules refused. 1: output was lost. */
 static int tell_more(const struct cli_request *request, const cloche_result *result)
 {
         char *text = NULL;
@@ -48,7 +48,7 @@ static int tell_more(const struct cli_request *request, const cloche_result *res
         return is_lost;
 }
 
-/* As in a shell: an exit status of the script's own speaks for itself, and so do a Ctrl-C and a reader that went away. */
+/* As in a shell, print nothing for the script's own exit status, Ctrl-C or a closed reader. */
 static int is_quiet(const cloche_result *result)
 {
         int code = cloche_result_exit_code(result);
@@ -93,7 +93,7 @@ static void unlimited_unless_said(uint64_t *limit)
         *limit = *limit ? *limit : CLOCHE_UNLIMITED;
 }
 
-/* Programs draw as the terminal's kind wants it. */
+/* Pass TERM, so that programs use the terminal's capabilities. */
 static int pass_kind(struct cli_request *request)
 {
         const char *kind = getenv("TERM");

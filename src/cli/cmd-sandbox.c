@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- showing -------------------------------------------------------------------------------------------------- */
+/* -- printing ------------------------------------------------------------------------------------------------- */
 
 static void print_text(const char *text)
 {
@@ -18,7 +18,7 @@ static int ends_with(const char *name, const char *end)
         return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* name: its end says the unit of a number. */
+/* name: its suffix gives the unit of a number. */
 static void print_scalar(const char *name, const json_t *value)
 {
         char quantity[QUANTITY_TEXT_BYTES];
@@ -36,7 +36,7 @@ static void print_scalar(const char *name, const json_t *value)
         free(text);
 }
 
-/* A line for each value: the names that lead to it, and it. */
+/* Print a line per value: the path of names, then the value. */
 static void print_values(const char *before, const json_t *value)
 {
         char name[200];
@@ -78,7 +78,7 @@ static void print_row(const json_t *of)
 
 /* -- commands ------------------------------------------------------------------------------------------------- */
 
-/* What was said of it by options. */
+/* The parameters given by options. */
 static json_t *said(const struct cli_request *request)
 {
         const struct sandbox_words *words = &request->sandbox;
@@ -141,7 +141,7 @@ static int set(struct cli_request *request)
         return code;
 }
 
-/* All names are tried. */
+/* Try all names. */
 static int each(struct cli_request *request, const char *method)
 {
         struct daemon_client client;

@@ -1,4 +1,5 @@
-/* cloche selftest: what protects a box here, and what code with rights can do, proven by guests that try. */
+/* cloche selftest: prove with attacking guests which guards protect a box here, and which rights
+ * guest code has. */
 #include "options.h"
 #include "session.h"
 
@@ -16,7 +17,7 @@ struct report {
         uint32_t optional; /* guards: bit 1u << enum cloche_guard */
 };
 
-/* -- what is wrong ---------------------------------------------------------------------------------------------- */
+/* -- faults ----------------------------------------------------------------------------------------------------- */
 
 /* Guards that are absent or degraded: bit 1u << enum cloche_guard. */
 static uint32_t missing_in(const struct report *report)
@@ -29,7 +30,7 @@ static uint32_t missing_in(const struct report *report)
         return missing;
 }
 
-/* A trial that shows a right which nobody is to have, or NULL. */
+/* A trial that shows a right which no code may have, or NULL. */
 static const struct cloche_right_trial *excess_of(const struct cloche_right_report *right)
 {
         for (int holder = 0; holder < CLOCHE_HOLDER_COUNT; holder++)
@@ -38,7 +39,7 @@ static const struct cloche_right_trial *excess_of(const struct cloche_right_repo
         return NULL;
 }
 
-/* Without Landlock in the kernel these programs do not start. */
+/* These programs refuse to start if the kernel lacks Landlock. */
 static int is_broken(const struct report *report, const struct cloche_landlocked_report *program)
 {
         return report->host[CLOCHE_HOST_LANDLOCK].is_present && !program->is_enforced;
@@ -138,7 +139,7 @@ static const char *may(const struct cloche_right_trial *trial)
         return trial->is_open ? "may" : "may not";
 }
 
-/* Whom an open right must be refused to: it is what set-up code lacks that a context lacks, too. */
+/* The holders that an open right must be refused to: a right that set-up code lacks, a context lacks too. */
 static const char *whom(const struct cloche_right_report *right)
 {
         return right->trials[CLOCHE_HOLDER_SET_UP].may ? "contexts" : "both";
@@ -201,7 +202,7 @@ static void print_faults(const struct report *report)
                         printf("the rules of %s are not in force\n", report->landlocked[program].name);
 }
 
-/* The last line: whether runs start here, and what would change that. */
+/* Print the last line: if runs start here, and how to change that. */
 static void print_verdict(const struct report *report, enum cloche_profile profile)
 {
         uint32_t missing = missing_in(report);
@@ -246,7 +247,7 @@ static int run(struct cli_request *request)
         int r = session_start(&request->engine, &engine, &e);
 
         if (r == 0) {
-                cloche_engine_host(engine, report.host); /* while this user may open the devices that the keeper uses */
+                cloche_engine_host(engine, report.host); /* while this user can open the keeper's devices */
                 r = session_drop_privilege(&e);
         }
         if (r == 0) {

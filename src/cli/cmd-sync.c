@@ -1,4 +1,4 @@
-/* cloche sync: write to the host what a run changed and was not written then. */
+/* cloche sync: write kept changes to the host. */
 #include "outcome.h"
 #include "say.h"
 #include "session.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- what is left --------------------------------------------------------------------------------------------- */
+/* -- the remaining changes ------------------------------------------------------------------------------------ */
 
-/* The errand: so many changes are left; of none the set goes. */
+/* The errand: update the number of remaining changes; at zero remove the set. */
 static int settle(void *data, int fd)
 {
         const struct changes_kept *kept = data;
@@ -24,7 +24,7 @@ static int settle(void *data, int fd)
         return left == 0 ? changes_drop(kept->name) : changes_recount(kept, left);
 }
 
-/* What was written is done, also where the rest could not be. */
+/* Remove the written changes from the set, even if others failed. */
 static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const json_t *result, struct errand *errand)
 {
         uint32_t left = 0;
@@ -43,7 +43,7 @@ static int keep_rest(struct changes_kept *kept, cloche_changeset *set, const jso
         return errand_end(errand);
 }
 
-/* -- telling -------------------------------------------------------------------------------------------------- */
+/* -- printing ------------------------------------------------------------------------------------------------- */
 
 static void print_rows(const struct outcome_mounts *mounts, const json_t *rows, const char *before, const char *member)
 {
@@ -79,7 +79,7 @@ static void print_result(const struct changes_kept *kept, const struct outcome_m
                 fprintf(stderr, "cloche: what was not written is kept: cloche diff %s\n", kept->name);
 }
 
-/* changeset: its name while there is something left of it. */
+/* changeset: its name while changes remain. */
 static void print_json(const struct changes_kept *kept, json_t *result, int is_left)
 {
         char *text;
@@ -90,7 +90,7 @@ static void print_json(const struct changes_kept *kept, json_t *result, int is_l
         free(text);
 }
 
-/* -- doing ---------------------------------------------------------------------------------------------------- */
+/* -- syncing -------------------------------------------------------------------------------------------------- */
 
 static int would_fail(const json_t *plan)
 {

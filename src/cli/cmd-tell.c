@@ -1,4 +1,4 @@
-/* cloche git, watch, events: requests that tell what happens while they are under way. */
+/* cloche git, watch, events: requests that report events while they run. */
 #include "base/fd.h"
 #include "follow.h"
 #include "options.h"
@@ -28,7 +28,7 @@ static int follow_once(struct cli_request *request, struct follow *f, const char
 
 /* -- git ------------------------------------------------------------------------------------------------------ */
 
-/* The first line; 0, or a line was printed. */
+/* Read the first line; 0, or a line was printed. */
 static int read_password(const char *path, char ret[PASSWORD_BYTES])
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -96,7 +96,7 @@ static void print_change(const char *event, const json_t *about)
         printf("%s\n", json_is_true(json_object_get(about, "isDirectory")) ? "/" : "");
 }
 
-/* The event, and what it is about as "name value" pairs; what is nested is JSON. */
+/* Print the event and its members as "name value" pairs; nested values are JSON. */
 static void print_event(const char *event, const json_t *about)
 {
         const char *name;

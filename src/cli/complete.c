@@ -1,5 +1,6 @@
-/* cloche __complete WORD…: what the last word may be, for the scripts in completions/. A line each, candidate and summary with a
- * tab between; nothing where a file name or free text belongs. It comes from the same tables as help and parsing. */
+/* cloche __complete WORD…: print completions of the last word, for the scripts in completions/. One
+ * line each, candidate and summary separated by a tab; nothing for file names or free text. The
+ * data comes from the tables of help and parsing. */
 #include "complete.h"
 #include "daemon-locate.h"
 
@@ -68,7 +69,7 @@ static void give_up(int number)
         _exit(0);
 }
 
-/* Rows of an answer of the daemon that is asked by default. params is stolen. */
+/* Rows from an answer of the default daemon. params is stolen. */
 static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows, const char *name, const char *about,
                        const char *typed)
 {
@@ -84,7 +85,7 @@ static void offer_rows(struct daemon_client *client, const char *method, json_t 
         daemon_told_done(&told);
 }
 
-/* Whoever types does not wait for a daemon that says nothing. */
+/* Uses a short timeout: the user is typing. */
 static int open_daemon(struct daemon_client *client)
 {
         char path[DAEMON_SOCKET_BYTES];
@@ -114,7 +115,7 @@ static void offer_sandboxes(const char *typed)
         close_daemon(&client);
 }
 
-/* To ask for contexts makes or starts a sandbox: only one that runs is asked, and others have none. */
+/* A request for contexts would create or start a sandbox, so only running ones are queried. */
 static int is_running(struct daemon_client *client, const char *sandbox)
 {
         struct daemon_told told;
@@ -128,7 +129,7 @@ static int is_running(struct daemon_client *client, const char *sandbox)
         return runs;
 }
 
-static const char *typed_sandbox; /* among the words before; NULL: none */
+static const char *typed_sandbox; /* from the earlier words; NULL: none */
 
 static void offer_contexts(const char *typed)
 {
@@ -141,7 +142,7 @@ static void offer_contexts(const char *typed)
         close_daemon(&client);
 }
 
-/* Options whose values are a few words. */
+/* Options with a fixed set of values. */
 static void offer_words_of(const struct cli_option *option, const char *typed)
 {
         static const struct {
@@ -160,7 +161,7 @@ static void offer_words_of(const struct cli_option *option, const char *typed)
                                 offer(rows[i].words[k], strlen(rows[i].words[k]), typed, option->argument);
 }
 
-/* Of a list with commas only the last one is being typed. */
+/* In a comma-separated list only the last item is completed. */
 static void offer_guards(const char *typed)
 {
         const char *comma = strrchr(typed, ',');
@@ -173,7 +174,7 @@ static void offer_guards(const char *typed)
         }
 }
 
-/* what: the word that stands for it in usage and help, "LANGUAGE" or "[LANGUAGE]". */
+/* what: its placeholder in usage and help, "LANGUAGE" or "[LANGUAGE]". */
 static void offer_value(const char *what, size_t size, const char *typed)
 {
         static const struct {
@@ -206,7 +207,7 @@ static const struct cli_option *option_with_value(const struct cli_command *comm
         return NULL;
 }
 
-/* The word at that place among those that are no options, by the usage; the last one may be repeated. */
+/* Complete the positional word at that place, by the usage; the last one may repeat. */
 static void offer_positional(const struct cli_operation *operation, int place, const char *typed)
 {
         const char *word = operation->usage;
@@ -244,7 +245,7 @@ static void complete_operation(const struct cli_operation *operation, int count,
                 offer_positional(operation, place, typed);
 }
 
-/* The next word of names of two, once. */
+/* Complete the next word of two-word names, without duplicates. */
 static void complete_name(const struct cli_operation *operations, size_t operation_count, int count, char **words)
 {
         const char *before = "", *typed = words[count - 1];

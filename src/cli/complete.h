@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Print what the last of the words behind "cloche" may be; returns the exit code. */
+/* Print completions of the last word after "cloche"; returns the exit code. */
 int complete(const struct cli_operation *operations, size_t operation_count, int count, char **words);
 
 #endif

@@ -1,4 +1,4 @@
-/* From the host into a sandbox. */
+/* Copy from the host into a sandbox. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "copy.h"
@@ -21,7 +21,7 @@ static const char make_links[] =
 
 struct in {
         struct copy *copy;
-        struct buf links; /* path in the sandbox and target of each, terminated: they are made when all else is there */
+        struct buf links; /* path in the sandbox and target of each, terminated; created after everything else */
         char *piece;      /* COPY_PIECE_BYTES */
 };
 
@@ -53,7 +53,7 @@ static int write_piece(const struct in *in, const char *path, size_t size, uint6
 {
         json_t *more = json_pack("{s:{s:s, s:i, s:I}}", "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
 
-        /* The first one makes it, or cuts what is there. */
+        /* The first piece creates or truncates the file. */
         if (offset == 0)
                 json_object_set_new(more, "mode", json_integer(mode));
         else
@@ -61,7 +61,7 @@ static int write_piece(const struct in *in, const char *path, size_t size, uint6
         return copy_ask(in->copy, "file.write", path, more, in->piece, size, NULL, e);
 }
 
-/* size: of the first piece, which was read already. */
+/* size: of the first piece, already read. */
 static int write_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode, struct cloche_err *e)
 {
         uint64_t offset = 0;
@@ -88,7 +88,7 @@ static int move(const struct in *in, const char *from, const char *to, struct cl
         return r;
 }
 
-/* Under another name until it is whole: who looks there meanwhile sees the old file or the new one. */
+/* Write under a temporary name until complete: readers see the old file or the new one. */
 static int send_pieces(const struct in *in, int fd, ssize_t size, const char *name, const char *path, unsigned mode, struct cloche_err *e)
 {
         char aside[COPY_PATH_BYTES];
@@ -115,14 +115,14 @@ static int send_file(const struct in *in, int fd, const char *name, const char *
 
         if (size < 0)
                 return (int)size;
-        /* A write of a whole file is at once by itself. */
+        /* A whole file in one write is atomic already. */
         r = size < COPY_PIECE_BYTES ? write_piece(in, path, (size_t)size, 0, mode, e) : send_pieces(in, fd, size, name, path, mode, e);
         return r < 0 ? err_wrap(e, "%s", name) : 0;
 }
 
 /* -- links ---------------------------------------------------------------------------------------------------- */
 
-/* There is no request for them: the sandbox's own ln makes them, of a list on its input. */
+/* No request creates links, so the sandbox's own ln creates them from a list on its input. */
 static int send_links(struct in *in, struct cloche_err *e)
 {
         struct daemon_told told;
@@ -171,7 +171,7 @@ static int make_directory(const struct in *in, const char *path, unsigned mode, 
         return copy_ask(in->copy, "file.mkdir", path, json_pack("{s:b, s:I}", "recursive", 1, "mode", (json_int_t)mode), NULL, 0, NULL, e);
 }
 
-/* Paths are on the heap: how deep a tree is must not be a question of the stack. */
+/* Paths are on the heap, so that the tree's depth does not exhaust the stack. */
 static void send_below(struct in *in, int dir_fd, const char *entry, const char *name, const char *path)
 {
         char *below_name = NULL, *below_path = NULL;
@@ -199,7 +199,7 @@ static void send_entries(struct in *in, DIR *dir, const char *name, const char *
                         send_below(in, dirfd(dir), entry->d_name, name, path);
 }
 
-/* fd is taken. */
+/* Takes fd. */
 static int send_directory(struct in *in, int fd, const char *name, const char *path, unsigned mode, struct cloche_err *e)
 {
         DIR *dir = fdopendir(fd);
@@ -218,7 +218,7 @@ static int send_directory(struct in *in, int fd, const char *name, const char *p
 
 static int send_opened(struct in *in, int dir_fd, const char *entry, const char *name, const char *path, int follow, struct cloche_err *e)
 {
-        /* O_NONBLOCK: a pipe of that name is not waited for. */
+        /* O_NONBLOCK: never block on a pipe. */
         _cleanup_fd_ int fd = openat(dir_fd, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
         struct stat st;
 
@@ -249,9 +249,9 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
                 copy_passed_over(in->copy, &e);
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------ */
+/* -- the command ---------------------------------------------------------------------------------------------- */
 
-/* Into a directory that is there, under its own name, as cp does. */
+/* As in cp, an existing directory receives the source under its own name. */
 static int find_target(struct copy *copy, const char *host, const char *inside, char ret[COPY_PATH_BYTES], struct cloche_err *e)
 {
         char last[COPY_PATH_BYTES];

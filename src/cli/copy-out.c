@@ -1,4 +1,5 @@
-/* From a sandbox to the host. The caller names a directory, and may name it by links; below it nothing is opened through one. */
+/* Copy from a sandbox to the host. The caller may name the directory through links; below it no
+ * file is opened through a link. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "copy.h"
@@ -18,13 +19,13 @@
 
 struct out {
         struct copy *copy;
-        const char *inside, *host; /* the directory there, and here; */
-        int dir_fd;                /* here */
+        const char *inside, *host; /* the directory in the sandbox and on the host */
+        int dir_fd;                /* on the host */
 };
 
 /* -- contents ------------------------------------------------------------------------------------------------- */
 
-/* 1: there is more. */
+/* 1: more pieces remain. */
 static int fetch_piece(struct copy *copy, const char *inside, uint64_t *offset, int fd, const char *name, struct cloche_err *e)
 {
         struct daemon_told told;
@@ -57,7 +58,7 @@ static int fetch(struct copy *copy, const char *inside, int fd, const char *name
 
 /* -- trees ---------------------------------------------------------------------------------------------------- */
 
-/* A link of the sandbox's making may stand anywhere on the way: none is followed. */
+/* Follows no link: one created by the sandbox may stand anywhere on the way. */
 static int open_below(int dir_fd, const char *path, int flags, unsigned mode)
 {
         struct open_how how = {
@@ -83,7 +84,7 @@ static int fail_link(const char *directory, const char *path, struct cloche_err 
                        *directory ? "/" : "", path);
 }
 
-/* The directory that a path below ours is in, and its last part: openat2(2) makes files only. */
+/* The parent directory of a path below ours, and its last part: openat2(2) creates files only. */
 static int open_parent(const struct out *out, const char *path, const char **ret_last, struct cloche_err *e)
 {
         const char *slash = strrchr(path, '/');
@@ -107,7 +108,7 @@ static int make_directory(const struct out *out, const char *path, unsigned mode
 
         if (parent_fd < 0)
                 return parent_fd;
-        /* What is to be written into it must be possible. */
+        /* The owner needs write access to fill it. */
         if (mkdirat(parent_fd, last, mode | S_IRWXU) == 0)
                 return 0;
         if (errno == EEXIST && fstatat(parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
@@ -115,7 +116,8 @@ static int make_directory(const struct out *out, const char *path, unsigned mode
         return err_os(e, CLOCHE_E_FILE_EXISTS, errno, "cannot make the directory '%s/%s'", out->host, path);
 }
 
-/* A link at path stays within the tree: no '..' but leading ones, as another one may stand behind a link and lead elsewhere than it says. */
+/* True if a link at path stays within the tree: '..' is allowed only at its beginning, because
+ * after a name that is itself a link it leads elsewhere. */
 static int stays_within(const char *path, const char *target)
 {
         int depth = 0, is_leading = 1;
@@ -153,7 +155,8 @@ static int make_link(const struct out *out, const char *path, const json_t *entr
         return r;
 }
 
-/* A new file, in place of one that is there: that may have other names, or be setuid. O_EXCL follows no link. */
+/* Create a new file, replacing an existing one, which may have other names or be setuid. O_EXCL
+ * follows no link. */
 static int open_new(int parent_fd, const char *name, unsigned mode)
 {
         const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
@@ -191,7 +194,7 @@ static int make_file(const struct out *out, const char *path, unsigned mode, str
         return r < 0 ? r : fetch_into(out->copy, inside, parent_fd, last, mode, host, e);
 }
 
-/* What leads out of the directory, or could be read as something else, is none. */
+/* Rejects paths that lead out of the directory or are ambiguous. */
 static int is_path_below(const char *path)
 {
         if (!*path || strlen(path) >= COPY_PATH_BYTES)
@@ -225,7 +228,8 @@ static int fetch_entry(const struct out *out, const json_t *entry, struct cloche
         return err_set(e, CLOCHE_E_FILE_KIND, "'%s/%s' is no file, directory or link", out->inside, path);
 }
 
-/* The answer is kept in text form: other requests are made while it is gone through. ret_next: owned, NULL after the last page. */
+/* Keeps the answer in text form, since other requests are sent while it is processed. ret_next:
+ * owned, NULL after the last page. */
 static int fetch_page(const struct out *out, const char *after, char **ret_next, struct cloche_err *e)
 {
         json_t *more = json_pack("{s:b, s:b, s:i, s:s*}", "recursive", 1, "hidden", 1, "limit", LIST_AT_ONCE, "after", after), *page = NULL, *entry;
@@ -268,13 +272,13 @@ static int fetch_tree(struct out *out, struct cloche_err *e)
         return r;
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------ */
+/* -- the command ---------------------------------------------------------------------------------------------- */
 
-/* Where it goes: a name in an open directory. */
+/* The destination: a name in an open directory. */
 struct target {
         int dir_fd;
-        char name[COPY_PATH_BYTES], host[COPY_PATH_BYTES]; /* host: in messages */
-        int is_named; /* the caller gave the name too, which may be that of a pipe or device */
+        char name[COPY_PATH_BYTES], host[COPY_PATH_BYTES]; /* host: for messages */
+        int is_named; /* the caller named the file itself, which may be a pipe or device */
 };
 
 static int fetch_directory(struct copy *copy, const char *inside, const struct target *target, unsigned mode, struct cloche_err *e)
@@ -326,7 +330,7 @@ static int find_named(const char *host, struct target *ret, struct cloche_err *e
         return ret->dir_fd < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot open '%s'", parent) : 0;
 }
 
-/* Into a directory that is there, under its own name, as cp does. */
+/* As in cp, an existing directory receives the source under its own name. */
 static int find_target(const char *inside, const char *host, int is_directory, struct target *ret, struct cloche_err *e)
 {
         size_t size = strlen(host);

@@ -112,7 +112,7 @@ static void read_failure(const struct rpc_message *message, struct daemon_told *
         const char *name = json_string_value(json_object_get(json_object_get(message->error, "data"), "name"));
 
         ret->kind = DAEMON_FAILURE;
-        /* A daemon that does not know a method is older than this program; the caller is at fault, if anybody. */
+        /* An unknown method means that the daemon is older than this program; report a caller's fault. */
         if (message->error_code == -32601)
                 err_set(&ret->e, CLOCHE_E_INVALID_ARGUMENT, "the daemon is too old: %s", message->error_message);
         else
@@ -215,7 +215,7 @@ static int pull(struct daemon_client *c, struct cloche_err *e)
 
 int daemon_move(struct daemon_client *c, short happened, struct cloche_err *e)
 {
-        /* Read first: why the daemon closes stands in what it sent. */
+        /* Read first: the reason for a close is in the receive buffer. */
         int r = happened & (POLLIN | POLLERR | POLLHUP) ? pull(c, e) : 0;
 
         return r == 0 && happened & POLLOUT && c->out.size ? push(c, e) : r;

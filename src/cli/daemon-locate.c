@@ -17,8 +17,8 @@
 
 /* -- the program ---------------------------------------------------------------------------------------------- */
 
-/* Directories in which it is looked for, in this order: first beside the running program (in a build tree, as installed), then where
- * $PATH says, which for ordinary users names no sbin, then where systems have it. */
+/* Directories searched for cloched, in this order: beside the running program (in a build tree, as
+ * installed), in $PATH, which for ordinary users has no sbin, then the system's directories. */
 static const char *const near[] = {"", "/../sbin", "/../libexec/cloche"};
 static const char *const installed[] = {CLOCHE_SBIN_DIR, CLOCHE_LIBEXEC_DIR, "/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche"};
 #define PLACES_WORDS "beside cloche, in ../sbin and ../libexec/cloche of it, in $PATH, in " CLOCHE_SBIN_DIR ", /usr/local/sbin, /usr/sbin, .../libexec/cloche"
@@ -89,7 +89,7 @@ static _Noreturn void become_program(const char *program, int out_fd)
         _exit(1);
 }
 
-/* One line, without its end. */
+/* Read one line without its newline. */
 static void read_line(int fd, char *ret, size_t size)
 {
         size_t have = 0;

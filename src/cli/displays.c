@@ -36,7 +36,7 @@ static int find_directory(struct displays *d)
         return d->directory ? 0 : cli_bad("cannot make '%s': %s", d->made_up, strerror(errno));
 }
 
-/* A file of its own, under the next number that is free: nothing that is there is written over. */
+/* Create a file with the next free number; existing files are never overwritten. */
 static int open_file(struct displays *d, const char *extension, char path[4200])
 {
         int fd;
@@ -78,14 +78,14 @@ static const struct form *find_form(const char *mime)
         return NULL;
 }
 
-/* -- all forms of one thing ----------------------------------------------------------------------------------- */
+/* -- all forms of a display ----------------------------------------------------------------------------------- */
 
 static int is_saved(const struct displays *d, const struct form *form)
 {
         return form && (d->saves == DISPLAYS_ALL || (d->saves == DISPLAYS_PICTURES && form->is_picture));
 }
 
-/* JSON stands beside whatever has it, for programs: people need not be told. */
+/* JSON accompanies other forms for programs, so it is not reported. */
 static int is_named(const struct displays *d, const char *mime)
 {
         return strcmp(mime, "text/plain") != 0 && !strstr(mime, "json") && d->saves == DISPLAYS_NAMED;
@@ -145,7 +145,7 @@ int displays_show(struct displays *d, const struct daemon_told *told, struct out
         FILE *said = open_memstream(&text, &size);
         int code;
 
-        /* A line of its own, whatever was printed before. */
+        /* Begin a new line after any output. */
         if (said && out->last && out->last != '\n')
                 fputc('\n', said);
         code = said ? say_display(d, told, said) : 1;

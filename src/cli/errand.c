@@ -15,14 +15,14 @@ static int wait_for_word(int fd, int (*work)(void *data, int out_fd), void *data
         return fd_read_full(fd, &word, 1) == 0 ? work(data, fd) : 0;
 }
 
-/* It ends with its socket; a signal to all in the foreground is for whoever gives the word. */
+/* The child ends with its socket; signals to the foreground group concern only the parent. */
 static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 #define IGNORED (sizeof(ignored) / sizeof(ignored[0]))
 
 static _Noreturn void run(int fd, const sigset_t *before, int (*work)(void *data, int out_fd), void *data)
 {
         for (size_t i = 0; i < IGNORED; i++)
-                signal(ignored[i], SIG_IGN); /* those that wait are forgotten (signal(7)) */
+                signal(ignored[i], SIG_IGN); /* pending ones are discarded (signal(7)) */
         sigprocmask(SIG_SETMASK, before, NULL);
         _exit(wait_for_word(fd, work, data));
 }
@@ -34,7 +34,8 @@ int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), v
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
                 return cli_bad("cannot make a socket: %s", strerror(errno));
-        /* The end of a session's leader, who may be killed before the child has run at all, would end the child as well. */
+        /* A session leader's exit sends SIGHUP. It may be killed before the child has run at all,
+         * and that must not end the child. */
         sigemptyset(&held);
         for (size_t i = 0; i < IGNORED; i++)
                 sigaddset(&held, ignored[i]);

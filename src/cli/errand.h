@@ -1,5 +1,6 @@
-/* One thing that needs the privilege this process gives up before: a child made earlier waits for the word, does it and ends.
- * The word is one byte, so that whatever becomes of this process, it cannot ask for anything else. */
+/* A privileged helper: one task that needs the privilege this process drops. A child forked earlier
+ * waits for a signal byte, performs the task and exits. The byte carries no data, so a compromised
+ * parent cannot request anything else. */
 #ifndef CLOCHE_CLI_ERRAND_H
 #define CLOCHE_CLI_ERRAND_H
 
@@ -11,14 +12,15 @@ struct errand {
         int fd;
 };
 
-/* work: what it returns is the child's exit code; what it writes to out_fd is the answer. 0, or a line was printed. */
+/* work: its result is the child's exit code; its output on out_fd is the answer. 0, or a line was printed. */
 int errand_prepare(struct errand *errand, int (*work)(void *data, int out_fd), void *data);
-/* Give the word and take the answer. The exit code of work, or -1 when there is no whole answer. */
+/* Start the task and read the answer. The exit code of work, or -1 without a complete answer. */
 int errand_do(struct errand *errand, void *answer, size_t size);
-/* The same in steps, for work that has more to say and hear over errand->fd: 0 or -errno, and the exit code or -1. */
+/* The same in steps, for work that exchanges more data over errand->fd: 0 or -errno, then the exit
+ * code or -1. */
 int errand_begin(struct errand *errand);
 int errand_end(struct errand *errand);
-/* Nothing is to be done after all; also of one that was never prepared, or has ended. */
+/* End it without performing the task; also valid if never prepared or already ended. */
 void errand_cancel(struct errand *errand);
 
 #endif

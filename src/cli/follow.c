@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #define INPUT_PIECE_BYTES 65536
-#define HOLD_BYTES (1u << 20)  /* so much waits for our reader, and the daemon is asked to tell no more; */
-#define GO_BYTES (256u << 10)  /* so little, and it may again */
-#define READ_BYTES (64u << 20) /* it told all the same: nothing more is read */
+#define HOLD_BYTES (1u << 20)  /* above this the daemon is asked to hold events */
+#define GO_BYTES (256u << 10)  /* below this it may continue */
+#define READ_BYTES (64u << 20) /* above this no more is read, whatever the daemon sends */
 #define LEAVE_KEY 0x1d /* Ctrl-] */
 #define KILL_GRACE_MS 1000
 #define CANCEL_PATIENCE_NS 10000000000u
 
-/* -- asking beside the request -------------------------------------------------------------------------------- */
+/* -- further requests ----------------------------------------------------------------------------------------- */
 
 static json_t *about_process(const struct follow *f)
 {
@@ -40,7 +40,7 @@ static int tell_size(struct follow *f, struct cloche_err *e)
         return daemon_ask(f->client, "process.resize", params, NULL, 0, &id, e);
 }
 
-/* A process is killed, other requests are taken back. */
+/* Kill the process, or cancel another kind of request. */
 static int cancel(struct follow *f, struct cloche_err *e)
 {
         json_t *params = f->process ? about_process(f) : json_pack("{s:I}", "id", f->id);
@@ -129,7 +129,7 @@ static int keep_output(struct follow *f, const struct daemon_told *told, struct 
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "hold output") : 0;
 }
 
-/* The daemon cuts off who does not read: it is rather told to wait. */
+/* The daemon disconnects slow readers, so it is asked to hold events first. */
 static int hold(struct follow *f, struct cloche_err *e)
 {
         int hold = f->out.waiting_bytes > (f->is_held ? GO_BYTES : HOLD_BYTES);
@@ -143,7 +143,7 @@ static int hold(struct follow *f, struct cloche_err *e)
 
 static int write_output(struct follow *f, struct cloche_err *e)
 {
-        /* Polled for errors alone, the descriptor has one: nobody reads there. */
+        /* The descriptor is polled for errors only, so the reader has gone. */
         int r = outlet_fd(&f->out) >= 0 ? outlet_write(&f->out) : -EPIPE;
 
         if (r == 0)
@@ -154,7 +154,7 @@ static int write_output(struct follow *f, struct cloche_err *e)
         return f->cancels ? 0 : cancel(f, e);
 }
 
-/* -- what the daemon says ------------------------------------------------------------------------------------- */
+/* -- messages of the daemon ----------------------------------------------------------------------------------- */
 
 static int take_event(struct follow *f, const struct daemon_told *told, struct cloche_err *e)
 {
@@ -184,7 +184,7 @@ static int take_answer(struct follow *f, const struct daemon_told *told, struct 
         f->is_over = 1;
         if (told->kind == DAEMON_ANSWER)
                 return daemon_text_form(told, &f->result, e);
-        /* What was taken back is answered with an error. */
+        /* A cancelled request is answered with an error. */
         if (f->cancels)
                 return 0;
         *e = told->e;
@@ -199,7 +199,7 @@ static int take(struct follow *f, const struct daemon_told *told, struct cloche_
                 return take_answer(f, told, e);
         if (told->id == f->input_id) {
                 f->input_id = 0;
-                /* It has ended, or closed its input: what else there is to read is not for it. */
+                /* The process has exited or closed its input: the remaining input is not for it. */
                 f->input_is_over |= told->kind == DAEMON_FAILURE;
         }
         return 0;
@@ -273,7 +273,7 @@ static int turn(struct follow *f, struct cloche_err *e)
         return r == 0 && !f->is_over ? hold(f, e) : r;
 }
 
-/* Until it is answered and all it told is written. */
+/* Run until the request is answered and all its output is written. */
 static int loop(struct follow *f, struct cloche_err *e)
 {
         int r = 0;

@@ -1,5 +1,6 @@
-/* Files of mounted directories, for a process that gave up its privilege: a child that kept the user's own rights opens them, to be
- * read, beneath the directories it was told of before. Nothing is followed out of them. */
+/* Open files of mounted directories for an unprivileged process. A child that kept the user's
+ * rights opens them for reading, beneath directories fixed in advance. No link is followed out of
+ * them. */
 #ifndef CLOCHE_CLI_HOST_FILES_H
 #define CLOCHE_CLI_HOST_FILES_H
 
@@ -14,7 +15,7 @@ struct host_files {
 
 /* 0, or a line was printed. */
 int host_files_prepare(struct errand *errand, struct host_files *files);
-/* A regular file, or -errno; -EISDIR and the like for what is none. */
+/* Open a regular file, or return -errno; -EISDIR and the like for other kinds. */
 int host_files_open(struct errand *errand, size_t source, const char *path);
 
 #endif

@@ -42,7 +42,8 @@ int json_text_string(struct buf *out, const char *text, size_t size)
         return r == 0 ? put(out, "\"") : r;
 }
 
-/* The fewest digits that give the same number, with an exponent only below 1e-4 and from 1e16 on: float.__repr__. */
+/* The fewest digits that give the same number, with an exponent only below 1e-4 and from 1e16 on,
+ * as float.__repr__ does. */
 static int put_real(struct buf *out, double number)
 {
         char text[64];
@@ -119,7 +120,7 @@ static int put_object(struct buf *out, const json_t *object, int depth)
         return r == 0 ? put_line(out, "", depth) : r;
 }
 
-/* depth: how deep jansson's parser lets it be. */
+/* depth: limited by jansson's parser. */
 static int put_value(struct buf *out, const json_t *value, int depth)
 {
         int r;

@@ -1,4 +1,4 @@
-/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch come from the table. */
+/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table. */
 #include "cli.h"
 #include "complete.h"
 #include "options.h"
@@ -62,7 +62,7 @@ static const struct cli_operation *find(int count, char **words, int *ret_taken)
         return NULL;
 }
 
-/* "prefix", of which there are "prefix create" and others. */
+/* True for the first word of two-word names: "prefix" for "prefix create". */
 static int is_first_word(const struct cli_operation *operation, const char *word)
 {
         size_t size = strlen(word);
@@ -78,7 +78,7 @@ static int is_first_word_of_any(const char *word)
         return 0;
 }
 
-/* The word at `place` (0, 1) of the names of two words or one; for the second one the first must be the same. */
+/* Suggest for the word at `place` (0, 1) of one- or two-word names; for the second, the first must match. */
 static struct suggest suggest_command(int place, char **words)
 {
         struct suggest s = suggest_for(words[place], strlen(words[place]));
@@ -94,9 +94,9 @@ static struct suggest suggest_command(int place, char **words)
         return s;
 }
 
-/* Words of other programs, which are not like ours by their letters. */
+/* Commands of other programs, which are spelled differently from ours. */
 static const struct {
-        const char *typed, *meant; /* meant: a command, or the second word of one */
+        const char *typed, *meant; /* meant: a command, or its second word */
 } habits[] = {
         {"list", "ls"}, {"ls", "list"}, {"delete", "rm"}, {"remove", "rm"}, {"delete", "drop"}, {"remove", "drop"},
         {"rm", "drop"}, {"rm", "delete"},
@@ -107,7 +107,7 @@ static const struct {
         {"create", "sandbox create"}, {"rm", "sandbox rm"}, {"stop", "sandbox stop"}, {"status", "daemon status"},
 };
 
-/* The whole command that somebody with another program's habits meant, or NULL. */
+/* The command meant by another program's habit, or NULL. */
 static const struct cli_operation *by_habit(int count, char **words)
 {
         int place = is_first_word_of_any(words[0]) && count > 1;

@@ -17,7 +17,7 @@
 struct boxes {
         struct box {
                 char pid_namespace[64];
-                unsigned long long started; /* its oldest process */
+                unsigned long long started; /* of its oldest process */
                 uint64_t pss, group;
         } rows[BOXES_MAX];
         size_t count;
@@ -44,7 +44,7 @@ static size_t read_children(pid_t pid, pid_t *ret, size_t room)
         char path[64], *at = text, *end;
         size_t count = 0;
 
-        /* What starts boxes has one thread. */
+        /* Programs that start boxes have one thread. */
         snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
         if (read_text(path, text, sizeof(text)) < 0)
                 return 0;
@@ -59,7 +59,7 @@ static unsigned long long start_time(pid_t pid)
 
         snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
         at = read_text(path, text, sizeof(text)) < 0 ? NULL : strrchr(text, ')');
-        /* Field 22; behind the name comes field 3. */
+        /* Field 22; field 3 follows the name. */
         for (int field = 2; at && field < 22; field++)
                 at = strchr(at + 1, ' ');
         return at ? strtoull(at, NULL, 10) : ULLONG_MAX;
@@ -75,7 +75,7 @@ static uint64_t pss(pid_t pid)
         return line ? strtoull(line + 5, NULL, 10) << 10 : 0;
 }
 
-/* Where control groups are usually mounted; version 1, then version 2. */
+/* Uses the common mount points of control groups; version 1, then version 2. */
 static uint64_t group_memory(pid_t pid)
 {
         char path[64], text[4096], file[4200], number[32];
@@ -94,7 +94,7 @@ static uint64_t group_memory(pid_t pid)
 
 /* -- boxes ---------------------------------------------------------------------------------------------------- */
 
-/* A box has a pid namespace of its own. NULL for what is in none. */
+/* Each box has its own pid namespace. NULL for a process outside boxes. */
 static struct box *box_of(struct boxes *boxes, pid_t pid)
 {
         char path[64], name[64];

@@ -1,4 +1,4 @@
-/* What the spares of an engine hold, seen from the host. */
+/* The memory of an engine's spare boxes, measured from the host. */
 #ifndef CLOCHE_CLI_MEMORY_H
 #define CLOCHE_CLI_MEMORY_H
 
@@ -6,12 +6,12 @@
 
 struct spare_memory {
         uint32_t boxes;
-        uint32_t is_group; /* of their memory control groups: smaps_rollup could not be read */
-        uint64_t bytes;    /* of all together */
+        uint32_t is_group; /* from their memory control groups: smaps_rollup was unreadable */
+        uint64_t bytes;    /* of all boxes together */
 };
 
-/* Work of an errand: writes a struct spare_memory. data: the number of templates, an unsigned. Looks at the keeper this
- * process' parent started last; of its boxes the templates are the oldest. */
+/* Work of an errand: write a struct spare_memory. data: the number of templates, an unsigned.
+ * Inspects the keeper that this process' parent started last; its oldest boxes are the templates. */
 int memory_of_spares(void *data, int out_fd);
 
 #endif

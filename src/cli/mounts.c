@@ -26,7 +26,8 @@ static int read_rules(const char *path, json_t **ret)
                        "or of permissions, loading, security and onPermissionDenied", path);
 }
 
-/* A file holds permissions alone, or with them what else may be said of a directory. The object of that directory. */
+/* A file holds permissions alone, or permissions with other members of a directory. Returns the
+ * directory's object. */
 static json_t *describe(const char *path, json_t *file)
 {
         static const char *const members[] = {"permissions", "loading", "security", "onPermissionDenied"};
@@ -50,7 +51,7 @@ static int resolve(const char *path, char **ret)
         return *ret ? 0 : cli_bad("--mount: cannot open '%s': %s", path, strerror(errno));
 }
 
-/* A directory may have colons in its name: only what ends in .json and lies behind the last one names rules. */
+/* A directory name may contain colons: only a last part that ends in .json names rules. */
 static int split(const char *value, char **ret_target, char **ret_source, char **ret_rules)
 {
         const char *equals = strchr(value, '='), *colon = equals ? strrchr(equals, ':') : NULL;
@@ -144,7 +145,7 @@ int mounts_set(struct mounts_said *mounts, const char *section, const char *memb
         return json_object_set_new(at, member, json_string(value)) < 0 ? cli_bad("%s: '%s' is no text", option, value) : 0;
 }
 
-/* Those of --rule come before a file's, so that of equal priority they decide. */
+/* Rules of --rule precede a file's, so that they win at equal priority. */
 static void prepend_rules(json_t *object)
 {
         json_t *shared = json_object_get(json_object_get(object, "permissions"), "rules"), *dir;
@@ -155,7 +156,7 @@ static void prepend_rules(json_t *object)
                 json_t *all = permissions ? json_copy(shared) : NULL;
 
                 if (!all || (own && json_array_extend(all, own) < 0)) {
-                        json_decref(all); /* a file whose rules are no array is refused by the engine, in its words */
+                        json_decref(all); /* the engine refuses rules that are no array, with its own message */
                         continue;
                 }
                 json_object_set_new(permissions, "rules", all);

@@ -1,4 +1,4 @@
-/* Mounted directories on the command line: put together to the `mount` object of a run. */
+/* Mounted directories from the command line, combined into the `mount` object of a run. */
 #ifndef CLOCHE_CLI_MOUNTS_H
 #define CLOCHE_CLI_MOUNTS_H
 
@@ -15,11 +15,11 @@ struct mounts_said {
         char *text;
 };
 
-/* Each: 0, or a line was printed. */
+/* Each returns 0, or a line was printed. */
 int mounts_add(struct mounts_said *mounts, const char *value);      /* VDIR=HOSTDIR[:RULES.json] */
 int mounts_add_rule(struct mounts_said *mounts, const char *value); /* PATTERN=[-]ACTION,… */
 int mounts_set(struct mounts_said *mounts, const char *section, const char *member, const char *option, const char *value);
-/* Once all is said: the run's mount, and what the engine may mount. */
+/* Call after all options: the run's mount, and the directories the engine may mount. */
 int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine, struct cloche_run_options *run);
 void mounts_done(struct mounts_said *mounts);
 

@@ -36,7 +36,7 @@ void notebook_outputs_cell(struct notebook_outputs *o, json_t *cell)
         buf_consume(&o->printed, o->printed.size);
 }
 
-/* -- what was printed ----------------------------------------------------------------------------------------- */
+/* -- printed text --------------------------------------------------------------------------------------------- */
 
 static json_t *printed_lines(const struct buf *printed)
 {
@@ -52,7 +52,8 @@ static void end_stream(struct notebook_outputs *o)
         buf_consume(&o->printed, o->printed.size);
 }
 
-/* What is shown in no cell any more is nobody's to update; a guest could fill our memory with it. */
+/* Drop displays shown in no cell any more: they cannot be updated, and a guest could exhaust our
+ * memory with them. */
 static void forget_gone(struct notebook_outputs *o)
 {
         const char *id;
@@ -77,7 +78,7 @@ static void clear(struct notebook_outputs *o)
         o->bytes = 0;
 }
 
-/* Something comes: what was to go when it does, goes. */
+/* Called before each output: perform a pending clear. */
 static int begin(struct notebook_outputs *o, size_t bytes, struct cloche_err *e)
 {
         if (o->clears)
@@ -107,9 +108,9 @@ static int take_output(struct notebook_outputs *o, const struct daemon_told *tol
         return 0;
 }
 
-/* -- what is displayed ---------------------------------------------------------------------------------------- */
+/* -- displays ------------------------------------------------------------------------------------------------- */
 
-/* Those that nbformat writes as lines. */
+/* Types that nbformat writes as lines. */
 static int is_lines(const char *mime)
 {
         return strncmp(mime, "text/", 5) == 0 || strcmp(mime, "application/javascript") == 0 || strcmp(mime, "image/svg+xml") == 0;
@@ -117,7 +118,8 @@ static int is_lines(const char *mime)
 
 static json_t *plain(const json_t *value);
 
-/* What JSON lacks comes with a tag (spec/values.md): bytes are base64 and objects objects; of others the text is left. */
+/* Values that JSON lacks have a tag (spec/values.md): bytes become base64, tagged objects plain
+ * objects, others their text. */
 static json_t *untagged(const json_t *value)
 {
         const char *kind = sandbox_text(value, "$");
@@ -171,7 +173,7 @@ static int compare_names(const void *a, const void *b)
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* In the order of their names, as nbformat writes them. */
+/* Sorted by name, as nbformat writes them. */
 static json_t *forms(const json_t *data)
 {
         size_t count = 0, size = json_object_size(data);
@@ -214,7 +216,7 @@ static void add(struct notebook_outputs *o, const json_t *display, const char *i
                                    is_result ? "execute_result" : "display_data");
 
         if (is_result) {
-                /* Names are in order, as nbformat writes them. */
+                /* Names are sorted, as nbformat writes them. */
                 json_t *ordered = json_pack("{s:O, s:I, s:O, s:O}", "data", json_object_get(output, "data"), "execution_count", o->count, "metadata",
                                             json_object_get(output, "metadata"), "output_type", json_object_get(output, "output_type"));
 
@@ -229,7 +231,7 @@ static void add(struct notebook_outputs *o, const json_t *display, const char *i
         json_array_append(json_object_get(o->by_id, id), output);
 }
 
-/* Of texts; bytes are attachments. */
+/* Counts text; bytes are attachments. */
 static size_t weight(const json_t *value)
 {
         const char *key;
@@ -264,7 +266,7 @@ static int take_display(struct notebook_outputs *o, const struct daemon_told *to
         return 0;
 }
 
-/* -- of a cell ------------------------------------------------------------------------------------------------ */
+/* -- a cell --------------------------------------------------------------------------------------------------- */
 
 int notebook_outputs_take(struct notebook_outputs *o, const struct daemon_told *told, struct cloche_err *e)
 {

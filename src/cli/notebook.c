@@ -69,7 +69,7 @@ static int check(const struct notebook *n)
         return bad;
 }
 
-/* Not json_loadf: of "expected token near end of file" the name is the caller's to say, and a directory is no empty file. */
+/* Not json_loadf: the caller adds the file's name to the message, and a directory is not an empty file. */
 static int load(struct notebook *n)
 {
         json_error_t where;
@@ -102,7 +102,7 @@ void notebook_done(struct notebook *n)
         json_decref(n->root);
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- properties ----------------------------------------------------------------------------------------------- */
 
 int notebook_language(const struct notebook *n, const char **ret)
 {
@@ -168,7 +168,7 @@ char *notebook_source(const json_t *cell, size_t *ret_size)
 
 /* -- lines ---------------------------------------------------------------------------------------------------- */
 
-/* The size of the line's end that begins here, 0: none does. Those of Python's str.splitlines. */
+/* The size of the line end at `at`, 0: none. Line ends of Python's str.splitlines. */
 static size_t line_end(const char *at, size_t left)
 {
         static const char *const ends[] = {"\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
@@ -203,7 +203,7 @@ static int bad_write(const char *path, int os_errno)
         return cli_bad("cannot write '%s': %s", path, strerror(os_errno)), 1;
 }
 
-/* With the owner that was there, where we may give files away, and the permissions. -errno. */
+/* Copy the old file's permissions, and its owner if permitted. -errno. */
 static int make_alike(int fd, const char *path)
 {
         struct stat before;
@@ -217,7 +217,7 @@ static int make_alike(int fd, const char *path)
         return fchmod(fd, before.st_mode & 0777) < 0 ? -errno : 0;
 }
 
-/* Beside it, then in its place. -errno. */
+/* Write beside it, then rename. -errno. */
 static int replace(const char *path, const struct buf *text)
 {
         char beside[4200];
@@ -239,7 +239,7 @@ static int replace(const char *path, const struct buf *text)
         return r;
 }
 
-/* A link stays one: what it leads to is replaced. What is no regular file (a pipe, /dev/stdout) is written to. */
+/* A link stays: its target is replaced. A special file (a pipe, /dev/stdout) is written directly. */
 static int write_file(const char *path, const struct buf *text)
 {
         char *whole = realpath(path, NULL);

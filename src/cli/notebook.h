@@ -1,4 +1,4 @@
-/* A notebook: a file of nbformat 4. Whatever is not run stays as it was, in its order. */
+/* A notebook file of nbformat 4. Parts that are not run stay unchanged and in order. */
 #ifndef CLOCHE_CLI_NOTEBOOK_H
 #define CLOCHE_CLI_NOTEBOOK_H
 
@@ -10,21 +10,21 @@ struct notebook {
         json_t *root, *cells;
 };
 
-/* Each: 0, or the exit code: a line was printed. */
+/* Each returns 0, or the exit code after a line was printed. */
 
-/* Read and looked at: what is not as nbformat says is named by its place. */
+/* Read and validate; an error names the place that violates nbformat. */
 int notebook_read(struct notebook *n, const char *path);
-/* In place of what is at that path, whole or not at all; "-" is standard output. */
+/* Replace the file at that path atomically; "-" is standard output. */
 int notebook_write(const struct notebook *n, const char *path);
-/* Ours, of its metadata. */
+/* Our language for that of its metadata. */
 int notebook_language(const struct notebook *n, const char **ret);
 void notebook_done(struct notebook *n);
 
 int notebook_is_code(const json_t *cell);
 int notebook_has_tag(const json_t *cell, const char *tag);
-/* Of a cell, owned by the caller; NULL without memory. */
+/* The source of a cell, owned by the caller; NULL when out of memory. */
 char *notebook_source(const json_t *cell, size_t *ret_size);
-/* What an output's text is in the file: an array of lines with their ends. A new reference. */
+/* An output's text as in the file: an array of lines with their ends. A new reference. */
 json_t *notebook_lines(const char *text, size_t size);
 
 #endif

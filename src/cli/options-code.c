@@ -1,4 +1,4 @@
-/* The options that say what runs: code, arguments, environment. Runs in: the command line, as its user. */
+/* The options for code, arguments and environment. Runs in: the command line, as its user. */
 #include "options.h"
 #include "suggest.h"
 
@@ -63,7 +63,7 @@ static int read_path(const char *option, const char *path, struct text *ret)
         return bad;
 }
 
-/* Standard input is one text: the code or one of the options' values. */
+/* Standard input can be read once: for the code or one option's value. */
 static int read_stdin(struct cli_request *r, const char *by, struct text *ret)
 {
         if (r->stdin_is_for)
@@ -84,7 +84,8 @@ int options_keep_text(struct cli_request *request, char *text)
         return 0;
 }
 
-/* "@FILE" names a file that holds the value, "-" is standard input; no JSON begins with either but a negative number, which has a digit behind. */
+/* "@FILE" names a file with the value, "-" is standard input. No JSON value begins so, except a
+ * negative number, where a digit follows. */
 static int set_value(struct cli_request *r, const char *option, const char *v, const char **ret)
 {
         struct text text = {0};
@@ -116,7 +117,7 @@ VALUE_SETTER(kwargs)
 VALUE_SETTER(schema)
 VALUE_SETTER(build)
 
-/* A name alone has the value it has here. */
+/* A name alone passes the variable's present value. */
 static int set_env(struct cli_request *r, const char *v)
 {
         const char *value = strchr(v, '=') ? NULL : getenv(v);
@@ -207,7 +208,7 @@ static int is_named(const json_t *language, const char *word)
         return strcmp(json_string_value(json_object_get(language, "name")), word) == 0 || is_among(json_object_get(language, "aliases"), word);
 }
 
-/* Whether `word` is a language; else of which one a file of that name is, NULL: of none. */
+/* True if `word` is a language. Otherwise *ret_of_file is the language of a file of that name, NULL: none. */
 static int find_language(const json_t *languages, const char *word, const json_t **ret_of_file)
 {
         const char *dot = strrchr(word, '.');

@@ -1,4 +1,4 @@
-/* The options of the commands of contexts, notebooks and the prompt. */
+/* The options of the commands for contexts, notebooks and the prompt. */
 #include "options-setters.h"
 
 TEXT_SETTER(sandbox)

@@ -1,4 +1,4 @@
-/* The options that put files and directories of the host into a box. Runs in: the command line, as its user. */
+/* The options that add files and directories of the host to a box. Runs in: the command line, as its user. */
 #include "mounts.h"
 #include "options.h"
 
@@ -14,7 +14,7 @@
 
 /* -- copies --------------------------------------------------------------------------------------------------- */
 
-/* path is taken over. 0, or a line was printed. */
+/* Takes path. 0, or a line was printed. */
 static int add(struct cli_request *r, char *path, enum cloche_file_kind kind, struct cloche_file **ret)
 {
         struct cloche_file *file = &r->files[r->run.file_count];
@@ -39,7 +39,7 @@ static int add_plain(struct cli_request *r, char *path, const char *host_path, i
 
         if (bad)
                 return bad;
-        /* O_NONBLOCK: a pipe of that name is not waited for. */
+        /* O_NONBLOCK: never block on a pipe. */
         file->fd = open(host_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
         if (file->fd < 0 && errno == EMFILE)
                 return cli_bad("--file: '%s' is one file more than can be open at once (--mount shows a directory of any size)", host_path);
@@ -68,7 +68,7 @@ static int add_link(struct cli_request *r, char *path, const char *host_path)
         return file->data ? 0 : cli_bad("out of memory");
 }
 
-/* `below` the directory that is copied: "" for itself. */
+/* `below`: path below the copied directory, "" for itself. */
 static int add_entry(struct cli_request *r, const FTSENT *entry, const char *virtual_path, const char *below)
 {
         struct cloche_file *file;
@@ -114,7 +114,7 @@ static int add_tree(struct cli_request *r, const char *virtual_path, char *host_
         return bad;
 }
 
-/* Without slashes at the end, but "/" itself. */
+/* Without trailing slashes, except "/" itself. */
 static char *trimmed(const char *text, size_t size)
 {
         while (size > 1 && text[size - 1] == '/')

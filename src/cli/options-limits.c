@@ -1,4 +1,5 @@
-/* The options that set limits; their ranges are those of spec/limits.def. Runs in: the command line, as its user. */
+/* The options that set limits; their ranges come from spec/limits.def. Runs in: the command line,
+ * as its user. */
 #include "options.h"
 #include "quantity.h"
 

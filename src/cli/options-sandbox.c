@@ -1,4 +1,4 @@
-/* The options of the commands of sandboxes. */
+/* The options of the commands for sandboxes. */
 #include "options-setters.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int set_deny(struct cli_request *r, const char *v)
         return add_text(&r->sandbox.deny, "--deny", v);
 }
 
-/* RULE,RULE,…; one behind '!' denies. */
+/* RULE,RULE,…; a leading '!' denies. */
 static int set_network(struct cli_request *r, const char *v)
 {
         int bad = *v ? 0 : cli_bad("--network: expected HOST, HOST:PORT or HOST:FIRST-LAST, with commas between");
@@ -95,7 +95,7 @@ static int set_label(struct cli_request *r, const char *v)
         return 0;
 }
 
-/* "-" is a word like the path it stands for. */
+/* "-" is a positional word, like the path it replaces. */
 static int add_standard(struct cli_request *r, const char *v)
 {
         (void)v;

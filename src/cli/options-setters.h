@@ -1,4 +1,5 @@
-/* What an option does that only stores its text, or that it was there: set_MEMBER() for the member of that name in struct sandbox_words. */
+/* Setters of options that store a text or a flag: set_MEMBER() for the member of that name in
+ * struct sandbox_words. */
 #ifndef CLOCHE_CLI_OPTIONS_SETTERS_H
 #define CLOCHE_CLI_OPTIONS_SETTERS_H
 

@@ -223,7 +223,7 @@ static int refuse_option(const struct cli_operation *operation, const char *word
                        operation->command->takes_rest ? "; words behind -- are not ours" : "", suggest_text(&s, meant));
 }
 
-/* One option at argv[*at]; "--name value" and "--name=value". */
+/* Parse one option at argv[*at]: "--name value" or "--name=value". */
 static int parse_option(const struct cli_operation *operation, int argc, char **argv, int *at, struct cli_request *request)
 {
         const char *word = argv[*at], *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
@@ -241,7 +241,7 @@ static int parse_option(const struct cli_operation *operation, int argc, char **
         return option->set(request, argv[*at]);
 }
 
-/* An ordinary user may lack some guards, unless the words say which. */
+/* An ordinary user may lack some guards, unless options name them. */
 static int bind_guards(struct cli_request *request)
 {
         if (request->is_strict && request->engine.optional_guards)
@@ -260,7 +260,7 @@ static void bind_request(struct cli_request *request)
         request->run.function = request->positional[1];
 }
 
-/* Words behind those that are the command's own go to the script, before those behind "--". */
+/* Words after the command's own go to the script, before those after "--". */
 static void take_words(const struct cli_operation *operation, struct cli_request *request, char **rest, int rest_count)
 {
         int own = operation->command->positional_max, more = operation->command->words_are_rest ? request->positional_count - own : 0;
@@ -275,7 +275,8 @@ static void take_words(const struct cli_operation *operation, struct cli_request
         request->run.argc = (size_t)(more + rest_count);
 }
 
-/* "[1, \"a\"]" of the words 1 and a, for a line that can be typed; free(), or NULL: a quote in them would break it. */
+/* "[1, \"a\"]" for the words 1 and a, for a line that can be typed; free(); NULL if a quote in them
+ * would break it. */
 static char *words_as_json(const char *const *words, int count)
 {
         json_t *list = json_array();
@@ -330,7 +331,7 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
         int at, bad = 0;
 
         sandbox_words_begin(&request->sandbox);
-        /* One more, for a word that stands for standard input. */
+        /* One more for a word that stands for standard input. */
         request->positional = calloc((size_t)argc + (size_t)command->positional_max + 2, sizeof(request->positional[0]));
         if (!request->positional)
                 return cli_bad("out of memory");
@@ -373,7 +374,7 @@ void options_done(struct cli_request *request)
         free(request->code);
 }
 
-/* Words of a text in lines of at most 80 columns. */
+/* Print a text's words in lines of at most 80 columns. */
 static void print_wrapped(const char *text)
 {
         size_t column = 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- a sync, in words ----------------------------------------------------------------------------------------- */
+/* -- printing a sync ------------------------------------------------------------------------------------------ */
 
 void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const json_t *path)
 {
@@ -141,7 +141,7 @@ static void print_denial(FILE *out, const json_t *denial)
         fputc('\n', out);
 }
 
-/* In the engine's turn: a reader who is slow must not keep the run's limits from being looked at. */
+/* Runs inside the engine's loop: a slow reader must not delay the checks of limits. */
 static void on_denied(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question)
 {
         json_t *denial = json_loads(about, 0, NULL);
@@ -170,7 +170,7 @@ int outcome_prepare(struct cli_request *request)
         return changes_prepare(&request->keeping, request->mounts.object);
 }
 
-/* -- when it has ended ---------------------------------------------------------------------------------------- */
+/* -- after the run -------------------------------------------------------------------------------------------- */
 
 struct named_mounts {
         const char *targets[CHANGES_MOUNTS_MAX], *sources[CHANGES_MOUNTS_MAX];
@@ -208,7 +208,7 @@ static void print_how_to_go_on(FILE *out, size_t count, const char *name)
         fprintf(out, " kept: cloche diff %s, cloche sync %s\n", name, name);
 }
 
-/* What a sync that failed had written all the same is done. */
+/* Changes written by a failed sync are not kept. */
 static int settle(struct cli_request *request, cloche_changeset *set, const json_t *sync, struct outcome *ret, FILE *out)
 {
         struct named_mounts mounts;

@@ -1,4 +1,4 @@
-/* What became of mounted directories: told while a run goes on and when it has ended, and kept when it was not written. */
+/* The outcome of mounted directories: reported during and after a run; unwritten changes are kept. */
 #ifndef CLOCHE_CLI_OUTCOME_H
 #define CLOCHE_CLI_OUTCOME_H
 
@@ -6,31 +6,33 @@
 #include "options.h"
 
 struct outcome {
-        char name[CHANGES_NAME_BYTES]; /* of what was kept, or "" */
-        int has_failed;                /* a sync that was to be */
+        char name[CHANGES_NAME_BYTES]; /* of the kept changes, or "" */
+        int has_failed;                /* the requested sync failed */
         char *text; /* for people, owned */
         size_t size;
 };
 
-/* Before the engine starts: events of the run, and whoever keeps what is left. 0, or a line was printed. */
+/* Call before the engine starts: registers events of the run and the process that keeps changes. 0,
+ * or a line was printed. */
 int outcome_prepare(struct cli_request *request);
-/* The run has ended: its changes are kept, where there are any. ret is done with outcome_done(), also on failure. */
+/* After the run: keep its unwritten changes, if any. Call outcome_done() on ret after a failure too. */
 int outcome_settle(struct cli_request *request, cloche_result *result, struct outcome *ret);
-/* A line for each warning, and, has_denials, for each connection and name that a run was refused. 1: output of the run was lost. */
+/* Print a line for each warning and, with has_denials, for each connection and name refused. 1:
+ * output of the run was lost. */
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials);
 void outcome_done(struct outcome *outcome);
 
-/* Directories and what the box calls them. */
+/* Directories of the host and their paths in the box. */
 struct outcome_mounts {
         const char *const *targets, *const *sources;
         size_t count;
 };
 
-/* Lines for people of what a sync did: what was written; what was not and why, and what else there is to know. */
+/* Print the result of a sync for people: the written paths; the problems and their reasons. */
 void outcome_print_written(FILE *out, const char *before, const struct outcome_mounts *mounts, const json_t *sync);
 void outcome_print_problems(FILE *out, const char *before, const struct outcome_mounts *mounts, const json_t *sync);
 int outcome_sync_failed(const json_t *sync);
-/* A path of the box as the host has it. */
+/* Print the host's form of a path of the box. */
 void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const json_t *path);
 
 #endif

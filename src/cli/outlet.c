@@ -56,7 +56,7 @@ int outlet_fd(const struct outlet *o)
         return piece ? piece->fd : -1;
 }
 
-/* A pipe that takes any takes PIPE_BUF bytes whole. */
+/* A writable pipe accepts PIPE_BUF bytes whole. */
 static ssize_t write_some(const struct outlet_piece *piece)
 {
         size_t left = piece->size - piece->written;

@@ -1,4 +1,5 @@
-/* Output on its way to our own standard output and error, in its order, for a loop that must not be held up by whoever reads them. */
+/* A queue of output to our standard output and error, in order, so that a slow reader does not
+ * block the loop. */
 #ifndef CLOCHE_CLI_OUTLET_H
 #define CLOCHE_CLI_OUTLET_H
 
@@ -9,17 +10,17 @@ struct outlet_piece;
 struct outlet {
         STAILQ_HEAD(outlet_pieces, outlet_piece) pieces;
         size_t waiting_bytes;
-        char last;  /* that was put on standard output */
-        int failed; /* errno: nobody takes anything any more, and what is put is dropped */
+        char last;  /* last byte queued for standard output */
+        int failed; /* errno: the reader has gone, and further data is dropped */
 };
 
 void outlet_begin(struct outlet *o);
 void outlet_done(struct outlet *o);
 /* data is copied. 0 or -ENOMEM. */
 int outlet_put(struct outlet *o, int fd, const void *data, size_t size);
-/* Of whom POLLOUT is to be waited for; -1: nothing waits. */
+/* The descriptor to poll for POLLOUT; -1: the queue is empty. */
 int outlet_fd(const struct outlet *o);
-/* Once it may be written to: so much at once as does not block. 0, or -errno the first time that it fails. */
+/* Call when writable: writes as much as does not block. 0, or -errno at the first failure. */
 int outlet_write(struct outlet *o);
 
 #endif

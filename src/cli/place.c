@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All is taken down: what came and was not heard goes by. */
+/* Clean-up is complete: discard pending signals. */
 static void let_signals_by(const sigset_t *before)
 {
         signal(SIGINT, SIG_IGN);
@@ -17,7 +17,7 @@ static void let_signals_by(const sigset_t *before)
         sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* What was made although it was taken back has a name too, by which it can be taken down. */
+/* A cancelled creation may have succeeded; the answer's name allows its deletion. */
 static int ask(struct place *place, const char *method, json_t *params, const char *what, char **ret, json_t **made)
 {
         struct follow follow = {.client = place->client, .waits_for = "starting the interpreter"};

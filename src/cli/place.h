@@ -1,4 +1,5 @@
-/* Where cells run: a sandbox and a context of it. What is not named is made, and ends with us: so signals are for requests meanwhile, which hear them. */
+/* The sandbox and context in which cells run. Those not named are created and deleted with us, so
+ * signals are blocked; requests read them meanwhile. */
 #ifndef CLOCHE_CLI_PLACE_H
 #define CLOCHE_CLI_PLACE_H
 
@@ -8,14 +9,15 @@
 
 struct place {
         struct daemon_client *client;        /* borrowed */
-        char *sandbox, *context, *language;  /* owned; language: as the context has it */
+        char *sandbox, *context, *language;  /* owned; language: the context's */
         int owns_sandbox, owns_context;
-        sigset_t signals; /* blocked before */
+        sigset_t signals; /* mask before blocking */
 };
 
-/* sandbox, context, language: borrowed, NULL: not named. 0, or the exit code: a line was printed. To be closed in either case. */
+/* sandbox, context, language: borrowed, NULL: not given. 0, or the exit code after a line was
+ * printed. Call place_close() in either case. */
 int place_open(struct place *place, struct daemon_client *client, const char *sandbox, const char *context, const char *language);
-/* What was made is taken down. 0, or the exit code. */
+/* Delete the created ones. 0, or the exit code. */
 int place_close(struct place *place);
 
 #endif

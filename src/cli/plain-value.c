@@ -63,7 +63,8 @@ static int put_object(struct buf *out, const json_t *object)
         return r == 0 ? put(out, json_object_size(object) ? "}" : "{}") : r;
 }
 
-/* A key that is no string is its JSON text: 1, true, [1,2]; a tagged one as text without quotes. */
+/* A key that is not a string becomes its JSON text: 1, true, [1,2]; a tagged one becomes text
+ * without quotes. */
 static int append_key(struct buf *ret, const json_t *key)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(PART_BYTES_MAX);
@@ -78,7 +79,7 @@ static int append_key(struct buf *ret, const json_t *key)
         return buf_append(ret, text.data + is_quoted, text.size - 2 * (size_t)is_quoted);
 }
 
-/* Of keys that become the same text the last one's value stays, as in an object of JavaScript. */
+/* If keys become the same text, the last value wins, as in a JavaScript object. */
 static int put_pairs(struct buf *out, const json_t *pairs)
 {
         json_t *object = json_object(), *pair;
@@ -156,7 +157,7 @@ static const struct kind *find_kind(const json_t *tagged)
 
 /* -- tags ----------------------------------------------------------------------------------------------------- */
 
-/* Each: 1 when it is no such value after all. */
+/* Each returns 1 if the value does not have this form. */
 
 static int put_text_of(struct buf *out, const json_t *tagged, const char *member)
 {
@@ -193,7 +194,7 @@ static int put_typed(struct buf *out, const json_t *tagged)
         return r == 0 ? put(out, "]") : r;
 }
 
-/* JSON has a zero with a sign, and no other of these. */
+/* JSON can express negative zero, but none of the others. */
 static int put_number(struct buf *out, const json_t *tagged)
 {
         const char *name = json_string_value(json_object_get(tagged, "v"));
@@ -201,7 +202,7 @@ static int put_number(struct buf *out, const json_t *tagged)
         return put(out, name && strcmp(name, "-0") == 0 ? "-0" : "null");
 }
 
-/* A string that is not Unicode: as JSON has it, each unit of UTF-16 may be an escape. */
+/* A string that is not valid Unicode: JSON allows an escape per UTF-16 unit. */
 static int put_utf16(struct buf *out, const json_t *tagged)
 {
         const char *text = json_string_value(json_object_get(tagged, "b64"));

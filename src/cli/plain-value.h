@@ -1,4 +1,5 @@
-/* A value as plain JSON, which any program reads: the tagged forms of spec/values.md are replaced. Runs in: the command line. */
+/* Convert a value to plain JSON, readable by any program: the tagged forms of spec/values.md are
+ * replaced. Runs in: the command line. */
 #ifndef CLOCHE_CLI_PLAIN_VALUE_H
 #define CLOCHE_CLI_PLAIN_VALUE_H
 
@@ -6,8 +7,9 @@
 
 #include <jansson.h>
 
-/* Maps and objects are objects, sets and typed arrays arrays, big integers digits, bytes and buffers base64 text, dates and regular expressions text,
- * errors objects of name, message and their fields; undefined, NaN and infinities null. 0, or the negative errno of buf_append. */
+/* Maps and objects become objects; sets and typed arrays arrays; big integers digits; bytes and buffers
+ * base64 text; dates and regular expressions text; errors objects of name, message and their fields;
+ * undefined, NaN and infinities null. 0, or the negative errno of buf_append. */
 int plain_value(struct buf *out, const json_t *value);
 
 #endif

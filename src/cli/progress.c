@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #define TICK_US 250000
-#define PATIENCE_TICKS 4 /* a second */
+#define PATIENCE_TICKS 4 /* one second */
 
-/* Shared with the handler, which only runs between progress_watch and progress_end. */
+/* Shared with the handler, which runs only between progress_watch and progress_end. */
 static int is_allowed;
 static const char *(*_Atomic now_of)(void);
 static const char *_Atomic constant;
@@ -22,7 +22,7 @@ static const char *now_constant(void)
         return atomic_load(&constant);
 }
 
-/* The cursor may stand anywhere when the terminal is raw. */
+/* In raw mode the cursor may be anywhere. */
 static void print(const char *what)
 {
         char line[200];

@@ -22,10 +22,10 @@
 struct prompt {
         EditLine *editor;
         History *history;
-        HistEvent event; /* of the history; it wants one */
+        HistEvent event; /* required by history() */
         char *file, *text;
         int signal_fd;
-        enum prompt_end end; /* why no character came */
+        enum prompt_end end; /* the reason why no character arrived */
         int (*complete)(void *data, const char *line, size_t size, struct prompt_matches *ret);
         void *data;
 };
@@ -52,7 +52,7 @@ static void hear_signal(struct prompt *p)
                 p->end = info.ssi_signo == SIGINT ? PROMPT_INTERRUPTED : PROMPT_SIGNALLED;
 }
 
-/* 1: standard input has something, or is over. 0: a signal ends the line. */
+/* 1: standard input is readable or has ended. 0: a signal ends the line. */
 static int wait_for_input(struct prompt *p)
 {
         struct pollfd polled[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = p->signal_fd, .events = POLLIN}};
@@ -69,7 +69,7 @@ static int wait_for_input(struct prompt *p)
         }
 }
 
-/* As libedit's own, which knows no signalfd: 1, 0 at the end, -1. */
+/* Replaces libedit's reader, which does not support signalfd: 1, 0 at the end, -1. */
 static int read_character(EditLine *editor, wchar_t *ret)
 {
         struct prompt *p = of(editor);
@@ -90,7 +90,7 @@ static int read_character(EditLine *editor, wchar_t *ret)
                 used = mbrtowc(ret, &byte, 1, &state);
                 if (used == 0 || used == 1)
                         return 1;
-                /* What is no character is passed over; the next may begin one. */
+                /* Skip an invalid byte; the next may begin a character. */
                 if (used == (size_t)-1)
                         state = (mbstate_t){0};
         }
@@ -120,7 +120,7 @@ static void show_matches(const struct prompt_matches *m)
         fflush(stdout);
 }
 
-/* Where the characters that are replaced begin. */
+/* The start of the replaced characters. */
 static const char *replaced_from(const LineInfo *line, size_t characters)
 {
         const char *at = line->cursor;
@@ -182,7 +182,7 @@ static void set_up(struct prompt *p)
         el_set(p->editor, EL_CLIENTDATA, p);
         el_set(p->editor, EL_PROMPT, prompt_text);
         el_set(p->editor, EL_EDITOR, "emacs");
-        el_set(p->editor, EL_SIGNAL, 1); /* stopped by Ctrl-Z, the terminal is as it was */
+        el_set(p->editor, EL_SIGNAL, 1); /* restores the terminal when stopped by Ctrl-Z */
         el_set(p->editor, EL_GETCFN, read_character);
         el_set(p->editor, EL_HIST, history, p->history);
         el_wset(p->editor, EL_ADDFN, L"cloche-complete", L"what could stand here", complete); /* el_set would leak a copy of both */
@@ -201,7 +201,7 @@ struct prompt *prompt_new(const char *file, int (*ask)(void *data, const char *l
 
         if (!p)
                 return NULL;
-        /* Characters of more than one byte are those of the terminal; a locale that has none would break them. */
+        /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
         *p = (struct prompt){.complete = ask, .data = data, .file = file ? strdup(file) : NULL, .signal_fd = signals_open()};
@@ -238,7 +238,7 @@ enum prompt_end prompt_read(struct prompt *p, const char *text, const char **ret
         free(p->text);
         p->text = strdup(text);
         p->end = PROMPT_LINE;
-        /* Before there is something to see: Ctrl-D typed while the terminal still waits for lines would be lost. */
+        /* Prepare the terminal before the prompt appears: Ctrl-D typed in line mode would be lost. */
         el_set(p->editor, EL_PREP_TERM, 1);
         *ret = p->text ? el_gets(p->editor, &size) : NULL;
         *ret_size = *ret && size > 0 ? (size_t)size : 0;

@@ -34,9 +34,9 @@ void questions_forget(struct questions *q)
         json_array_clear(q->open);
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- prompts -------------------------------------------------------------------------------------------------- */
 
-/* Of the oldest. */
+/* Show the oldest request's prompt. */
 static int show_prompt(struct questions *q, struct outlet *out, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0), *prompt = json_object_get(about, "prompt");
@@ -49,9 +49,9 @@ static int show_prompt(struct questions *q, struct outlet *out, struct cloche_er
         return 0;
 }
 
-/* -- answering ------------------------------------------------------------------------------------------------ */
+/* -- answers -------------------------------------------------------------------------------------------------- */
 
-/* The oldest has its answer; line is NULL: there is none. */
+/* Answer the oldest request; line NULL: end of file. */
 static int answer(struct questions *q, const char *line, size_t size, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
 {
         const json_t *about = json_array_get(q->open, 0);
@@ -63,7 +63,7 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
 
         terminal_restore(&q->terminal);
         if (line && isatty(STDIN_FILENO))
-                out->last = '\n'; /* the terminal showed it */
+                out->last = '\n'; /* the terminal has echoed it */
         if (line && !value)
                 cli_bad("the line is no text in UTF-8: the code is told that there is no input");
         r = daemon_ask(client, "context.input", params, NULL, 0, &id, e);
@@ -71,7 +71,7 @@ static int answer(struct questions *q, const char *line, size_t size, struct out
         return r == 0 ? show_prompt(q, out, e) : r;
 }
 
-/* As many as there are lines for. */
+/* Answer as many requests as there are lines. */
 static int answer_all(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e)
 {
         int r = 0;
@@ -117,7 +117,7 @@ int questions_read(struct questions *q, struct outlet *out, struct daemon_client
         if (n > 0)
                 q->typed.size += (size_t)n;
         if (n <= 0 && isatty(STDIN_FILENO))
-                /* Ctrl-D answers this one; the next may have a line. */
+                /* Ctrl-D answers this request; the next may have a line. */
                 return answer(q, NULL, 0, out, client, e);
         q->is_over = n <= 0;
         return answer_all(q, out, client, e);

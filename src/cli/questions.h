@@ -1,4 +1,4 @@
-/* What a cell asks for (input, a password), answered with lines of standard input, one question after another. */
+/* Input requests of a cell (input, a password), answered in order with lines of standard input. */
 #ifndef CLOCHE_CLI_QUESTIONS_H
 #define CLOCHE_CLI_QUESTIONS_H
 
@@ -8,9 +8,9 @@
 
 struct questions {
         const char *sandbox;      /* borrowed */
-        struct buf typed;         /* read, and no answer yet */
-        json_t *open;             /* of the events, the oldest first; NULL: none ever */
-        int is_over;              /* standard input is */
+        struct buf typed;         /* read but not used yet */
+        json_t *open;             /* pending events, oldest first; NULL: none so far */
+        int is_over;              /* standard input has ended */
         struct terminal terminal; /* while a password is typed */
 };
 
@@ -18,11 +18,11 @@ void questions_begin(struct questions *q, const char *sandbox);
 void questions_done(struct questions *q);
 
 int questions_are_open(const struct questions *q);
-/* The cell asks: its prompt goes to standard output, behind what was printed. */
+/* Handle a request: print its prompt on standard output after earlier output. */
 CLOCHE_MUST_CHECK int questions_take(struct questions *q, const json_t *about, struct outlet *out, struct daemon_client *client, struct cloche_err *e);
-/* Standard input has something. */
+/* Call when standard input is readable. */
 CLOCHE_MUST_CHECK int questions_read(struct questions *q, struct outlet *out, struct daemon_client *client, struct cloche_err *e);
-/* The cell has ended, and with it what it asked. */
+/* The cell has ended: drop its requests. */
 void questions_forget(struct questions *q);
 
 #endif

@@ -23,9 +23,9 @@ void sandbox_words_done(struct sandbox_words *words)
         json_decref(words->labels);
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
-/* A line with text of the daemon in it: what could steer a terminal is escaped. */
+/* Print a line with text from the daemon; terminal controls are escaped. */
 static void print_line(const char *text, const char *after)
 {
         fputs("cloche: ", stderr);
@@ -60,7 +60,7 @@ static int check_strict(const struct cli_request *request, const struct daemon_c
         return 1;
 }
 
-/* A daemon of the user's own may have ended, as it was idle, between its being found and its greeting. */
+/* The user's own daemon may exit when idle, between the lookup and the greeting. */
 static int open_found(const struct cli_request *request, struct daemon_client *ret, struct cloche_err *e)
 {
         char path[DAEMON_SOCKET_BYTES];
@@ -84,7 +84,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         progress_end();
         if (r < 0) {
                 if (e.code != CLOCHE_E_NOT_FOUND)
-                        return e.code ? sandbox_fail(&e) : 1; /* else the daemon that could not start has printed the reason */
+                        return e.code ? sandbox_fail(&e) : 1; /* else cloched has printed the reason */
                 print_line(e.msg, " (start one: cloched --socket PATH; or name none: one is started)");
                 return 1;
         }
@@ -96,7 +96,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         return code;
 }
 
-/* The words of the progress line. */
+/* The text of the progress line. */
 static const char *what_of(const char *method)
 {
         static const struct {
@@ -128,8 +128,8 @@ int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, jso
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-/* One line at the first use of a sandbox that came back without its latest changes. A failure here comes again in the use
- * itself, which says so. */
+/* Print one line at the first use of a sandbox that lost its latest changes. A failure here recurs
+ * in the actual request, which reports it. */
 static void tell_lost(struct daemon_client *c, const struct cli_request *request)
 {
         struct cloche_err ignored = {0};
@@ -247,7 +247,7 @@ json_t *sandbox_command(const struct cli_request *request)
         return r == 0 ? json_stringn(text.data, text.size) : NULL;
 }
 
-/* -- showing -------------------------------------------------------------------------------------------------- */
+/* -- printing ------------------------------------------------------------------------------------------------- */
 
 void sandbox_print_json(const json_t *value)
 {

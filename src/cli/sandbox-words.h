@@ -1,4 +1,4 @@
-/* What the command line said to the commands of sandboxes, which ask a daemon; and what they have in common. */
+/* Parsed options of the commands that use a daemon's sandboxes, and their shared functions. */
 #ifndef CLOCHE_CLI_SANDBOX_WORDS_H
 #define CLOCHE_CLI_SANDBOX_WORDS_H
 
@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 struct sandbox_words {
-        const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username, *password_file; /* NULL: not said */
-        const char *sandbox, *context, *language, *displays, *output;                                   /* likewise */
+        const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username, *password_file; /* NULL: not given */
+        const char *sandbox, *context, *language, *displays, *output;                                   /* NULL: not given */
         json_t *allow, *deny, *labels;                                                                  /* owned */
-        uint64_t expose, unexpose, depth, count;                                                        /* 0: not said */
-        uint64_t idle_ms;                                                                               /* UINT64_MAX: not said */
+        uint64_t expose, unexpose, depth, count;                                                        /* 0: not given */
+        uint64_t idle_ms;                                                                               /* UINT64_MAX: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart;
 };
 
@@ -24,40 +24,42 @@ extern const struct cli_option options_choice[], options_context[], options_prom
 void sandbox_words_begin(struct sandbox_words *words);
 void sandbox_words_done(struct sandbox_words *words);
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
-/* Each: 0, or the exit code: a line was printed. */
+/* Each returns 0, or the exit code after a line was printed. */
 
-/* The daemon that --socket or CLOCHE_SOCKET names, else the system's, else the user's own, which is started when there is none. */
+/* Connect to the daemon named by --socket or CLOCHE_SOCKET; otherwise to the system's, or the
+ * user's own, which is started if needed. */
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
-/* Ask and wait. ret: the answer in text form, a new reference; may be NULL. */
+/* Send a request and wait. ret: the answer in text form, a new reference; may be NULL. */
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
-/* The session that -s names is there, or made; without -s nothing is asked: the default one is made when it is used. */
+/* Ensure the session that -s names. Without -s no request is sent: the default one is created at first use. */
 int sandbox_session(struct daemon_client *c, const struct cli_request *request);
-/* Open, ask once, close. */
+/* Open, send one request, close. */
 int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
 
-/* An error on standard error, without what could steer a terminal: it may quote a guest. */
+/* Print an error on standard error with terminal controls escaped: it may quote a guest. */
 int sandbox_fail(const struct cloche_err *e);
-/* The names of guards that a daemon sent, escaped likewise. */
+/* Print the names of guards sent by a daemon, escaped likewise. */
 void sandbox_print_missing(FILE *out, const json_t *missing);
 
 /* {"sandbox": the first word}, a new reference. */
 json_t *sandbox_params(const struct cli_request *request);
-/* Limits that were said, by name; NULL: none. */
+/* The given limits by name; NULL: none. */
 json_t *sandbox_limits(const struct cli_request *request);
-/* {NAME: VALUE} of --env; NULL: none. */
+/* {NAME: VALUE} from --env; NULL: none. */
 json_t *sandbox_env(const struct cli_request *request);
-/* {allow, deny}; NULL when nothing was said of it. */
+/* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);
-/* The words behind "--", for a shell: one is a text of its language, several are a command and its arguments. NULL without memory. */
+/* The words after "--", for a shell: one word is shell text, several are a command and its
+ * arguments. NULL when out of memory. */
 json_t *sandbox_command(const struct cli_request *request);
 
-/* Standard output: a value as one line of JSON. */
+/* Print a value on standard output as one line of JSON. */
 void sandbox_print_json(const json_t *value);
-/* Long output comes as bytes, whatever is in it; in JSON it is text where it can be. */
+/* Convert bytes to text where possible; long output always arrives as bytes. */
 void sandbox_make_text(json_t *answer, const char *name);
-/* The text of an object's member, "" when there is none. */
+/* The text of an object's member, "" if missing. */
 const char *sandbox_text(const json_t *object, const char *name);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* C0, DEL and C1 steer the terminal; the others change the order of what is read, or hide it (CVE-2021-42574). */
+/* C0, DEL and C1 control the terminal; the others reorder or hide text (CVE-2021-42574). */
 static int steers(uint32_t character)
 {
         static const struct {
@@ -33,7 +33,8 @@ static int steers(uint32_t character)
 
 static int is_plain(uint32_t character, enum say_as as)
 {
-        /* Joiners are part of how some languages are written; in a name they could make two of one look. */
+        /* Joiners belong to the spelling of some languages; in a name they could make two names
+         * look the same. */
         if (as == SAY_TEXT && (character == '\n' || character == '\t' || character == 0x200c || character == 0x200d))
                 return 1;
         return !steers(character) && !(as == SAY_NAME && character == '\\');
@@ -85,7 +86,7 @@ void say_path(FILE *out, const json_t *path)
         free(bytes);
 }
 
-/* -- at once -------------------------------------------------------------------------------------------------- */
+/* -- immediate output ----------------------------------------------------------------------------------------- */
 
 int say_now(const char *text, size_t size, int patience_ms)
 {

@@ -16,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A handler has no argument of ours. cancelled: a signal may come before there is a run. */
+/* A handler receives no argument of ours. cancelled: a signal may arrive before the run starts. */
 static _Atomic(cloche_run *) current;
 static atomic_int cancelled, at_once, passes_interrupt;
 
-/* The first SIGINT is the script's to answer, where there is one; another one ends the run whatever it does. */
+/* The first SIGINT goes to a script; a second one ends the run unconditionally. */
 static void on_signal(int signal_number)
 {
         cloche_run *run = atomic_load(&current);
@@ -54,7 +54,7 @@ static void follow_size(void)
         const struct sigaction action = {.sa_handler = on_resized, .sa_flags = SA_RESTART};
 
         sigaction(SIGWINCH, &action, NULL);
-        on_resized(SIGWINCH); /* it may have changed since it was looked at */
+        on_resized(SIGWINCH); /* it may have changed since the last check */
 }
 
 static void catch_signals(void)
@@ -67,7 +67,7 @@ static void catch_signals(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-/* The keeper keeps what root can do; this process needs none of it, and proves that it cannot take it back. */
+/* The keeper retains root's rights; this process needs none, and verifies that it cannot regain them. */
 int session_drop_privilege(struct cloche_err *e)
 {
         return privilege_is_root() ? privilege_become(SESSION_ENGINE_UID, e) : privilege_gain_none(e);
@@ -94,7 +94,7 @@ void session_end_by_signal(int yes)
                 signals_exit(SIGNALS_CANCELLED);
 }
 
-/* Guards that were named on the command line are known to whoever named them; JSON is read by programs. */
+/* Guards named on the command line are known to the caller; JSON output is for programs. */
 void session_notice(const struct cli_request *request, const cloche_engine *engine)
 {
         _cleanup_fd_ int record_fd = -EBADF;
@@ -180,7 +180,7 @@ int session_run(cloche_engine *engine, const struct cloche_run_options *opt, clo
         return r;
 }
 
-/* The rules as the engine takes them. */
+/* Convert the rules to the engine's form. */
 static int bind_network(struct cli_request *request)
 {
         json_t *policy = sandbox_network(request);

@@ -15,7 +15,7 @@
 
 #define NAME_BYTES_MAX 64
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
-#define VERSION 2 /* 1: no kinds of files, all are plain */
+#define VERSION 2 /* 1: no kinds of files, all are regular */
 #define PATH_BYTES HOME_PATH_BYTES
 
 /* -- names ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static int map_file(const char *name, struct stored *ret)
         return cli_bad("cannot read '%s': %s", path, strerror(errno));
 }
 
-/* The next part of the file, of as many bytes as the head says. */
+/* Take the next part of the file, of the size in the head. */
 static const char *take(const char **at, size_t *left, const json_t *bytes)
 {
         const char *part = *at;
@@ -281,7 +281,7 @@ static int write_parts(int fd, const struct cloche_prefix_options *prefix)
         return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
 }
 
-/* 0 or -errno. Not every file system can refuse to replace by itself. */
+/* 0 or -errno. Some file systems cannot refuse replacement in one call. */
 static int rename_to(const char *from, const char *to, int force)
 {
         if (!force && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)

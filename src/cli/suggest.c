@@ -5,7 +5,7 @@
 
 struct suggest suggest_for(const char *typed, size_t size)
 {
-        /* A third of the letters may be wrong: of "rn" one, of "pyhton" two. */
+        /* A third of the letters may be wrong: one in "rn", two in "pyhton". */
         return (struct suggest){.typed = typed, .typed_size = size, .distance = (unsigned)(size + 2) / 3 + 1};
 }
 
@@ -14,7 +14,7 @@ static unsigned least(unsigned a, unsigned b)
         return a < b ? a : b;
 }
 
-/* How many letters have to be put in, taken out, replaced or swapped with their neighbour (optimal string alignment). */
+/* The number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_size)
 {
         unsigned rows[SUGGEST_BYTES_MAX + 1][SUGGEST_BYTES_MAX + 1];

@@ -1,15 +1,15 @@
-/* The word that somebody who mistyped meant. Runs in: the command line. */
+/* Suggest the intended word for a mistyped one. Runs in: the command line. */
 #ifndef CLOCHE_CLI_SUGGEST_H
 #define CLOCHE_CLI_SUGGEST_H
 
 #include <stddef.h>
 
-#define SUGGEST_BYTES_MAX 40 /* of a word; longer ones are like nothing */
+#define SUGGEST_BYTES_MAX 40 /* of a word; longer ones match nothing */
 
 struct suggest {
         const char *typed;
         size_t typed_size;
-        const char *best; /* NULL: nothing is like it; borrowed from the candidates */
+        const char *best; /* NULL: no match; borrowed from the candidates */
         size_t best_size;
         unsigned distance; /* of the best one */
 };

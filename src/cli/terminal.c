@@ -33,19 +33,21 @@ void terminal_size(unsigned *ret_cols, unsigned *ret_rows)
         *ret_rows = cells(size.ws_row, 24);
 }
 
-/* Until the word that all is well, or the end of whoever was to give it. */
+/* Wait for the byte that reports a clean end, or for the parent's end. */
 static int keep(void *data, int socket_fd)
 {
         struct terminal *t = data;
         _cleanup_fd_ int fd = -EBADF;
         char word;
 
-        /* What is sent to our group is not for it; and it may set the mode from the background, where it then is. */
+        /* Leave the group, so that its signals do not reach this process. It may then set the mode
+         * from the background. */
         (void)setpgid(0, 0);
         signal(SIGTTOU, SIG_IGN);
         if (fd_read_full(socket_fd, &word, 1) == 0 || tcsetattr(STDIN_FILENO, TCSANOW, &t->before) == 0)
                 return 0;
-        /* Its session ended with who began it, and hung it up (tty_ioctl(4), TIOCNOTTY): it can be opened anew. */
+        /* The session ended with its leader, which hung up the terminal (tty_ioctl(4), TIOCNOTTY):
+         * open it anew. */
         fd = open(t->path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0)
                 (void)tcsetattr(fd, TCSANOW, &t->before);

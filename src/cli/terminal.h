@@ -1,4 +1,4 @@
-/* The user's own terminal in another mode. However this process ends, the terminal is put back: a child that outlives it sees to that. */
+/* Change the mode of the user's terminal. A child process restores it, however this process ends. */
 #ifndef CLOCHE_CLI_TERMINAL_H
 #define CLOCHE_CLI_TERMINAL_H
 
@@ -13,16 +13,16 @@ struct terminal {
         int is_prepared, is_changed;
 };
 
-/* Whether standard input and output are one. 0, or a line was printed. */
+/* Check that standard input and output are terminals. 0, or a line was printed. */
 int terminal_check(const char *command);
 void terminal_size(unsigned *ret_cols, unsigned *ret_rows);
-/* Reads the terminal's mode, and starts what restores it, which needs rights that this process may give up later. The others call it when it was not called. Each: 0, or a
- * line was printed. */
+/* Read the terminal's mode and start the process that restores it, which needs rights that may be
+ * dropped later. The other functions call it if needed. Each returns 0, or a line was printed. */
 int terminal_prepare(struct terminal *t);
 int terminal_raw(struct terminal *t);
-/* What is typed is not shown, but the end of its line. */
+/* Hide typed characters except the newline. */
 int terminal_hide(struct terminal *t);
-/* Again does nothing. */
+/* Idempotent. */
 void terminal_restore(struct terminal *t);
 
 #endif

@@ -7,11 +7,11 @@
 
 struct syntax {
         const char *language;
-        int has_slashes;     /* comments begin with two of them, or a slash and a star; else with a hash */
-        int has_triples;     /* three quotes begin a text of several lines */
-        const char *quotes;  /* of texts that may have several lines */
+        int has_slashes;     /* comments begin with two slashes, or a slash and a star; otherwise with a hash */
+        int has_triples;     /* three quotes begin a multi-line text */
+        const char *quotes;  /* quotes of multi-line texts */
         int has_colons;      /* a line that ends in one begins a block, which an empty line ends */
-        const char *openers[WORDS], *closers[WORDS]; /* words; openers only where a command begins */
+        const char *openers[WORDS], *closers[WORDS]; /* words; openers count only where a command begins */
 };
 
 static const struct syntax syntaxes[] = {
@@ -26,13 +26,13 @@ static const struct syntax syntaxes[] = {
 struct scan {
         const struct syntax *syntax;
         const char *at, *end;
-        int brackets, words; /* that are open */
-        int is_open;         /* in the middle of a text or comment */
+        int brackets, words; /* number of open ones */
+        int is_open;         /* inside a text or comment */
         int is_block;
         int begins;          /* a command may begin here */
         int is_loop;         /* the line began with a word that takes a "do" */
-        char last;           /* character of the line that is code; '\0': none yet */
-        int wants_more;      /* that was a pipe or "&&" */
+        char last;           /* last code character of the line; '\0': none yet */
+        int wants_more;      /* it was a pipe or "&&" */
 };
 
 static int is_in(const char *const *words, const char *word, size_t size)
@@ -50,7 +50,7 @@ static int begins_with(const struct scan *s, const char *text)
         return (size_t)(s->end - s->at) >= size && memcmp(s->at, text, size) == 0;
 }
 
-/* Behind the next `until`, or to the end of all, or of the line where `is_line`. */
+/* Skip past the next `until`, or to the end, or with is_line to the end of the line. */
 static void skip(struct scan *s, const char *until, int is_line, int has_escapes)
 {
         for (; s->at < s->end; s->at++) {
@@ -83,7 +83,7 @@ static void skip_quoted(struct scan *s)
         skip(s, quote, !strchr(s->syntax->quotes, *quote), strcmp(s->syntax->language, "bash") != 0 || *quote == '"');
 }
 
-/* 1: there was one. */
+/* 1: a comment was skipped. */
 static int skip_comment(struct scan *s, int is_separate)
 {
         if (s->syntax->has_slashes && begins_with(s, "/*"))

@@ -1,4 +1,4 @@
-/* Whether a cell that is being typed goes on in the next line. Decided from brackets, quotes and words, as whoever types would; no language is parsed. */
+/* Decide if a typed cell continues on the next line, from brackets, quotes and words; no language is parsed. */
 #ifndef CLOCHE_CLI_UNFINISHED_H
 #define CLOCHE_CLI_UNFINISHED_H
 

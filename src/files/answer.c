@@ -12,7 +12,7 @@
 #define CODE_UNKNOWN_METHOD (-32601)
 #define CODE_ERROR (-32000)
 
-/* The channel may be one that does not wait. */
+/* The channel may be non-blocking. */
 static int write_all(int fd, const char *data, size_t size)
 {
         while (size > 0) {
@@ -62,7 +62,7 @@ int answer_result(int fd, struct request *q)
         return write_frame(fd, &out, 0);
 }
 
-/* A message may name a file that is no UTF-8, or be cut within a character. */
+/* A message may contain a file name that is not UTF-8, or be cut inside a character. */
 static void make_utf8(char *text)
 {
         size_t left = strlen(text);

@@ -13,8 +13,9 @@
 
 #define BLOCK_BYTES (64u << 10)
 
-/* Names are UTF-8, as everywhere in Cloche, though a static program in an image without locales has none that says so. The linker leads libarchive
- * here (--wrap=nl_langinfo); without it names with other letters than those of ASCII come out of zip archives mangled. */
+/* Names are UTF-8 everywhere in Cloche, but a static program in an image without locales has no
+ * UTF-8 locale. The linker routes libarchive's call here (--wrap=nl_langinfo). Otherwise non-ASCII
+ * names from zip archives would be mangled. */
 static int name_is_utf8 = 1;
 
 char *__real_nl_langinfo(nl_item item);

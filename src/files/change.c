@@ -32,7 +32,7 @@ int file_mkdir(struct request *q, struct cloche_err *e)
 /* -- from, to ------------------------------------------------------------------------------------------------- */
 
 struct way {
-        char *from, *to; /* to: where it will be, also when a directory was named */
+        char *from, *to; /* to: final path, also when a directory was named */
         int overwrites;
 };
 
@@ -92,7 +92,7 @@ int file_copy(struct request *q, struct cloche_err *e)
         return r < 0 ? r : answer_way(q, &way, e);
 }
 
-/* Between file systems: copied, then removed. */
+/* Between file systems: copy, then remove. */
 static int move_over(const struct way *way, struct cloche_err *e)
 {
         uint64_t count = 0;

@@ -57,7 +57,7 @@ static const char *by_ending(const char *name)
         return NULL;
 }
 
-/* A name that promises text is not believed when the bytes are none. */
+/* A text type by name is ignored if the bytes are not text. */
 static int is_type_of_text(const char *type)
 {
         return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/json") == 0;

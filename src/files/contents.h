@@ -1,10 +1,11 @@
-/* What a file's bytes are. Pure. */
+/* The content type of a file. Pure. */
 #ifndef CLOCHE_FILES_CONTENTS_H
 #define CLOCHE_FILES_CONTENTS_H
 
 #include <stddef.h>
 
-/* By the first bytes, else by the name, else text/plain for UTF-8 and application/octet-stream. is_text: the bytes are UTF-8. */
+/* Detect the type by the first bytes, then by the name; otherwise text/plain for UTF-8 and
+ * application/octet-stream. is_text: the bytes are UTF-8. */
 const char *contents_type(const char *name, const void *data, size_t size, int is_text);
 
 #endif

@@ -84,6 +84,6 @@ int job_read(struct job *job, int (*hand_on)(void *data, const struct frame *fra
                 if (hand_on(data, &frame) < 0)
                         r = -1;
         if (r < 0)
-                kill(job->pid, SIGKILL); /* cannot happen: it is ourselves who write there */
+                kill(job->pid, SIGKILL); /* cannot happen: only our own code writes there */
         return 1;
 }

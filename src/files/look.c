@@ -70,7 +70,8 @@ static int take(void *data, enum walk_event event, const struct walk_entry *entr
         return WALK_ON;
 }
 
-/* Where the next page begins: the path of the last entry, or when that is no text "/" and its bytes in base64, as no relative path begins. */
+/* Start of the next page: the path of the last entry. If that is not text: "/" and its base64,
+ * since no relative path begins with a slash. */
 static json_t *cursor_of(const char *last)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(1u << 20);
@@ -113,7 +114,7 @@ static int list_directory(struct list *list, const char *after, struct cloche_er
 
         if (fd < 0)
                 return files_os(e, errno, "list %s", list->path);
-        /* Only what is below may be denied, not the directory itself. */
+        /* Denied entries are skipped below the directory; the directory itself must be readable. */
         if (faccessat(fd, ".", R_OK | X_OK, AT_EACCESS) < 0)
                 return files_os(e, errno, "list %s", list->path);
         return walk_tree(fd, &walk, e);

@@ -1,7 +1,9 @@
-/* cloche-files [DIRECTORY]: work on the files of a box, in it and with its user's rights. Requests come on descriptor 3; relative paths are below
- * DIRECTORY, /workspace when there is none. Ends with the channel.
- * cloche-files --pack PATH...: these directories as an archive to standard output. --unpack DIRECTORY [EMPTIED]: such an archive, from standard input;
- * what is in EMPTIED is removed before. */
+/* cloche-files [DIRECTORY]: serve the files of a box from within, with its user's rights. Requests
+ * arrive on descriptor 3; relative paths are below DIRECTORY, by default /workspace. Exits when the
+ * channel closes.
+ * cloche-files --pack PATH...: write these directories as an archive to standard output.
+ * cloche-files --unpack DIRECTORY [EMPTIED]: read such an archive from standard input; the contents
+ * of EMPTIED are removed first. */
 #include "base/err.h"
 #include "pack.h"
 #include "serve.h"
@@ -61,15 +63,15 @@ int main(int argc, char **argv)
         struct cloche_err e = {0};
         sigset_t flushes;
 
-#ifndef CHECKED /* by sanitizers, one of which looks into its own process */
-        /* Other processes of the box run with the same rights, and shall not reach into this one. */
+#ifndef CHECKED /* set for sanitizers, one of which reads its own process */
+        /* Other processes of the box have the same rights and must not access this one. */
         prctl(PR_SET_DUMPABLE, 0);
 #endif
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error (EFBIG), not the end */
+        signal(SIGXFSZ, SIG_IGN); /* over the file size limit, write fails with EFBIG instead of a fatal signal */
         sigemptyset(&flushes);
         sigaddset(&flushes, SIGUSR1);
-        sigprocmask(SIG_BLOCK, &flushes, NULL); /* a watch takes it, once it is ready to (watch.c) */
+        sigprocmask(SIG_BLOCK, &flushes, NULL); /* a watch unblocks it when it is ready (watch.c) */
         umask(0);
         if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
                 return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? say(&e) : 0;

@@ -10,7 +10,7 @@ static int refuse(struct cloche_err *e, const char *member, const char *why)
         return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the member %.120s %s", member, why);
 }
 
-/* The next part of a path, or 0; *at moves behind it. */
+/* Return the size of the next part of a path, or 0; *at moves past it. */
 static size_t next_part(const char **at, const char **ret)
 {
         size_t size;

@@ -1,4 +1,4 @@
-/* One member of an archive that is unpacked, checked by itself: what its path and its link may be. Pure. */
+/* Check one member of an archive on its own: its path and its link. Pure. */
 #ifndef CLOCHE_FILES_MEMBER_H
 #define CLOCHE_FILES_MEMBER_H
 
@@ -8,10 +8,10 @@
 #define MEMBER_PATH_MAX 4095
 #define MEMBER_NAME_MAX 255
 
-/* given, without "./", "//" and slashes at its end, to path, which has room for MEMBER_PATH_MAX + 1; "" is the top. -CLOCHE_E_BAD_ARCHIVE: absolute,
- * with "..", or too long. */
+/* Normalize given into path (room for MEMBER_PATH_MAX + 1): removes "./", "//" and trailing
+ * slashes; "" is the top. -CLOCHE_E_BAD_ARCHIVE: absolute, with "..", or too long. */
 CLOCHE_MUST_CHECK int member_path(const char *given, char *path, struct cloche_err *e);
-/* Whether a symbolic link at path may point there: fs/link.h. -CLOCHE_E_BAD_ARCHIVE. */
+/* Check the target of a symbolic link at path: fs/link.h. -CLOCHE_E_BAD_ARCHIVE. */
 CLOCHE_MUST_CHECK int member_check_link(const char *path, const char *target, struct cloche_err *e);
 
 #endif

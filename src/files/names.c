@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path has at most so many directories before it that hold the one to begin after. */
+/* Limit of directories that precede `after` in order because they lead to it. */
 #define LEADING_MAX 4096
 
 static int compare(const void *a, const void *b)
@@ -67,7 +67,7 @@ static int is_directory(int dir_fd, const struct dirent *entry)
         return fstatat(dir_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Against the path to begin after: what of it is behind this directory's prefix, if it is below at all. */
+/* Compare a name with `after`: the part of it below this directory, if it is below. */
 static int is_behind(const struct names_wanted *wanted, const char *name, const char *ending, int leads_count)
 {
         size_t prefix = strlen(wanted->prefix), size = strlen(name);
@@ -115,7 +115,7 @@ int names_read(int dir_fd, const struct names_wanted *wanted, struct names *ret)
         }
         while (r == 0 && (errno = 0, entry = readdir(dir))) {
                 r = take(dir_fd, entry, wanted, &names);
-                /* The greatest of them cannot be among those asked for. */
+                /* The greatest names cannot be among the requested ones. */
                 if (enough && names.count >= enough * 2) {
                         sort(&names);
                         cut(&names, enough);

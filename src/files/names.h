@@ -1,19 +1,19 @@
-/* The names in a directory, sorted by their bytes. */
+/* The names in a directory, sorted by bytes. */
 #ifndef CLOCHE_FILES_NAMES_H
 #define CLOCHE_FILES_NAMES_H
 
 #include <cloche/cloche.h>
 
 struct names {
-        char **items; /* a name, or "name/": what is in that directory */
+        char **items; /* a name, or "name/" for the contents of that directory */
         size_t count, room;
 };
 
 struct names_wanted {
         unsigned with_descents : 1, skips_hidden : 1;
-        const char *prefix; /* of the directory: "" or ends in a slash */
-        const char *after;  /* only what is, or leads to, a path behind this one; NULL: all */
-        size_t limit;       /* so many entries are enough; 0: all */
+        const char *prefix; /* path of the directory: "" or ends in a slash */
+        const char *after;  /* only paths after this one, and directories that lead to them; NULL: all */
+        size_t limit;       /* enough entries; 0: all */
 };
 
 /* dir_fd: borrowed. 0 or -errno. */

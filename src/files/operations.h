@@ -1,4 +1,4 @@
-/* What is asked, a function each: 0 with a result in q, or an error. Those that may take long run in a process of their own (job.h). */
+/* One function per operation: 0 with a result in q, or an error. Long ones run in their own process (job.h). */
 #ifndef CLOCHE_FILES_OPERATIONS_H
 #define CLOCHE_FILES_OPERATIONS_H
 
@@ -12,7 +12,7 @@ struct operation {
         enum { SHORT, LONG, LONG_IF_RECURSIVE } length;
 };
 
-/* NULL: there is none. */
+/* NULL: not found. */
 const struct operation *operation_find(const char *method);
 int operation_is_long(const struct operation *operation, const json_t *params);
 

@@ -18,20 +18,20 @@
 
 struct pack {
         struct archive *archive;
-        struct archive_entry_linkresolver *links; /* of tar: a file of several names is in it once */
+        struct archive_entry_linkresolver *links; /* for tar: a file with several names is stored once */
         struct sieve sieve;
         int is_zip;
-        int refuses_links;  /* that lead out of the tree */
-        int is_saving;      /* what cannot be read is passed over */
-        dev_t saved_device; /* of the first directory that is saved; 0: none was yet */
-        const char *prefix; /* of members' names: "" or ends in a slash */
-        dev_t device[2]; /* the archive itself, as it is written and as it was before */
+        int refuses_links;  /* refuse links that lead out of the tree */
+        int is_saving;      /* skip unreadable entries */
+        dev_t saved_device; /* of the first saved directory; 0: none yet */
+        const char *prefix; /* prefix of members' names: "" or ends in a slash */
+        dev_t device[2]; /* the archive file itself: the new one and the one it replaces */
         ino_t inode[2];
         uint64_t files, bytes;
         char part[PART_BYTES];
 };
 
-/* What libarchive could not do: most often the disk is full. */
+/* Report libarchive's error; most often the disk is full. */
 static int fail(struct pack *p, const char *path, struct cloche_err *e)
 {
         int reason = archive_errno(p->archive);
@@ -52,7 +52,7 @@ static int is_itself(const struct pack *p, const struct stat *status)
 
 /* -- one member ----------------------------------------------------------------------------------------------- */
 
-/* Where there is data, so that holes are holes again when it is unpacked. */
+/* Record the data ranges, so that unpacking restores holes. */
 static void describe_holes(struct archive_entry *entry, int fd, const struct stat *status)
 {
         off_t data = 0, hole = 0;
@@ -65,7 +65,7 @@ static void describe_holes(struct archive_entry *entry, int fd, const struct sta
                 archive_entry_sparse_add_entry(entry, status->st_size, 0);
 }
 
-/* As many bytes as the header says, whatever happens to the file meanwhile. */
+/* Write as many bytes as the header states, even if the file changes meanwhile. */
 static int write_contents(struct pack *p, int fd, const char *path, uint64_t size, struct cloche_err *e)
 {
         for (uint64_t done = 0; done < size;) {
@@ -125,7 +125,7 @@ static int describe(struct archive_entry *entry, int dir_fd, const char *name, c
         return 0;
 }
 
-/* It is gone meanwhile, or when a box is saved, its user may not read it himself. */
+/* True if the entry has vanished or, when saving a box, its user may not read it. */
 static int is_passed_over(const struct pack *p, int reason)
 {
         return reason == ENOENT || (p->is_saving && (reason == EACCES || reason == EPERM || reason == ELOOP));
@@ -173,7 +173,7 @@ static int pack_one(struct pack *p, int dir_fd, const char *name, const char *pa
         return r;
 }
 
-/* Pipes, sockets and devices are nothing that could be unpacked. */
+/* Pipes, sockets and devices cannot be unpacked, so they are skipped. */
 static int pack_found(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
         mode_t mode = entry->status->st_mode;
@@ -250,7 +250,7 @@ static int read_links(struct pack *p, const struct request *q, struct cloche_err
 
 int archive_create(struct request *q, struct cloche_err *e)
 {
-        static struct pack p; /* large, and one a process */
+        static struct pack p; /* large; one per process */
         _cleanup_text_ char *path = NULL, *to = NULL;
         _cleanup_place_ struct place place = PLACE_INIT;
         int r;
@@ -286,7 +286,8 @@ int archive_create(struct request *q, struct cloche_err *e)
 
 /* -- saving --------------------------------------------------------------------------------------------------- */
 
-/* The directory itself, then what is in it. One that is not there, or is not on the first one's device, is the image's or nobody's. */
+/* Pack the directory, then its contents. A directory that is missing or on another device than the
+ * first belongs to the image or to no one. */
 static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

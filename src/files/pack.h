@@ -1,11 +1,12 @@
-/* Saving a box's files: trees as one tar.zst, a stream. */
+/* Save a box's files: trees as one tar.zst stream. */
 #ifndef CLOCHE_FILES_PACK_H
 #define CLOCHE_FILES_PACK_H
 
 #include <cloche/cloche.h>
 
-/* The directories of these absolute paths, until NULL, to fd; members' names are without the slash at the beginning. What cannot be read, or is a pipe, socket
- * or device, is passed over, and so is a directory that is not there; what changes meanwhile is packed as it is met. */
+/* Pack the directories at these absolute paths (NULL ends the list) to fd. Members' names omit the
+ * leading slash. Unreadable entries, pipes, sockets, devices and missing directories are skipped.
+ * Files that change meanwhile are packed as found. */
 CLOCHE_MUST_CHECK int pack_save(int fd, char *const *paths, struct cloche_err *e);
 
 #endif

@@ -24,7 +24,7 @@ static const char *const methods[OPERATION_COUNT] = {
 #undef SANDBOX_FIELD
 };
 
-/* Those that file.* and archive.* have; rows of other operations are of no interest here. */
+/* These are the types of file.* and archive.*; other operations' rows do not apply here. */
 static int is_text(const json_t *value)
 {
         return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
@@ -43,7 +43,7 @@ static int is_texts(const json_t *value)
         return 1;
 }
 
-/* value_check() has seen to "at" and "n". */
+/* value_check() has checked "at" and "n". */
 static int is_text_or_bytes(const json_t *value)
 {
         const json_t *tag = json_object_get(value, "$");

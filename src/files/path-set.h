@@ -1,4 +1,5 @@
-/* A set of paths, eight bytes each: hashes under a key nobody else knows. Two paths may be taken for one, once in a few million million sets. */
+/* A set of paths, eight bytes each: hashes under a secret random key. Two paths collide once in a
+ * few million million sets. */
 #ifndef CLOCHE_FILES_PATH_SET_H
 #define CLOCHE_FILES_PATH_SET_H
 
@@ -11,7 +12,7 @@ struct path_set {
         size_t count, room;
 };
 
-/* 1: it was not in it, 0: it was, -ENOMEM. size: of the path, which need not be terminated. */
+/* 1: added; 0: already present; -ENOMEM. path has size bytes and need not be terminated. */
 int path_set_add(struct path_set *s, const char *path, size_t size);
 int path_set_has(const struct path_set *s, const char *path, size_t size);
 void path_set_done(struct path_set *s);

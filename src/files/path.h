@@ -1,4 +1,4 @@
-/* The text of paths; nothing is looked up. Pure. */
+/* Path text without file system access. Pure. */
 #ifndef CLOCHE_FILES_PATH_H
 #define CLOCHE_FILES_PATH_H
 
@@ -6,16 +6,18 @@
 
 #define PATH_BYTES_MAX 4095
 
-/* given, below directory when it is relative; "//", "." and slashes at the end are gone, ".." stays, for links decide what it means. *ret is
- * owned by the caller. -CLOCHE_E_INVALID_ARGUMENT: empty, or over PATH_BYTES_MAX. */
+/* Make given absolute; a relative path is below directory. Removes "//", "." and trailing slashes
+ * but keeps "..", because links decide its meaning. *ret is owned by the caller.
+ * -CLOCHE_E_INVALID_ARGUMENT: empty, or over PATH_BYTES_MAX. */
 CLOCHE_MUST_CHECK int path_absolute(const char *directory, const char *given, char **ret, struct cloche_err *e);
-/* directory and name with one slash between them; owned by the caller, NULL without memory. name "" is the directory itself. */
+/* Join directory and name with one slash; owned by the caller, NULL when out of memory. name "" is
+ * the directory itself. */
 char *path_join(const char *directory, const char *name);
-/* What is behind the last slash. */
+/* The part after the last slash. */
 const char *path_name(const char *path);
-/* The directory an absolute path is in; owned by the caller, NULL without memory. */
+/* The parent directory of an absolute path; owned by the caller, NULL when out of memory. */
 char *path_parent(const char *path);
-/* Whether a name is one of temporary files of ours. */
+/* True if a name is one of our temporary files. */
 int path_is_temporary(const char *name);
 
 #define PATH_TEMPORARY_PREFIX ".cloche-"

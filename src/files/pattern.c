@@ -7,11 +7,11 @@
 #include <string.h>
 
 struct pattern {
-        const char *text; /* letter for letter; borrowed from the request. NULL: codes are there */
+        const char *text; /* literal text; borrowed from the request. NULL: codes are set */
         size_t text_size;
         int is_literal;
-        pcre2_code *utf;     /* of subjects that are UTF-8 */
-        pcre2_code *invalid; /* of others */
+        pcre2_code *utf;     /* for subjects that are UTF-8 */
+        pcre2_code *invalid; /* for other subjects */
         pcre2_match_data *match;
         pcre2_match_context *limits;
 };
@@ -130,7 +130,7 @@ int pattern_find(const struct pattern *p, const char *subject, size_t size, size
         if (code < 0)
                 return fail(code, e);
         found = pcre2_get_ovector_pointer(p->match);
-        /* \K may set the beginning behind the end. */
+        /* \K may set the beginning after the end. */
         *ret_from = found[0] < found[1] ? found[0] : found[1];
         *ret_to = found[1] > found[0] ? found[1] : found[0];
         return 1;

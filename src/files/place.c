@@ -12,14 +12,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LINKS_MAX 40 /* as the kernel */
+#define LINKS_MAX 40 /* the kernel's limit */
 
 void place_name_temporary(char name[32])
 {
         uint64_t number;
 
         if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
-                abort(); /* cannot happen: so few bytes always come */
+                abort(); /* cannot happen: requests this small always succeed */
         snprintf(name, 32, PATH_TEMPORARY_PREFIX "%016llx", (unsigned long long)number);
 }
 
@@ -50,7 +50,7 @@ int place_follow(char **path, struct cloche_err *e)
         return files_os(e, ELOOP, "follow the links of %s", *path);
 }
 
-/* One part of the path; 1: it was made, 0: there is a directory. */
+/* Make one part of the path; 1: created, 0: it is a directory. */
 static int make_directory(const char *path, mode_t mode)
 {
         struct stat status;
@@ -97,7 +97,7 @@ int place_make_directories(const char *path, int whole, mode_t mode, int *ret_ma
         return 0;
 }
 
-/* The mode it shall have; a directory or the like is refused. */
+/* Determine the new file's mode; refuse a directory or special file. */
 static int look(int dir_fd, const char *name, const char *path, mode_t *mode, int *ret_exists, struct cloche_err *e)
 {
         struct stat status;
@@ -162,13 +162,13 @@ int place_open(struct place *p, const char *path, mode_t mode, struct cloche_err
         return place_open_at(p, dir_fd, path_name(path), path, mode, e);
 }
 
-/* A link and no rename where the name is new: then whoever watches hears that it was created. */
+/* A new name is linked, not renamed, so that watchers see a creation. */
 int place_commit(struct place *p, const char *path, struct cloche_err *e)
 {
         if (p->is_in_place)
                 return 0;
         if (linkat(p->dir_fd, p->temporary, p->dir_fd, p->name, 0) == 0)
-                return 0; /* place_done() takes the other name away */
+                return 0; /* place_done() removes the temporary name */
         if (errno == EEXIST && p->refuses)
                 return files_os(e, EEXIST, "write %s", path);
         if (renameat2(p->dir_fd, p->temporary, p->dir_fd, p->name, p->refuses ? RENAME_NOREPLACE : 0) < 0)

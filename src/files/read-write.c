@@ -47,7 +47,7 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
         _cleanup_place_ struct place place = PLACE_INIT;
         int r;
 
-        /* Another could be put in its place all the same; but who made it read-only did not want that. */
+        /* The rename would succeed on a read-only file, but its owner made it read-only on purpose. */
         if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 && (errno == EACCES || errno == EROFS))
                 return files_os(e, errno, "write %s", path);
         r = place_open(&place, path, mode, e);
@@ -57,7 +57,7 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
         return r < 0 ? files_os(e, -r, "write %s", path) : place_commit(&place, path, e);
 }
 
-/* The file as it is; a pipe or device is never waited for. */
+/* Open a regular file; never block on a pipe or device. */
 static int open_plain(const char *path, int flags, mode_t mode, struct stat *ret_status, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
@@ -74,7 +74,7 @@ static int open_plain(const char *path, int flags, mode_t mode, struct stat *ret
         return 0;
 }
 
-/* What did not fit whole at the end is taken away again, unless somebody else has written behind it. */
+/* Remove a partial append, unless another writer has appended after it. */
 static void shorten(int fd, const struct stat *before, size_t size)
 {
         struct stat now;
@@ -135,7 +135,7 @@ int file_write(struct request *q, struct cloche_err *e)
 
 /* -- read ----------------------------------------------------------------------------------------------------- */
 
-/* Up to limit bytes; files of /proc say size 0 and have some. */
+/* Read up to limit bytes; files of /proc have size 0 but contents. */
 static int read_into(int fd, const char *path, uint64_t offset, uint64_t limit, struct buf *out, struct cloche_err *e)
 {
         while (out->size < limit) {

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define FILE_BYTES_MAX (64u << 20) /* of one file, before and after */
+#define FILE_BYTES_MAX (64u << 20) /* per file, before and after */
 
 struct replace {
         struct request *q;

@@ -60,7 +60,7 @@ int request_path(const struct request *q, const char *name, char **ret, struct c
 
 json_t *request_text_or_bytes(struct request *q, const void *data, size_t size)
 {
-        /* A NUL takes six letters, and long texts much longer to write and read than bytes. */
+        /* A NUL needs six characters, and long texts cost far more to encode and parse than bytes. */
         json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data, size);
         size_t at = q->attached.size;
 

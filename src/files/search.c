@@ -14,7 +14,7 @@
 #define LIMIT_ABSENT 1000
 #define LIMIT_MAX 100000
 #define LINE_CHARACTERS_MAX 1000
-#define WINDOW_BYTES (16u << 20) /* a longer line, or match, is seen in pieces */
+#define WINDOW_BYTES (16u << 20) /* a longer line or match is searched in pieces */
 
 struct search {
         struct request *q;
@@ -24,10 +24,10 @@ struct search {
         int is_truncated;
 };
 
-/* Of one file. */
+/* The position in one file. */
 struct place_in_file {
         const char *path;
-        size_t line, counted; /* the line that begins at, or holds, the byte counted up to */
+        size_t line, counted; /* line number at the byte counted up to */
 };
 
 static size_t count_lines(const char *from, const char *to)
@@ -71,7 +71,7 @@ static int search_window(struct search *s, struct place_in_file *at, const char 
 
         at->counted = 0;
         while (next < size && (r = pattern_find(s->pattern, text, size, next, is_utf8, &from, &to, e)) > 0) {
-                if (from == size) /* the empty line behind the last line's end is none */
+                if (from == size) /* no line follows the last line's end */
                         break;
                 if (json_array_size(s->matches) == s->limit) {
                         s->is_truncated = 1;
@@ -88,7 +88,7 @@ static int search_window(struct search *s, struct place_in_file *at, const char 
         return WALK_ON;
 }
 
-/* 1: there may be more; the window is full or ends with the file. */
+/* Fill the window. *is_end: the file has ended. */
 static int fill(int fd, const char *path, struct buf *window, int *is_end, struct cloche_err *e)
 {
         while (window->size < WINDOW_BYTES) {

@@ -1,14 +1,14 @@
-/* What search and replace share: the files that "path", "include" and "exclude" name, one after another. */
+/* Enumerate the files that "path", "include" and "exclude" select. Shared by search and replace. */
 #ifndef CLOCHE_FILES_SEARCH_H
 #define CLOCHE_FILES_SEARCH_H
 
 #include "request.h"
 #include "walk.h"
 
-/* fd: open for reading; path: absolute, for answers; entry: where it is. WALK_ON, WALK_STOP or an error. */
+/* fd: open for reading; path: absolute, for answers; entry: its location. WALK_ON, WALK_STOP or an error. */
 typedef int (*search_take)(void *data, int fd, const char *path, const struct walk_entry *entry, struct cloche_err *e);
 
-/* Plain files only; those below the path that may not be read are passed over. */
+/* Visit regular files only; unreadable files below the path are skipped. */
 CLOCHE_MUST_CHECK int search_each(struct request *q, search_take take, void *data, struct cloche_err *e);
 
 #endif

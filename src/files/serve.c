@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define JOBS_MAX 64
-#define KEPT_BYTES (256u << 10) /* of memory for frames, between two of them */
+#define KEPT_BYTES (256u << 10) /* frame memory kept between frames */
 
 struct server {
         int channel_fd;
@@ -61,7 +61,7 @@ static void end_job(struct server *s, size_t job)
         forget_job(s, job);
 }
 
-/* Whoever was killed, by the kernel for want of memory perhaps, could not answer himself. */
+/* A killed job, for example out of memory, could not answer itself. */
 static int read_job(struct server *s, size_t job)
 {
         json_t *id = json_incref(s->jobs[job].id);
@@ -89,7 +89,7 @@ static int answer_found(const struct server *s, const json_t *id, int found)
         return r;
 }
 
-/* Its place, or job_count. */
+/* Index of the job, or job_count. */
 static size_t find_job(const struct server *s, const json_t *id)
 {
         size_t job = 0;
@@ -166,7 +166,7 @@ static int take(struct server *s, const struct frame *frame, struct cloche_err *
         return r < 0 ? err_set(e, CLOCHE_E_PROTOCOL, "nobody reads what is answered") : 0;
 }
 
-/* Memory of a large frame is given back at once: this program waits most of its life. */
+/* Free the memory of a large frame at once: this program is idle most of its life. */
 static void rest(struct server *s)
 {
         size_t max = s->reader.max_bytes;
@@ -177,7 +177,7 @@ static void rest(struct server *s)
         frame_reader_init(&s->reader, max);
 }
 
-/* 1, or 0 at the end of the channel. */
+/* 1, or 0 when the channel has closed. */
 static int read_channel(struct server *s, struct cloche_err *e)
 {
         struct frame frame;
@@ -203,7 +203,7 @@ static int read_channel(struct server *s, struct cloche_err *e)
         return r < 0 ? r : 1;
 }
 
-/* Jobs from the last to the first, as the place of one that ends is taken by the last. */
+/* Go through the jobs from last to first: the last job takes the slot of one that ends. */
 static int wait(struct server *s, struct cloche_err *e)
 {
         struct pollfd polled[JOBS_MAX + 1];

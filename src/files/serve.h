@@ -4,7 +4,7 @@
 
 #include <cloche/cloche.h>
 
-/* directory: what relative paths are below. 0: the channel has closed; else it could not be followed. */
+/* directory: base of relative paths. 0: the channel has closed; otherwise it failed. */
 CLOCHE_MUST_CHECK int serve(int channel_fd, const char *directory, struct cloche_err *e);
 
 #endif

@@ -25,7 +25,7 @@ void sieve_done(struct sieve *s)
         list_done(&s->exclude);
 }
 
-/* "build/" is "build"; "/build" and "./build" are the one at the top only. */
+/* "build/" equals "build"; "/build" and "./build" match at the top only. */
 static int add(struct sieve_list *list, const char *pattern, struct cloche_err *e)
 {
         struct sieve_glob *glob = &list->globs[list->count];

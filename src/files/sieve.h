@@ -1,5 +1,5 @@
-/* "include" and "exclude" of a request: globs as fs/glob.h has them, of paths below what is gone through. One without a slash is of names, wherever
- * they are. */
+/* "include" and "exclude" of a request: globs of fs/glob.h for paths below the walked directory. A
+ * glob without a slash matches names at any depth. */
 #ifndef CLOCHE_FILES_SIEVE_H
 #define CLOCHE_FILES_SIEVE_H
 
@@ -17,12 +17,13 @@ struct sieve {
         struct sieve_list include, exclude;
 };
 
-/* absent: globs excluded when "exclude" is absent, NULL at its end. -CLOCHE_E_INVALID_ARGUMENT names the glob. */
+/* absent: globs excluded when "exclude" is absent, ends with NULL. -CLOCHE_E_INVALID_ARGUMENT names
+ * the glob. */
 CLOCHE_MUST_CHECK int sieve_open(struct sieve *s, const struct request *q, const char *const *absent, struct cloche_err *e);
 void sieve_done(struct sieve *s);
-/* 1: this path, and all below it, is of no interest. */
+/* 1: skip this path and everything below. */
 int sieve_excludes(const struct sieve *s, const char *path);
-/* 1: it is wanted, if it is not excluded. */
+/* 1: select this path unless it is excluded. */
 int sieve_includes(const struct sieve *s, const char *path);
 
 #define _cleanup_sieve_ __attribute__((cleanup(sieve_done)))

@@ -15,7 +15,8 @@
 
 /* -- one entry ------------------------------------------------------------------------------------------------ */
 
-/* How much to read at *at, which moves past a hole; 0: there is no more. Files that know no holes are read to their end. */
+/* Return how much to read at *at, which moves past a hole; 0: end of file. Without support for
+ * holes the file is read to its end. */
 static size_t next_part(int fd, off_t *at)
 {
         off_t data = lseek(fd, *at, SEEK_DATA), hole;
@@ -87,7 +88,7 @@ static int copy_file(int from_dir_fd, const char *name, int to_dir_fd, const cha
         return place_commit(&place, path, e);
 }
 
-/* Over a file or link, never over a directory. */
+/* Replaces a file or link, never a directory. */
 static int put_special(int from_dir_fd, const char *name, int to_dir_fd, const char *to_name, const struct stat *status)
 {
         char target[PATH_MAX] = "";
@@ -116,7 +117,7 @@ static int copy_special(int from_dir_fd, const char *name, int to_dir_fd, const 
         r = put_special(from_dir_fd, name, to_dir_fd, to_name, status);
         if (r < 0)
                 return files_os(e, -r, "copy %s", path);
-        utimensat(to_dir_fd, to_name, times, AT_SYMLINK_NOFOLLOW); /* not every file system keeps times of links */
+        utimensat(to_dir_fd, to_name, times, AT_SYMLINK_NOFOLLOW); /* some file systems do not keep times of links */
         return 0;
 }
 
@@ -141,7 +142,7 @@ static int make_directory(int dir_fd, const char *name, const char *path, struct
         return 0;
 }
 
-/* Last, for the directory may be one that nothing can be made in. */
+/* Runs last, because the mode may forbid new entries. */
 static int finish_directory(int fd, const struct stat *status, const char *path, struct cloche_err *e)
 {
         struct timespec times[2] = {status->st_atim, status->st_mtim};

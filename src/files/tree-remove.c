@@ -8,11 +8,12 @@
 #include <fcntl.h>
 #include <linux/stat.h>
 
-/* A directory of our own that may not be searched is opened up first, as rm -r of a cache of modules would otherwise stop there. */
+/* Make our own unsearchable directory accessible first; otherwise removal would stop there, as rm
+ * -r does in a module cache. */
 static void open_up(int dir_fd, const char *name, const struct stat *status)
 {
         if ((status->st_mode & 0700) != 0700 && fchmodat(dir_fd, name, 0700, 0) < 0)
-                return; /* whoever opens it will say so */
+                return; /* the following open reports the error */
 }
 
 static int remove_found(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)

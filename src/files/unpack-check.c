@@ -23,7 +23,7 @@ static int refuse(const struct member *m, struct cloche_err *e, const char *why)
         return err_set(e, CLOCHE_E_BAD_ARCHIVE, "the member %.120s %s", m->path, why);
 }
 
-/* -- a member by itself --------------------------------------------------------------------------------------- */
+/* -- a member on its own -------------------------------------------------------------------------------------- */
 
 static int read_kind(struct member *m, struct cloche_err *e)
 {
@@ -74,9 +74,9 @@ int unpack_member(struct archive_entry *entry, struct member *m, struct cloche_e
 
 struct check {
         int top_fd;
-        struct path_set files, links, parents; /* parents: what must be a directory, for something is in it */
+        struct path_set files, links, parents; /* parents: directories by their members */
         uint64_t members, bytes, bytes_max;
-        char looked_at[MEMBER_PATH_MAX + 1]; /* the directory that was looked for last in what is there already */
+        char looked_at[MEMBER_PATH_MAX + 1]; /* the last existing directory checked */
 };
 
 static int note(struct path_set *set, const char *path, size_t size, struct cloche_err *e)
@@ -84,7 +84,7 @@ static int note(struct path_set *set, const char *path, size_t size, struct cloc
         return path_set_add(set, path, size) < 0 ? request_no_memory(e) : 0;
 }
 
-/* Neither a link of the archive may stand on the way, whatever the order, nor one that is there. */
+/* No link may stand on the way: neither one of the archive, in any order, nor an existing one. */
 static int check_way(struct check *c, const struct member *m, struct cloche_err *e)
 {
         size_t last = 0;
@@ -127,7 +127,7 @@ static int check_member(struct check *c, const struct member *m, struct cloche_e
         return note(m->kind == MEMBER_LINK ? &c->links : m->kind == MEMBER_DIRECTORY ? &c->parents : &c->files, m->path, size, e);
 }
 
-/* All of it is unpacked, so that what is damaged at its end is known at its beginning. */
+/* Unpack all contents, so that damage at the end is found before anything is written. */
 static int check_contents(struct check *c, struct archive *archive, const char *path, struct cloche_err *e)
 {
         const void *data;
@@ -175,7 +175,7 @@ int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err
         r = archive_open(archive_fd, path, &archive, e);
         if (r == 0)
                 r = check_all(&c, archive, path, e);
-        /* Headers and padding are at most so much besides. */
+        /* Allowance for headers and padding. */
         if (r == 0)
                 r = archive_check_sum(archive, archive_fd, path, c.bytes + c.members * 16384 + UNPACK_FREE_BYTES, e);
         path_set_done(&c.files);

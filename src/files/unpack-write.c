@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* What a directory shall be like when everything is in it. */
+/* Attributes to set on a directory after all its contents are written. */
 struct later {
         char *path;
         mode_t mode;
@@ -17,15 +17,15 @@ struct later {
 
 struct unpack {
         int top_fd;
-        int dir_fd;                       /* the directory of the last member; owned */
+        int dir_fd;                       /* directory of the last member; owned */
         char dir_path[MEMBER_PATH_MAX + 1];
         struct later *later;
         size_t later_count, later_room;
         uint64_t files, bytes;
-        int is_restored; /* into directories of which some are somebody else's */
+        int is_restored; /* into directories, some of which belong to other users */
 };
 
-/* Neither set-user-id nor set-group-id; a file without a mode, as of some zip archives, gets one. */
+/* Drops set-user-id and set-group-id. A file without a mode, as in some zip archives, gets a default. */
 static mode_t mode_of(const struct member *m)
 {
         mode_t mode = archive_entry_perm(m->entry) & (m->is_own ? 07777 : 0777);
@@ -41,7 +41,7 @@ static struct timespec time_of(const struct member *m)
 
 /* -- directories ---------------------------------------------------------------------------------------------- */
 
-/* The directory at path, made with those on the way. */
+/* Open the directory at path; create it and its parents as needed. */
 static int make_below(int top_fd, const char *path)
 {
         char part[MEMBER_PATH_MAX + 1];
@@ -74,7 +74,7 @@ static int make_below(int top_fd, const char *path)
         return unpack_open_below(top_fd, path);
 }
 
-/* The name of the member in u->dir_fd. */
+/* Set u->dir_fd to the member's directory and *ret_name to its name there. */
 static int go_to(struct unpack *u, const struct member *m, const char **ret_name, struct cloche_err *e)
 {
         const char *name = path_name(m->path);
@@ -105,7 +105,7 @@ static int remember(struct unpack *u, const struct member *m, struct cloche_err 
         return u->later[u->later_count].path ? (u->later_count++, 0) : request_no_memory(e);
 }
 
-/* From the last to the first: a directory comes before what is in it. */
+/* From last to first: a directory precedes its contents. */
 static int finish_directories(struct unpack *u, struct cloche_err *e)
 {
         while (u->later_count > 0) {
@@ -179,7 +179,7 @@ static int write_link(struct unpack *u, const struct member *m, const char *name
 
         if (symlinkat(m->link, u->dir_fd, name) < 0)
                 return files_os(e, errno, "make the link %s", m->path);
-        utimensat(u->dir_fd, name, times, AT_SYMLINK_NOFOLLOW); /* not every file system keeps times of links */
+        utimensat(u->dir_fd, name, times, AT_SYMLINK_NOFOLLOW); /* some file systems do not keep times of links */
         return 0;
 }
 
@@ -213,7 +213,7 @@ static int write_directory(struct unpack *u, const struct member *m, const char 
         return remember(u, m, e);
 }
 
-/* What is there goes first, so that nothing is written through a name that leads elsewhere. */
+/* Remove an existing entry first, so that nothing is written through a link. */
 static int clear(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
 {
         if (m->kind == MEMBER_DIRECTORY || unlinkat(u->dir_fd, name, 0) == 0 || errno == ENOENT)

@@ -30,7 +30,7 @@ static int check(int archive_fd, const char *path, const char *to, struct cloche
         return unpack_check(archive_fd, path, top_fd, e);
 }
 
-/* A directory that was not there before goes again when not all fits in. */
+/* A new directory is removed again if the unpacking fails. */
 static int write_below(int archive_fd, const char *path, const char *to, uint64_t *files, uint64_t *bytes, struct cloche_err *e)
 {
         _cleanup_fd_ int top_fd = -EBADF;

@@ -13,7 +13,7 @@
 #define PATH_MAX_BYTES (64u << 20)
 
 struct level {
-        int fd; /* owned; -EBADF: closed because of too many below it */
+        int fd; /* owned; -EBADF: closed because too many levels are open below it */
         dev_t device;
         ino_t inode;
         struct names names;
@@ -52,7 +52,7 @@ static struct level *add_level(struct walk *w)
         return &w->levels[w->depth++];
 }
 
-/* w->path is the directory's with a slash at its end, or "". fd is taken. */
+/* w->path is the directory's path with a trailing slash, or "". Takes fd. */
 static int enter(struct walk *w, int fd, struct cloche_err *e)
 {
         struct names_wanted wanted = {.with_descents = w->options->is_by_path && !w->options->is_flat, .skips_hidden = w->options->skips_hidden,
@@ -102,7 +102,7 @@ static int descend(struct walk *w, const char *name, const struct stat *status, 
 
 /* -- up ------------------------------------------------------------------------------------------------------- */
 
-/* By "..", and only if that is where we came from: somebody may have moved the directory meanwhile. */
+/* Reopen the parent through ".." and check its identity: the directory may have been moved meanwhile. */
 static int reopen(struct level *above, int below_fd, const char *path, struct cloche_err *e)
 {
         struct stat status;
@@ -128,7 +128,7 @@ static int leave(struct walk *w, struct cloche_err *e)
         if (w->depth > 1)
                 r = reopen(level - 1, level->fd, w->path.data, e);
         if (r == 0 && w->depth > 1 && !w->options->is_by_path) {
-                /* The directory's own path and name again. */
+                /* Restore the directory's own path and name. */
                 w->path.data[--w->path.size] = '\0';
                 if (fstat(level->fd, &status) < 0)
                         return files_os(e, errno, "look at %s", w->path.data);

@@ -24,7 +24,7 @@ void changes_lose(struct changes *c)
         c->is_lost = 1;
 }
 
-/* Whether the last that is known of the path says it already. */
+/* True if the last pending change of the path covers this one. */
 static int is_said(const struct changes *c, enum change_type type, const char *path)
 {
         for (size_t i = c->count; i-- > 0;) {

@@ -1,4 +1,4 @@
-/* Changes that are not told yet: joined where one says what another said, and few. */
+/* Changes not sent yet: bounded, duplicates merged. */
 #ifndef CLOCHE_FILES_WATCH_CHANGES_H
 #define CLOCHE_FILES_WATCH_CHANGES_H
 
@@ -18,13 +18,13 @@ struct change {
 struct changes {
         struct change items[CHANGES_MAX];
         size_t count;
-        int is_lost; /* there were more */
+        int is_lost; /* changes were dropped */
 };
 
-/* from: NULL but of a move. When there is no room all are given up, and lost. 0 or -ENOMEM. */
+/* from: NULL except for a move. When full, all pending changes are dropped and marked lost. 0 or -ENOMEM. */
 CLOCHE_MUST_CHECK int changes_add(struct changes *c, enum change_type type, const char *path, const char *from, int is_directory);
 void changes_lose(struct changes *c);
-/* All of them as notifications (spec/sandbox.md) to out, below root; then there are none. */
+/* Append all as notifications (spec/sandbox.md) to out, with paths below root; then clear them. */
 CLOCHE_MUST_CHECK int changes_tell(struct changes *c, struct request *q, const char *root, struct buf *out, struct cloche_err *e);
 
 #endif

@@ -110,7 +110,8 @@ static struct watch_node *add_node(struct watch_tree *t, struct watch_node *pare
 
 /* -- watches -------------------------------------------------------------------------------------------------- */
 
-/* By descriptor, so that neither the length of a path nor a link on it matters: this process has nothing else to do with its directory. */
+/* Watch through a descriptor, so that path length and links do not matter. fchdir() is safe: this
+ * process does not otherwise use its working directory. */
 static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const char *name, struct watch_node **ret, struct cloche_err *e)
 {
         struct watch_node *node;
@@ -120,7 +121,7 @@ static int watch(struct watch_tree *t, int fd, struct watch_node *parent, const 
                 return errno == EACCES ? 0 : files_os(e, errno, "go to the directory %s", name);
         wd = inotify_add_watch(t->inotify_fd, ".", WATCHED);
         r = errno;
-        if (chdir("/") < 0) /* whoever stands in a directory keeps it from ending */
+        if (chdir("/") < 0) /* a process in a directory keeps it from being released */
                 return files_os(e, errno, "go to /");
         errno = r;
         if (wd < 0 && errno == ENOSPC)
@@ -189,7 +190,7 @@ int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *n
 
         if (!path)
                 return request_no_memory(e);
-        if (fd < 0) /* it has gone again, or may not be read */
+        if (fd < 0) /* it has vanished or is unreadable */
                 return 0;
         if (name) {
                 r = watch(t, fd, node, name, &scan.at, e);

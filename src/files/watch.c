@@ -1,4 +1,5 @@
-/* file.watch, in a process of its own: events of the kernel become changes, which are told 75 ms after the first of them, or when SIGUSR1 comes. */
+/* file.watch, in its own process. Kernel events become changes, which are sent 75 ms after the
+ * first of them or on SIGUSR1. */
 #include "operations.h"
 
 #include "answer.h"
@@ -19,26 +20,26 @@
 #include <sys/ioctl.h>
 
 #define DELAY_NS (UINT64_C(75) * 1000000)
-#define UNSENT_MAX (256u << 10) /* whoever does not take what was told is told no more */
+#define UNSENT_MAX (256u << 10) /* changes are not encoded while more than this is unsent */
 #define MOVES_MAX 64
 
 static volatile sig_atomic_t is_flush_wanted;
 
 static const char *const excluded[] = {".git", "node_modules", ".DS_Store", NULL};
 
-/* Half of a move: the other may come. */
+/* The first half of a move; the second may follow. */
 struct move {
         uint32_t cookie;
         char *path;
         int is_directory, is_temporary;
-        struct watch_node *node; /* of a directory, or NULL */
+        struct watch_node *node; /* of a moved directory, or NULL */
 };
 
 struct watch {
         struct request *q;
-        char *root;            /* the directory that is watched */
-        char *only_name;       /* of a file: its name there */
-        char *own_name;        /* of a directory: its name in the one above, which is watched for its end only */
+        char *root;            /* the watched directory */
+        char *only_name;       /* for a watched file: its name there */
+        char *own_name;        /* for a watched directory: its name in the parent, watched for removal only */
         int above_wd;
         struct sieve sieve;
         struct watch_tree tree;
@@ -46,8 +47,8 @@ struct watch {
         struct move moves[MOVES_MAX];
         size_t move_count;
         struct buf out;
-        uint64_t due_ns; /* 0: nothing is to be told */
-        unsigned is_gone : 1, is_missing : 1; /* missing: the file was taken away; another may take its place at once */
+        uint64_t due_ns; /* 0: no change is pending */
+        unsigned is_gone : 1, is_missing : 1; /* missing: the file was removed; another may replace it at once */
 };
 
 static int is_wanted(const struct watch *w, const char *path)
@@ -73,7 +74,7 @@ static int tell_found(void *data, const char *path, int is_directory, struct clo
 
 /* -- events --------------------------------------------------------------------------------------------------- */
 
-/* A path came to be: created, or moved here from where we do not look. */
+/* A path appeared: created, or moved here from an unwatched place. */
 static int appeared(struct watch *w, struct watch_node *node, const char *name, const char *path, int is_directory, struct cloche_err *e)
 {
         int r = 0;
@@ -101,7 +102,7 @@ static int vanished(struct watch *w, const char *path, int is_directory, struct 
         return tell(w, CHANGE_DELETE, path, NULL, is_directory, e);
 }
 
-/* Moves under way that are about a directory at or below it are then about none. */
+/* Pending moves of a directory at or below node lose their node. */
 static void drop(struct watch *w, struct watch_node *node, int is_watched)
 {
         for (size_t i = 0; i < w->move_count; i++)
@@ -113,7 +114,7 @@ static void drop(struct watch *w, struct watch_node *node, int is_watched)
         watch_tree_drop(&w->tree, node, is_watched);
 }
 
-/* Its other half did not come: it went where we do not look. */
+/* The second half did not come: the entry moved to an unwatched place. */
 static int give_up_move(struct watch *w, size_t i, struct cloche_err *e)
 {
         struct move move = w->moves[i];
@@ -144,7 +145,7 @@ static int join_move(struct watch *w, const struct move *move, struct watch_node
 {
         int to_excluded = !w->only_name && sieve_excludes(&w->sieve, path);
 
-        /* One of ours, written beside it: the file has other contents now. */
+        /* A temporary file of ours replaced the file: its contents are new. */
         if (move->is_temporary) {
                 w->is_missing = 0;
                 return is_wanted(w, path) ? tell(w, CHANGE_MODIFY, path, NULL, 0, e) : 0;
@@ -188,7 +189,7 @@ static int change_named(struct watch *w, struct watch_node *node, const struct i
         if (!path)
                 return request_no_memory(e);
         if (event->mask & IN_MOVED_FROM)
-                return moved_from(w, node, event, path, e); /* path is its own now */
+                return moved_from(w, node, event, path, e); /* moved_from() owns path */
         if (event->mask & IN_MOVED_TO)
                 r = path_is_temporary(event->name) ? 0 : moved_to(w, node, event, path, e);
         else if (path_is_temporary(event->name))
@@ -230,7 +231,7 @@ static int take_event(struct watch *w, const struct inotify_event *event, struct
         return 0;
 }
 
-/* As many as one read gives; *ret_size: their bytes. */
+/* Handle the events of one read; *ret_size: its bytes. */
 static int take_events(struct watch *w, int *ret_size, struct cloche_err *e)
 {
         char events[64 << 10] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -249,7 +250,7 @@ static int take_events(struct watch *w, int *ret_size, struct cloche_err *e)
         return r;
 }
 
-/* -- telling -------------------------------------------------------------------------------------------------- */
+/* -- sending -------------------------------------------------------------------------------------------------- */
 
 static int send_some(struct watch *w, struct cloche_err *e)
 {
@@ -288,7 +289,7 @@ static int tell_all(struct watch *w, struct cloche_err *e)
         return r < 0 ? r : changes_tell(&w->changes, w->q, w->root, &w->out, e);
 }
 
-/* The events that the kernel has now, and no later ones: a program that never stops writing cannot hold this up. */
+/* Handle the events queued now and no later ones: a program that writes all the time cannot delay this. */
 static int take_all_events(struct watch *w, struct cloche_err *e)
 {
         int left = 0, taken, r = 0;
@@ -302,7 +303,7 @@ static int take_all_events(struct watch *w, struct cloche_err *e)
         return r;
 }
 
-/* Everything that happened before this is told before "flushed" is. */
+/* Send all earlier changes before "flushed". */
 static int flush(struct watch *w, struct cloche_err *e)
 {
         int r;
@@ -329,7 +330,7 @@ static void on_flush(int signal_number)
         is_flush_wanted = 1;
 }
 
-/* SIGUSR1 was blocked before this process began; it is let in while we wait only. */
+/* SIGUSR1 was blocked before this process started; it is unblocked only during waits. */
 static void take_flushes(sigset_t *ret_waiting)
 {
         struct sigaction action = {.sa_handler = on_flush};
@@ -361,7 +362,7 @@ static int step(struct watch *w, const sigset_t *waiting, struct cloche_err *e)
 
 /* -- the operation -------------------------------------------------------------------------------------------- */
 
-/* A directory that somebody stands in does not say itself that it was removed. */
+/* A directory that is some process's working directory does not report its own removal. */
 static int watch_above(struct watch *w, struct cloche_err *e)
 {
         _cleanup_text_ char *target = strdup(w->root), *parent = NULL;
@@ -424,7 +425,7 @@ static int watch(struct watch *w, const char *path, struct cloche_err *e)
 
 int file_watch(struct request *q, struct cloche_err *e)
 {
-        static struct watch w; /* large, and one a process */
+        static struct watch w; /* large; one per process */
         _cleanup_text_ char *path = NULL;
         int r;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define PATH_BYTES_MAX (64u << 20)
-#define PAGE_BYTES (8u << 20) /* of paths and what goes with them; escaped it may be six times as much */
-#define ROW_BYTES 512         /* of a row beside its paths */
+#define PAGE_BYTES (8u << 20) /* of paths and attributes; escaping may enlarge them six times */
+#define ROW_BYTES 512         /* of a row without its paths */
 
 static const char *const type_names[] = {"deleted", "created", "renamed", "modified"};
 
@@ -28,7 +28,7 @@ static void done_row(struct change *row)
         free(row->target);
 }
 
-/* *ret: valid until the next is added; NULL with no room. */
+/* *ret: valid until the next add; NULL when there is no room. */
 static struct change *add(struct changes *changes, enum change_type type, const char *path, const struct node *node, bool is_virtual)
 {
         struct change *row;
@@ -84,19 +84,19 @@ static bool is_syncable(const struct node *node)
         return node->kind == S_IFREG || node->kind == S_IFDIR || node->kind == S_IFLNK;
 }
 
-/* Did it leave the tree for good? What was moved still has a name. */
+/* True if it left the tree for good; a moved node still has a name. */
 static bool is_deleted(const struct node *gone)
 {
         return gone && gone->name_count == 0;
 }
 
-/* What is here now stands for what the host had here: one change, not two. */
+/* True if the present node replaces the host's: one change, not two. */
 static bool takes_its_place(const struct name *name)
 {
         return is_deleted(name->gone) && name->node && name->node->kind == name->gone->kind && (!name->made_virtual || name->gone_virtual);
 }
 
-/* What the host had here and no other row tells of. */
+/* The host's former entry here, unless another row reports it. */
 static const struct lower_identity *host_had(const struct name *name)
 {
         if (is_deleted(name->gone) && (takes_its_place(name) || !is_syncable(name->gone)))
@@ -104,7 +104,7 @@ static const struct lower_identity *host_had(const struct name *name)
         return name->covered;
 }
 
-/* The caller's, and as the caller put it. */
+/* True if it is placed and unchanged since. */
 static bool is_as_placed(const struct name *name)
 {
         const struct node *node = name->node;
@@ -112,7 +112,9 @@ static bool is_as_placed(const struct name *name)
         return node->placed_at == name && !node->written && !node->set && node->name_count == 1;
 }
 
-/* Directories that are the caller's come to the host with the first thing in them that does; if they may be made there. */
+/* True if the name stays in the guest because a placed directory above it may not be created on the
+ * host. Otherwise those directories are marked for the sync: they follow with their first synced
+ * entry. */
 static bool is_in_place_of_its_own(struct mount *mount, const struct name *name, uint64_t number)
 {
         const struct name *above;
@@ -176,7 +178,7 @@ static int add_here(struct mount *mount, struct changes *changes, const struct n
 
         if (!is_virtual && mount->placed)
                 is_virtual = is_in_place_of_its_own(mount, name, number);
-        /* Of several names the last in the list is the first that was given; the others are links to it. */
+        /* For several names, the name given first has the contents; the others are links to it. */
         if (!home && name->same_next)
                 return add_link(mount, changes, name, replaces, is_virtual);
         if (!made && !home && add_rename(mount, changes, name, replaces, is_virtual) < 0)
@@ -206,7 +208,7 @@ static int add_name(struct mount *mount, struct changes *changes, const struct n
         return add_here(mount, changes, name, number);
 }
 
-/* Of the caller's: a directory that something is synced in, and what the guest took away. */
+/* Add rows for placed names: a directory with synced contents, and entries that the guest removed. */
 static int add_placed(struct mount *mount, struct changes *changes, const struct name *name, uint64_t number)
 {
         static const struct node nothing = {.kind = S_IFREG};
@@ -218,7 +220,7 @@ static int add_placed(struct mount *mount, struct changes *changes, const struct
         return add(changes, CHANGE_DELETED, name_path(name, mount->path), &nothing, true) ? 0 : -1;
 }
 
-/* Every name there is, in no order: the table has them all, also those in directories that are gone. */
+/* Visit every name, in no order: the table also has those in removed directories. */
 static int collect(struct mount *mount, struct changes *changes, uint64_t number)
 {
         for (size_t i = 0; i < mount->tree.table_size; i++)
@@ -241,7 +243,7 @@ static int in_order(const void *a, const void *b)
                 return deleted;
         by_path = strcmp(left->path, right->path);
         if (left->type == CHANGE_DELETED)
-                return -by_path; /* what is in a directory has the longer path, and sorts behind it */
+                return -by_path; /* a directory's contents have longer paths and so come first */
         return by_path ? by_path : (int)left->type - (int)right->type;
 }
 
@@ -278,7 +280,7 @@ static void set_content(json_t *row, const struct change *change)
 
         if (change->kind != S_IFREG)
                 return;
-        /* False: the mode or the times alone. */
+        /* False: only mode or times changed. */
         if (change->type == CHANGE_MODIFIED)
                 json_object_set_new(row, "content", json_boolean(change->content != 0));
         if (!change->content)

@@ -1,12 +1,14 @@
-/* What the guest changed, worked out from the tree as it is now.
+/* The guest's changes, computed from the present tree.
  *
- * The list can be applied in two passes. What is deleted comes first, deepest first, by the paths the host knows; then the rest, parents
- * before what is in them, by the paths it will have. First pass: what leaves its place, that is each `deleted` path and each `from`
- * of what is renamed, merged in descending order of bytes, so that what is in a directory goes before it; what is renamed is
- * set aside, for two may have traded names. Second pass: the rest in the list's order.
+ * The list is applied in two passes. The first pass removes entries from their places, under the
+ * paths that the host has: each `deleted` path and each `from` of a rename, merged in descending
+ * order of bytes, so that a directory's contents precede it. Renamed entries are set aside, because
+ * two may have traded names. The second pass applies the remaining rows in the list's order,
+ * parents before their contents, under the new paths.
  *
- * The origin of a row is what the host had at its path (of what is renamed: at `from`) when the guest first changed it; none: nothing
- * was there, or a row before says so. What is renamed and modified has two rows, of one origin; the second has the contents. */
+ * The origin of a row is the host's entry at its path (of a rename: at `from`) when the guest first
+ * changed it. None: the path was free, or an earlier row has the origin. A renamed and modified
+ * entry has two rows with one origin; the second has the contents. */
 #ifndef CLOCHE_FS_CHANGE_H
 #define CLOCHE_FS_CHANGE_H
 
@@ -17,12 +19,12 @@ enum change_type { CHANGE_DELETED, CHANGE_CREATED, CHANGE_RENAMED, CHANGE_MODIFI
 struct change {
         enum change_type type;
         mode_t kind, permissions;
-        uint64_t size, content; /* content: the number of its file in upper, 0: the guest wrote none */
+        uint64_t size, content; /* content: the number of its file in upper, 0: not written by the guest */
         int64_t mtime_ns;
         char *path;
-        char *from, *link, *target; /* of a rename; another name of the same file; of a symbolic link. NULL otherwise */
+        char *from, *link, *target; /* of a rename; another name of the file; of a symbolic link. NULL otherwise */
         bool is_virtual;
-        bool over; /* a rename that takes the place of what the host has there */
+        bool over; /* a rename that replaces an entry of the host */
         bool has_origin, has_over_origin;
         struct lower_identity origin, over_origin;
 };
@@ -33,12 +35,13 @@ struct changes {
         size_t path_bytes;
 };
 
-/* As of now; the rows are copies. -CLOCHE_E_TOO_LARGE when the paths are more than is held at once. */
+/* Collect the present changes; the rows are copies. -CLOCHE_E_TOO_LARGE if the paths exceed the
+ * limit held in memory. */
 int changes_collect(struct mount *mount, struct changes *ret, struct cloche_err *e);
 void changes_done(struct changes *changes);
 
-/* Rows from index on: limit at most, and no more than one message holds, but one at least. *ret_end: the first that is not among
- * them. NULL with no memory. */
+/* Encode rows from index on: at most limit, and at most one message, but at least one row.
+ * *ret_end: the index after the last. NULL when out of memory. */
 json_t *changes_to_json(const struct changes *changes, size_t from, size_t limit, size_t *ret_end);
 json_t *change_identity_json(const struct lower_identity *identity);
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define REQUEST_MAX (16u << 20)
-#define NOTIFY_MAX (64u << 10)  /* bytes of notifications nobody reads */
-#define ATTACHED_MAX (1u << 20) /* of contents in one answer, and one file more: the box's memory is what is left to us */
+#define NOTIFY_MAX (64u << 10)  /* bytes of unread notifications; beyond that they are dropped */
+#define ATTACHED_MAX (1u << 20) /* contents in one answer, plus one file: we share the box's memory limit */
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ static int read_index(const json_t *params, const char *key, size_t *ret, struct
         return 0;
 }
 
-/* All pages are of the list as it was when the first was asked for. */
+/* All pages show the list as of the first page's request. */
 static int prepare_list(struct control *control, size_t after, struct cloche_err *e)
 {
         if (after == 0) {
@@ -69,7 +69,7 @@ static void add_ledger(json_t *ret, const struct ledger *ledger)
         json_object_set_new(ret, "warningsDropped", json_integer((json_int_t)ledger->warnings_dropped));
 }
 
-/* 0: it is as the list says. Else the row goes without. */
+/* 0: attached. Otherwise the row goes without contents. */
 static int attach_contents(const struct control *control, const struct change *change, json_t *row, struct buf *attached)
 {
         _cleanup_fd_ int fd = upper_open(&control->mount->upper, change->content, O_RDONLY);
@@ -82,7 +82,8 @@ static int attach_contents(const struct control *control, const struct change *c
         return json_object_set_new(row, "bytes", json_pack("{s:I, s:I}", "at", (json_int_t)at, "n", (json_int_t)change->size));
 }
 
-/* Contents of rows that have some of their own, file_max bytes of each and all_max of all at most. A page of rows ends where the answer is large enough. */
+/* Attach the contents of rows, at most file_max bytes each and all_max in total. The page of rows
+ * ends when the answer is large enough. */
 static void attach_page(const struct control *control, json_t *rows, size_t from, size_t file_max, size_t all_max, size_t *end, struct buf *attached)
 {
         for (size_t i = from; i < *end; i++) {
@@ -169,7 +170,7 @@ static int do_open(void *argument, const json_t *params, struct server_reply *re
         return r;
 }
 
-/* Of what was deleted, too: then by the path the host has it under. */
+/* Find a node by its path on the host, deleted ones included. */
 static struct node *find_gone(struct mount *mount, const char *path)
 {
         struct node *node = mount->tree.root;
@@ -260,7 +261,7 @@ static int do_configure(void *argument, const json_t *params, struct server_repl
         return control->configure(control, params, &ret->result, e);
 }
 
-/* True in the reply if a sync was begun here that has not ended. Only cloche-sync reads its journal. */
+/* Check for an unfinished sync. Its journal is read by cloche-sync only. */
 static int do_journal(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct control *control = argument;

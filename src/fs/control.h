@@ -1,5 +1,6 @@
-/* The control socket: the engine's requests, answered between the guest's, and what is told to it. README.md lists them. Frames of
- * JSON-RPC over a stream socket; a descriptor comes with the bytes of the request or answer that speaks of it. */
+/* The control socket: the engine's requests, served between the guest's, and notifications to the
+ * engine. README.md lists them. Frames of JSON-RPC over a stream socket; a descriptor travels with
+ * the bytes of its request or answer. */
 #ifndef CLOCHE_FS_CONTROL_H
 #define CLOCHE_FS_CONTROL_H
 
@@ -10,8 +11,8 @@
 struct control {
         struct server server;
         struct mount *mount;
-        struct changes list; /* its pages are sent one after the other */
-        bool listed;         /* there is more of it */
+        struct changes list; /* the list that is being paged */
+        bool listed;         /* more pages remain */
         bool frozen;
         int (*configure)(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e);
 };

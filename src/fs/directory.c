@@ -15,7 +15,7 @@ void directories_init(struct directories *directories, const struct lower *lower
                 directories->kept[i].fd = -EBADF;
 }
 
-/* The node remembers its place; another may have it since. */
+/* The node remembers its slot; another node may have taken it since. */
 static struct kept *place_of(struct directories *directories, struct node *node)
 {
         struct kept *kept = &directories->kept[node->kept];
@@ -36,8 +36,8 @@ static struct kept *find_kept(struct directories *directories, const struct node
         return kept->node == node && kept->fd >= 0 && now < kept->until_ns ? kept : NULL;
 }
 
-/* From the directory above when that is kept, and for no longer than that: nothing is believed for more than its time since it was
- * found from the root. */
+/* Open from the parent's descriptor if it is cached, and keep the parent's expiry: the time counts
+ * from the last lookup from the root. */
 int directory_find(struct directories *directories, struct node *node)
 {
         uint64_t now = directories->keep_ns ? clock_now_ns() : 0, until = now + directories->keep_ns;
@@ -69,7 +69,7 @@ int directory_stat(struct directories *directories, struct node *directory, cons
         return fd < 0 ? fd : lower_stat_in(fd, name, ret);
 }
 
-/* One letter of it in the other case; false: it has none. Who folds anything folds these. */
+/* Change the case of one ASCII letter; false: it has none. Every file system that folds case folds these. */
 static bool respell(const char *name, char ret[NODE_NAME_MAX + 1])
 {
         size_t i = 0;
@@ -83,7 +83,7 @@ static bool respell(const char *name, char ret[NODE_NAME_MAX + 1])
         return true;
 }
 
-/* Digits and signs have no case; a dot or a space at the end is what some drop. */
+/* Digits and symbols have no case; some file systems drop a trailing dot or space. */
 static bool has_one_spelling(const char *name)
 {
         size_t size = strlen(name);
@@ -94,7 +94,7 @@ static bool has_one_spelling(const char *name)
         return size > 0 && name[size - 1] != '.' && name[size - 1] != ' ';
 }
 
-/* Once a directory: what it is found by in another spelling is told by the first name found in it that can be spelled otherwise. */
+/* Judge a directory once, by looking up another spelling of the first name that has one. */
 static enum folding judge_folding(struct directories *directories, struct node *directory, const char *name, const struct stat *st)
 {
         char other[NODE_NAME_MAX + 1];
@@ -103,7 +103,7 @@ static enum folding judge_folding(struct directories *directories, struct node *
         if (directory->folding != FOLDING_UNKNOWN)
                 return directory->folding;
         if (!respell(name, other))
-                return has_one_spelling(name) ? FOLDING_NONE : FOLDING_SUSPECTED; /* of this name; the next may tell */
+                return has_one_spelling(name) ? FOLDING_NONE : FOLDING_SUSPECTED; /* a later name may decide */
         directory->folding = FOLDING_NONE;
         if (directory_stat(directories, directory, other, &found) == 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino)
                 directory->folding = FOLDING_SUSPECTED;

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name is gone through once, from its end to its start. At each position the items are looked at from the
- * last to the first: do this one and all behind it match from here up to the name's end? Each item keeps its
- * answers of one position, so that none is worked out twice. */
+/* A name is scanned once, from end to start. At each position the items are visited from last to
+ * first: do this item and all after it match from here to the name's end? Each item stores its
+ * answers for one position, so that none is computed twice. */
 struct item {
         enum { ITEM_CHARACTER, ITEM_ANY, ITEM_CLASS, ITEM_STAR, ITEM_GROUP } kind;
-        char group;                     /* of a group: one of @?*+! */
-        int is_all_behind;              /* of a star: all that follows a group of ! */
-        size_t number;                  /* within the whole segment */
+        char group;                     /* one of @?*+! */
+        int is_all_behind;              /* of a star: the rest after a ! group */
+        size_t number;                  /* index within the whole segment */
         uint32_t character;             /* of a character */
-        const char *from, *to;          /* of a class: behind its "[", and its "]" */
+        const char *from, *to;          /* of a class: after its "[", and its "]" */
         struct glob_sequence **choices; /* of a group */
         size_t choice_count;
 };
@@ -22,7 +22,7 @@ struct item {
 struct glob_sequence {
         struct item *items;
         size_t count;
-        size_t total; /* with the items of its groups */
+        size_t total; /* including the items of its groups */
 };
 
 /* -- reading -------------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static int add_choice(struct item *item, const char *text, size_t size)
         return 0;
 }
 
-/* open: its parenthesis. */
+/* open: the parenthesis of the group. */
 static int read_choices(struct item *item, const char *open, const char *close)
 {
         const char *part = open + 1;
@@ -87,7 +87,7 @@ static int read_item(struct item *item, const char **at)
                 item->from = p + 1;
                 item->to = next - 1;
         } else {
-                next = p + (next > p + 1); /* behind a backslash */
+                next = p + (next > p + 1); /* after a backslash */
                 item->character = glob_next_character(&next);
         }
         *at = next;
@@ -103,7 +103,7 @@ static size_t count_items(const char *text, const char *end)
         return count;
 }
 
-/* Returns the number behind the last. */
+/* Return the number after the last. */
 static size_t number_items(struct glob_sequence *sequence, size_t from)
 {
         for (size_t i = 0; i < sequence->count; i++) {
@@ -122,7 +122,7 @@ struct glob_sequence *glob_sequence_new(const char *text, size_t size)
         const char *end = text + size;
 
         assert(size <= GLOB_BYTES_MAX);
-        if (sequence) /* characters of several bytes are one item each: it is enough */
+        if (sequence) /* enough room: a multibyte character is one item */
                 sequence->items = calloc(count_items(text, end) + 1, sizeof(*sequence->items));
         if (!sequence || !sequence->items) {
                 free(sequence);
@@ -136,23 +136,23 @@ struct glob_sequence *glob_sequence_new(const char *text, size_t size)
         if (sequence->count > 1 && sequence->items[sequence->count - 2].group == '!')
                 sequence->items[sequence->count - 1].is_all_behind =
                         sequence->items[sequence->count - 1].kind == ITEM_STAR;
-        sequence->total = number_items(sequence, 0); /* a choice's are numbered anew with those around it */
+        sequence->total = number_items(sequence, 0); /* choices are renumbered together with their segment */
         return sequence;
 }
 
 /* -- matching ------------------------------------------------------------------------------------------------- */
 
-/* Two questions go through a sequence together, for `!` looks ahead to what matches with each group around it
- * done once (the tail), and a group that repeats is followed by itself as well. Each level of groups asks
- * both of its choices and adds a tail of their own. The answers are the bits of a word: bit 0 is the whole
- * segment's; of a sequence that is `deep` groups down, bit deep + 1 is the tail's, and those below it are its
- * caller's. */
+/* Two questions pass through a sequence together: does the rest match with each enclosing group done
+ * once (the tail, to which `!` looks ahead), and does it match when a repeating group may also be
+ * followed by itself? Each level of groups passes both to its choices and adds its own tail. The
+ * answers are bits of a word: bit 0 belongs to the whole segment; in a sequence `deep` groups down,
+ * bit deep + 1 is the tail's, and lower bits are the caller's. */
 _Static_assert(GLOB_GROUPS_DEEP_MAX + 2 <= 32, "a word has a bit for each level");
 
 struct scan {
         uint32_t character;   /* of the name; 0 at its end */
-        const uint32_t *next; /* each item's answers at the next character; none at the end */
-        uint32_t *here;       /* of a character: what is behind it; of a star and `!`: that of all positions yet */
+        const uint32_t *next; /* each item's answers at the next character; zero at the end */
+        uint32_t *here;       /* of a character: the answers after it; of a star and `!`: all positions so far */
 };
 
 static uint32_t tail_bit(unsigned deep)
@@ -160,7 +160,7 @@ static uint32_t tail_bit(unsigned deep)
         return UINT32_C(2) << deep;
 }
 
-/* behind: the answers of what follows the sequence; has_tail: that of its tail. */
+/* behind: answers for the text after the sequence; has_tail: answer for its tail. */
 static uint32_t match_sequence(const struct glob_sequence *sequence, const struct scan *scan, uint32_t behind,
                                int has_tail, unsigned deep);
 
@@ -184,8 +184,8 @@ static uint32_t match_run(const struct item *item, const struct scan *scan, uint
         return scan->here[item->number] = scan->next[item->number] | behind;
 }
 
-/* In the tail minimatch has a star that follows `!` take at least one character: `!(a)*` matches "a", as in
- * bash. */
+/* In the tail, minimatch requires a star after `!` to take at least one character: `!(a)*` matches
+ * "a", as in bash. */
 static uint32_t match_star(const struct item *item, const struct scan *scan, uint32_t behind, unsigned deep)
 {
         uint32_t least_one = item->is_all_behind ? tail_bit(deep) : 0;
@@ -203,8 +203,8 @@ static uint32_t match_choices(const struct item *item, const struct scan *scan, 
         return found;
 }
 
-/* A repeat that matches here is behind the group as well. A second time is enough: it adds to what the
- * choices keep for the positions before this one, not to what is found. */
+/* A repetition that matches here also counts as text after the group. A second pass suffices: it
+ * completes the stored answers for earlier positions and finds nothing new here. */
 static uint32_t match_repeats(const struct item *item, const struct scan *scan, uint32_t behind, int has_tail,
                               unsigned deep)
 {

@@ -18,24 +18,24 @@
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
         SEGMENT_PLAIN,     /* without special characters */
-        SEGMENT_ENDING,    /* "*" and then none */
+        SEGMENT_ENDING,    /* "*" and then a plain ending */
         SEGMENT_PATTERN,
         SEGMENT_GROUPS, /* with classes or extended globs */
 };
 
 struct segment {
         enum segment_kind kind;
-        const char *text; /* terminated; of an ending what is behind the "*" */
+        const char *text; /* terminated; of an ending the text after the "*" */
         size_t size;
         struct glob_sequence *groups; /* of SEGMENT_GROUPS */
 };
 
-/* One pattern without braces, cut into segments. */
+/* One pattern without braces, split into segments. */
 struct alternative {
-        char *text; /* what the segments' are in */
+        char *text; /* storage of the segments' texts */
         struct segment *segments;
         size_t count;
-        int is_everything; /* the mount itself too */
+        int is_everything; /* matches the mount itself too */
 };
 
 struct glob {
@@ -46,8 +46,9 @@ struct glob {
 
 /* -- characters ----------------------------------------------------------------------------------------------- */
 
-/* The code point at *at, which moves on. A byte that begins none stands for itself, out of Unicode's range. The text ends
- * with a NUL, which ends a character too: so four bytes can be asked for at any place. */
+/* The code point at *at, which advances. A byte that begins none stands for itself, outside
+ * Unicode's range. The NUL at the end also ends a character, so reading four bytes is safe at any
+ * place. */
 uint32_t glob_next_character(const char **at)
 {
         uint32_t c;
@@ -61,7 +62,7 @@ uint32_t glob_next_character(const char **at)
 
 /* -- one segment ---------------------------------------------------------------------------------------------- */
 
-/* What follows a "[": the end of a class is a "]" that is not its first member. NULL when there is none: it is then a bracket. */
+/* The "]" that ends the class; p: after its "[". It is not the first member. NULL: the bracket is literal. */
 static const char *class_end(const char *p)
 {
         p += *p == '!' || *p == '^';
@@ -101,7 +102,7 @@ static uint32_t class_character(const char **at)
 int glob_in_class(const char *p, const char *end, uint32_t c)
 {
         int negated = *p == '!' || *p == '^', found = 0;
-        const char *name_end = p; /* of the next name: looked for once */
+        const char *name_end = p; /* end of the next class name: searched once */
 
         p += negated;
         while (p < end) {
@@ -124,7 +125,8 @@ int glob_in_class(const char *p, const char *end, uint32_t c)
         return found != negated;
 }
 
-/* One pattern character or '?' against one of the text; both move on when they agree. A "*" or a class is not met here. */
+/* Match one pattern character or '?' against one of the text; both advance on a match. "*" and
+ * classes do not occur here. */
 static int step(const char **pattern, const char **text)
 {
         const char *p = *pattern, *t = *text;
@@ -139,7 +141,7 @@ static int step(const char **pattern, const char **text)
         return 1;
 }
 
-/* Back to the last "*" is all there ever is to try: an earlier one could give up nothing that this one cannot. */
+/* Backtracking to the last "*" suffices: an earlier one could not match anything that this one cannot. */
 static int characters_match(const char *pattern, const char *text, const char *end)
 {
         const char *star = NULL, *resume = NULL;
@@ -190,7 +192,7 @@ static const char *segment_end(const char *text)
         return slash ? slash : text + strlen(text);
 }
 
-/* The same with segments for characters and "**" for "*". NULL: the path is at its end. */
+/* The same algorithm with segments for characters and "**" for "*". NULL: the path is at its end. */
 static int segments_match(const struct alternative *a, const char *path)
 {
         const char *t = path, *resume = NULL, *end;
@@ -217,7 +219,7 @@ static int segments_match(const struct alternative *a, const char *path)
         return p == a->count;
 }
 
-/* Most patterns fail at their first or last segment, which takes no walk. */
+/* Most patterns fail at their first or last segment, which needs no walk. */
 static int may_match(const struct alternative *a, const char *path, const char *first_end, const char *last, const char *end)
 {
         const struct segment *first_segment = &a->segments[0], *last_segment = &a->segments[a->count - 1];
@@ -256,7 +258,7 @@ static int too_many(const struct expansion *x)
         return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern, GLOB_ALTERNATIVES_MAX);
 }
 
-/* Past a backslash pair or a class, in which braces and commas are themselves. */
+/* Skip one character, a backslash pair or a class, inside which braces and commas are literal. */
 const char *glob_skip_plain(const char *p)
 {
         const char *end;
@@ -268,7 +270,7 @@ const char *glob_skip_plain(const char *p)
         return p + 1;
 }
 
-/* The brace that closes the one at p, or NULL; *ret_commas those at its own level. */
+/* The brace that closes the one at p, or NULL; *ret_commas counts those at its own level. */
 static const char *closing_brace(const char *p, int *ret_commas)
 {
         int depth = 0;
@@ -343,7 +345,7 @@ static int expand_range(struct expansion *x, const char *text, const char *open,
         return r;
 }
 
-/* The first brace that means alternatives is written out; what is left is looked at again. */
+/* Expand the first brace with alternatives, then process the results again. */
 static int expand(struct expansion *x, const char *text)
 {
         for (const char *p = text; *p; p = glob_skip_plain(p)) {
@@ -422,7 +424,7 @@ static int opens_nothing(const char *p)
         return opens_no_class(p) || (*p && strchr("@?*+!", *p) && p[1] == '(' && !glob_group_end(p));
 }
 
-/* Each of them is looked for to the pattern's end, again and again. */
+/* True if there are too many: each is searched for to the pattern's end, repeatedly. */
 static int has_literal_openers(const char *pattern, int (*is_one)(const char *p))
 {
         unsigned count = 0;
@@ -443,8 +445,8 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
-/* Write a group with a '/' in braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; one choice alone as it is, for
- * braces around one are no alternatives. */
+/* Write a group that contains '/' with braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`. A
+ * single choice is written as it is: braces around one are no alternatives. */
 static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
 {
         int depth = 0, has_choice = is_optional, r;
@@ -462,7 +464,7 @@ static int write_group(const char *open, const char *close, int is_optional, str
         return r < 0 ? r : buf_append(ret, "}", (size_t)has_choice);
 }
 
-/* Inner groups are written out in later rounds. */
+/* Inner groups are expanded in later rounds. */
 static int write_groups(const char *pattern, struct buf *ret)
 {
         int found = 0, r = 0;
@@ -542,16 +544,16 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         while (r == 0 && (segment = strsep(&rest, "/"))) {
                 if (strcmp(segment, "..") == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
-                if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are paths below the mount as well */
+                if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are also paths below the mount */
                         continue;
-                /* Groups may stand here that the whole had not: `{+,x}(a)` has braces before them, `[/+(a)]` a class. */
+                /* Expansion may create groups that the whole pattern did not have: `{+,x}(a)`, `[/+(a)]`. */
                 if (check_groups(segment, segment + strlen(segment), 0, 0, pattern, e) < 0)
                         return -(int)CLOCHE_E_INVALID_ARGUMENT;
                 r = classify(segment, &ret->segments[ret->count++]);
         }
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "read a pattern");
-        /* "a/" + "**" is what is below a, and not a itself. */
+        /* "a/" + "**" matches everything below a, but not a itself. */
         if (ret->count > 0 && ret->segments[ret->count - 1].kind == SEGMENT_ANY_DEPTH) {
                 ret->is_everything = ret->count == 1;
                 r = classify("*", &ret->segments[ret->count++]);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_EVERY_NS 10000000u  /* a hundred a second */
+#define TELL_EVERY_NS 10000000u  /* a hundred per second */
 #define TELL_AHEAD_NS 500000000u /* fifty at once */
 #define PATH_BYTES_MAX (4u << 20)
 
-/* NULL: no room for another. */
+/* NULL: no room. */
 static char *keep_path(struct ledger *ledger, const char *path, size_t count, size_t max)
 {
         size_t size = strlen(path);
@@ -67,7 +67,8 @@ static struct denial *find(struct ledger *ledger, uint64_t hash, const char *pat
         return NULL;
 }
 
-/* The first of its kind and then ever fewer; a guest that does nothing but be denied is not to fill the socket. */
+/* Notify the first denial of its kind and then each doubling, so that a guest cannot flood the
+ * socket with denials. */
 static void tell(struct ledger *ledger, const struct denial *denial)
 {
         uint64_t now = clock_now_ns();
@@ -121,7 +122,7 @@ void ledger_warn(struct ledger *ledger, const char *path, const char *message)
 
 json_t *path_to_json(const char *path)
 {
-        json_t *text = json_string(path); /* NULL for what is not UTF-8 */
+        json_t *text = json_string(path); /* NULL if it is not UTF-8 */
         _cleanup_buf_ struct buf encoded = BUF_INIT(4u << 20);
 
         if (text || base64_encode(&encoded, path, strlen(path)) < 0)

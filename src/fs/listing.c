@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES_MAX (256u << 20) /* of all listings that are open at once */
+#define BYTES_MAX (256u << 20) /* of all open listings */
 
 static int grow(void **data, size_t *room, size_t need, size_t item)
 {
@@ -53,7 +53,7 @@ static int open_host(struct mount *mount, struct node *directory)
         if (fd >= 0)
                 fd = lower_open_in(fd, "", O_RDONLY | O_DIRECTORY);
 
-        /* The guest goes on in what is left of a directory that the host took away. */
+        /* The guest keeps its own entries of a directory that the host removed. */
         return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR ? -ESTALE : fd;
 }
 
@@ -71,7 +71,7 @@ static int merge_entry(void *argument, const char *text, unsigned char kind)
 
         if (reserved_is(text, strlen(text)))
                 return 0;
-        /* What the guest has changed is added by itself. */
+        /* Names changed by the guest are added separately. */
         return !name || (name->node && !node_is_changed(name->node)) ? add(merge->mount, merge->listing, text, kind) : 0;
 }
 

@@ -28,7 +28,8 @@ static int add(struct glob ***list, size_t *count, size_t *room, const char *pat
         return glob_compile(pattern, &(*list)[*count], e) < 0 ? -(int)e->code : ((*count)++, 0);
 }
 
-/* The end of the segment at, or NULL when a slash stands in braces or in a group: such a pattern is not taken apart. */
+/* The end of the segment at `at`, or NULL if a slash stands inside braces or a group: such a
+ * pattern is not split. */
 static const char *segment_end(const char *at)
 {
         int depth = 0;
@@ -48,7 +49,8 @@ static const char *segment_end(const char *at)
         return at;
 }
 
-/* The directories on the way to what pattern may match: its fronts, and from a ** or what cannot be taken apart on, all. */
+/* Add the directories on the way to possible matches: the pattern's prefixes, and everything from a
+ * ** or an unsplittable part on. */
 static int add_ways(struct loading *loading, const char *pattern, struct cloche_err *e)
 {
         char front[GLOB_BYTES_MAX + 8];

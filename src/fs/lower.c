@@ -24,7 +24,7 @@ int lower_open_in(int dir_fd, const char *path, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* The longest front of path that one call takes and that ends before a slash. */
+/* The longest prefix of path that fits in one call and ends before a slash. */
 static size_t front_size(const char *path, size_t size)
 {
         size_t at = size < PATH_MAX ? size : PATH_MAX - 1;
@@ -102,7 +102,7 @@ int lower_open_file_in(int dir_fd, const char *name, struct stat *ret)
         _cleanup_fd_ int fd = -EBADF;
         int r = lower_stat_in(dir_fd, name, ret);
 
-        /* Looked at first: opening a device or a pipe may do something, even when nothing is read. */
+        /* Check the type first: opening a device or pipe may have side effects. */
         if (r < 0)
                 return r;
         if (!S_ISREG(ret->st_mode))
@@ -127,7 +127,7 @@ int lower_open_file(const struct lower *lower, const char *path, struct stat *re
         _cleanup_fd_ int fd = -EBADF;
         int r = lower_stat(lower, path, ret);
 
-        /* Looked at first: opening a device or a pipe may do something, even when nothing is read. */
+        /* Check the type first: opening a device or pipe may have side effects. */
         if (r < 0)
                 return r;
         if (!S_ISREG(ret->st_mode))

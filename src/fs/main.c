@@ -1,10 +1,13 @@
-/* cloche-fs: serves one mount. Runs in: a process of its own, as the owner of the mounted directory, outside the box.
+/* cloche-fs: serve one mount. Runs in: its own process, as the owner of the mounted directory,
+ * outside the box.
  *
  *     cloche-fs FUSE_FD LOWER_FD UPPER_FD CONTROL_FD [KEEPER_FD]
  *
- * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written. UPPER_FD is an empty directory of its
- * own for what the guest writes, on a file system that bounds it. CONTROL_FD is a stream socket to the engine (README.md). KEEPER_FD, or
- * "-": whom to ask that the kernel reads large files by itself (passthrough.h). It ends with the control socket or the connection. */
+ * FUSE_FD is /dev/fuse, already mounted. LOWER_FD is the host's directory; it is never written.
+ * UPPER_FD is an empty directory for the guest's writes, on a size-limited file system. CONTROL_FD
+ * is a stream socket to the engine (README.md). KEEPER_FD, or "-", is a socket to the process that
+ * lets the kernel read large files directly (passthrough.h). The process exits when the control
+ * socket or the connection closes. */
 #include "control.h"
 #include "overlay.h"
 #include "session.h"
@@ -25,17 +28,17 @@
 #include <sys/resource.h>
 
 enum { FUSE_FD = 3, LOWER_FD, UPPER_FD, CONTROL_FD, KEEPER_FD, FD_END };
-#define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside those the guest has open */
-#define KEEP_S 1.0                        /* a directory's descriptor */
+#define SPARE_FDS (DIRECTORIES_KEPT + 32) /* beside the guest's open files */
+#define KEEP_S 1.0                        /* timeout of a directory's descriptor */
 
 static struct mount mount;
 static const struct sock_filter calls[] = {
 #include "fs-filter-rows.inc"
 };
 
-/* -- arranging the process ------------------------------------------------------------------------------------ */
+/* -- process setup -------------------------------------------------------------------------------------------- */
 
-/* To fixed numbers, and all others closed but the standard ones. The last may be missing. */
+/* Move the descriptors to fixed numbers and close all others but the standard ones. The last may be missing. */
 static int arrange_descriptors(int count, char **argv)
 {
         if (count > 0 && strcmp(argv[count - 1], "-") == 0)
@@ -83,7 +86,7 @@ static int restrict_files(int *ret_abi, struct cloche_err *e)
         return r;
 }
 
-/* Last, for it forbids Landlock and limits, too. */
+/* Runs last: the filter forbids Landlock and setrlimit, too. */
 static int restrict_calls(bool *ret_restricted, struct cloche_err *e)
 {
         int r = FILTER_ENTER(calls, e);
@@ -115,7 +118,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
 }
 
-/* A failure ends the process: what was half made is not made again. */
+/* A failure ends the process: a partial configuration is not repeated. */
 static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
         int abi = 0, r = prepare(params, e);

@@ -1,4 +1,4 @@
-/* One mount as it is served: everything the parts share. Runs in: cloche-fs, one thread. */
+/* State of one mount, shared by all parts. Runs in: cloche-fs, one thread. */
 #ifndef CLOCHE_FS_MOUNT_H
 #define CLOCHE_FS_MOUNT_H
 
@@ -24,10 +24,10 @@ struct mount {
         struct loading *loading;
         struct fuse_session *session;
         size_t open_handles, listing_bytes;
-        uint64_t loaded_bytes; /* of maxTotalSize */
-        uint64_t lists;        /* of changes, made so far */
-        bool placed;           /* the caller has put something over it */
-        char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch: of one call each */
+        uint64_t loaded_bytes; /* counted against maxTotalSize */
+        uint64_t lists;        /* number of change lists made */
+        bool placed;           /* the caller has placed something over it */
+        char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX], lower_path[NODE_PATH_MAX]; /* scratch of one call each */
 };
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define TABLE_START 1024
-#define OWN_INO_FIRST (1ull << 51) /* above those of most file systems, below what a double holds */
+#define OWN_INO_FIRST (1ull << 51) /* above those of most file systems, within a double's precision */
 
 /* -- the table of names --------------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static void sip_word(uint64_t v[4], uint64_t word)
         v[0] ^= word;
 }
 
-/* SipHash-1-3 of the parent and the name: the guest chooses the names and must not be able to choose the chains. */
+/* SipHash-1-3 of the parent and the name: the guest chooses the names and must not choose the chains. */
 static uint64_t hash_of(const struct tree *tree, const struct node *parent, const char *name, size_t size)
 {
         uint64_t v[4] = {tree->seed[0] ^ 0x736f6d6570736575u, tree->seed[1] ^ 0x646f72616e646f6du,
@@ -62,7 +62,7 @@ static void grow_table(struct tree *tree)
         struct name **table = calloc(size, sizeof(struct name *));
 
         if (!table)
-                return; /* longer chains, then */
+                return; /* keep the longer chains */
         for (size_t i = 0; i < tree->table_size; i++)
                 for (struct name *name = tree->table[i], *next; name; name = next) {
                         next = name->hash_next;
@@ -254,7 +254,7 @@ static void free_node(struct tree *tree, struct node *node)
         free(node);
 }
 
-/* What was hidden at its place is there again, and nothing need be remembered. */
+/* The hidden entry is back in its place, so nothing needs to be recorded. */
 static void forget_gone(struct tree *tree, struct name *name)
 {
         name->gone->pins--;
@@ -321,7 +321,7 @@ static bool is_held(const struct node *node)
                (node->names && node_is_changed(node));
 }
 
-/* Upwards and not by recursion: a tree may be deeper than a stack. */
+/* Iterate upwards instead of recursing: a tree may be deeper than the stack. */
 void tree_settle(struct tree *tree, struct node *node)
 {
         while (node && node != tree->root && !is_held(node)) {
@@ -336,12 +336,12 @@ void tree_settle(struct tree *tree, struct node *node)
                 if (lower_parent)
                         lower_parent->members--;
                 free_node(tree, node);
-                /* A node with two ways up was moved, and what was moved is held while it has a name. */
+                /* A node with two parents was moved, and a moved node is held while it has a name. */
                 node = above ? above : lower_parent;
         }
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------ */
+/* -- the tree ------------------------------------------------------------------------------------------------- */
 
 int tree_init(struct tree *tree, const struct tree_limits *limits, const uint64_t seed[2])
 {
@@ -358,7 +358,7 @@ int tree_init(struct tree *tree, const struct tree_limits *limits, const uint64_
 
 void tree_done(struct tree *tree)
 {
-        /* Nodes are found by the names they have or had; what no name leads to is only held by an open file. */
+        /* Nodes are found by their present or former names; a nameless one is held by an open file only. */
         for (size_t i = 0; tree->table && i < tree->table_size; i++)
                 for (struct name *name = tree->table[i]; name; name = name->hash_next) {
                         if (name->gone)

@@ -68,7 +68,7 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         fuse_reply_err(req, 0);
 }
 
-/* A second reading from the start shows what is there now (rewinddir(3)). */
+/* Reading again from the start shows the present entries (rewinddir(3)). */
 static int begin(struct mount *mount, struct open_listing *open, off_t offset)
 {
         bool again = offset == 0 && open->begun;
@@ -80,7 +80,7 @@ static int begin(struct mount *mount, struct open_listing *open, off_t offset)
         return listing_read(mount, open->directory, &open->listing);
 }
 
-/* "." and ".." are at 0 and 1; of the numbers only the kind is used. */
+/* "." and ".." are at 0 and 1; callers use only the kind of the inode number and mode. */
 static const char *name_at(const struct open_listing *open, size_t at, struct stat *ret)
 {
         *ret = (struct stat){.st_ino = open->directory->ino, .st_mode = S_IFDIR};
@@ -91,12 +91,12 @@ static const char *name_at(const struct open_listing *open, size_t at, struct st
         return listing_name(&open->listing, at - 2);
 }
 
-/* NULL: it is not to be shown, or not there any more. */
+/* NULL: hidden, or removed meanwhile. */
 static struct node *look_at(struct mount *mount, const struct open_listing *open, const char *name)
 {
         struct node *node;
         struct stat st;
-        /* Of another file system mounted there the lookup has something to say. */
+        /* For another file system mounted there, the lookup records a warning. */
         bool known = open->listing.dir_fd >= 0 && lower_stat_in(open->listing.dir_fd, name, &st) == 0;
 
         if (overlay_lookup(mount, open->directory, name, known ? &st : NULL, &node) < 0)
@@ -108,7 +108,7 @@ static struct node *look_at(struct mount *mount, const struct open_listing *open
         return node;
 }
 
-/* Of a plain listing: names that need no look are not looked at. */
+/* For a plain listing: names that need no lookup are not looked up. */
 static bool is_shown(struct mount *mount, const struct open_listing *open, const char *name)
 {
         struct node *node;

@@ -1,4 +1,4 @@
-/* Operations on what is in files, and on attributes. */
+/* Operations on file contents and attributes. */
 #include "operations-internal.h"
 
 #include "base/fd.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define COPY_MAX (8u << 20)  /* by one request */
-#define READ_MAX (1u << 20)  /* the most the kernel asks for (FUSE_MAX_MAX_PAGES) */
-#define STORE_MAX (64u << 10) /* handed over when it is opened */
+#define COPY_MAX (8u << 20)  /* per request */
+#define READ_MAX (1u << 20)  /* the kernel's largest request (FUSE_MAX_MAX_PAGES) */
+#define STORE_MAX (64u << 10) /* passed to the kernel when opened */
 
 /* -- open files ----------------------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ void handle_free(struct mount *mount, struct handle *handle)
         overlay_settle(mount, node);
 }
 
-/* Has the host still what the kernel's cache has pages of? */
+/* True if the host still has the version that the kernel's cache has pages of. */
 static bool is_shown(const struct node *node)
 {
         struct lower_identity now;
@@ -61,7 +61,7 @@ static bool is_shown(const struct node *node)
         return lower_same(&now, &node->shown);
 }
 
-/* The descriptor of the contents as they are now: another handle may have copied them up. */
+/* The descriptor of the present contents: another handle may have copied them up. */
 static int handle_file(struct mount *mount, struct handle *handle)
 {
         int fd;
@@ -82,7 +82,7 @@ static int handle_file(struct mount *mount, struct handle *handle)
         return fd;
 }
 
-/* The same to be written to. */
+/* The same for writing. */
 static int handle_own_file(struct mount *mount, struct handle *handle, uint64_t keep)
 {
         int r = overlay_copy_up(mount, handle->node, keep);
@@ -110,7 +110,7 @@ static int load(struct mount *mount, struct node *node)
         return 0;
 }
 
-/* Has the kernel pages of these very contents? Then it may keep them. */
+/* Let the kernel keep its pages if they are of these very contents. */
 static void judge_cache(struct mount *mount, struct node *node, struct fuse_file_info *fi)
 {
         fi->keep_cache = !node->stale;
@@ -124,12 +124,13 @@ static void judge_cache(struct mount *mount, struct node *node, struct fuse_file
                 return;
         lower_identify(&node->st, &node->shown);
         node->stored = false;
-        /* The size it believes in is out of date as well. Attributes only: pages may be locked by a read we have yet to answer. */
+        /* The kernel's cached size is stale as well. Invalidate attributes only: a read that we
+         * have yet to answer may hold a page lock. */
         fuse_lowlevel_notify_inval_inode(mount->session, (fuse_ino_t)(uintptr_t)node, -1, 0);
 }
 
-/* A small file is in the kernel's cache before it is asked for, which saves the asking. Only while nobody else has it open: then
- * no page of it can be locked by a read that waits for us. */
+/* Pass a small file to the kernel's cache at open, which saves its read requests. Only while the
+ * file has no other handle: then no page can be locked by a read that waits for us. */
 static void store(struct mount *mount, struct node *node, const struct fuse_file_info *fi, int fd)
 {
         struct fuse_bufvec data = FUSE_BUFVEC_INIT(0);
@@ -147,7 +148,7 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
         node->stored = fuse_lowlevel_notify_store(mount->session, (fuse_ino_t)(uintptr_t)node, 0, &data, 0) == 0;
 }
 
-/* A file that the kernel has all of in its cache is opened when something is asked of it. */
+/* A file that is entirely in the kernel's cache is opened at its first read request. */
 static int open_contents(struct mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
@@ -193,18 +194,18 @@ static int open_judged(struct mount *mount, struct node *node, struct fuse_file_
         }
         if (r < 0)
                 return r;
-        /* What is thrown away must not stay in the kernel's cache. */
+        /* Discarded writes must not stay in the kernel's cache. */
         fi->direct_io = handle->drop;
         r = reads ? open_contents(mount, handle) : 0;
         if (r >= 0)
                 r = pass(mount, node, fi, handle);
         if (r < 0) {
-                node->st = node->backing ? before : node->st; /* of the file that is read still */
+                node->st = node->backing ? before : node->st; /* of the file that is still being read */
                 return r;
         }
         judge_cache(mount, node, fi);
         if (handle->passes)
-                fi->keep_cache = 0; /* the mount's own cache is not used, and the kernel refuses both at once */
+                fi->keep_cache = 0; /* its own page cache is unused, and the kernel refuses both together */
         if (reads)
                 store(mount, node, fi, handle->fd);
         return 0;
@@ -239,7 +240,7 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         fuse_reply_err(req, 0);
 }
 
-/* Nothing comes of it before it is given a name, which asks for the right to create that. */
+/* The file has no effect before it is given a name, which needs the right to create. */
 static int create_nameless(struct mount *mount, mode_t mode, struct fuse_file_info *fi, struct handle **ret)
 {
         struct node *node = overlay_has_room(mount) < 0 ? NULL : make_node(mount, S_IFREG | mode);
@@ -265,7 +266,8 @@ static int create(struct mount *mount, struct node *parent, const char *name, mo
         int made = may_make(mount, parent, name, &is_virtual), r = made < 0 ? made : 0;
         struct node *node;
 
-        /* It came to be since the kernel asked: asked again, the kernel will open it. */
+        /* The file was created after the kernel's lookup: -ESTALE makes the kernel look it up again
+         * and open it. */
         if (r == -EEXIST && !(fi->flags & O_EXCL))
                 r = -ESTALE;
         if (r == 0 && made)
@@ -322,8 +324,9 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 /* -- reading and writing -------------------------------------------------------------------------------------- */
 
-/* One for all: what libfuse would allocate for each reply is fresh memory, and its page faults cost more than the reading. Splicing,
- * which saves a copy, takes more calls than that is worth for what the kernel asks for at once. */
+/* One buffer for all replies: libfuse would allocate fresh memory for each, and its page faults
+ * cost more than the read. Splicing saves a copy, but at the kernel's request sizes the extra calls
+ * cost more. */
 static _Alignas(4096) char read_buffer[READ_MAX];
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
@@ -334,7 +337,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct f
 
         (void)ino;
         if (handle->drop && !handle->node->content && !handle->node->has_lower) {
-                fuse_reply_buf(req, NULL, 0); /* a file whose making was pretended */
+                fuse_reply_buf(req, NULL, 0); /* a file whose creation was pretended */
                 return;
         }
         fd = handle_file(mount_of(req), handle);
@@ -349,7 +352,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct f
                 fuse_reply_buf(req, read_buffer, (size_t)n);
 }
 
-/* The rule may have changed since the file was opened: a directory above it may have another name now. As go_on(). */
+/* The rule may have changed since the open: a parent directory may have been renamed. Returns like go_on(). */
 static int may_write(struct mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;
@@ -447,7 +450,7 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct f
                 fuse_reply_lseek(req, at);
 }
 
-/* Where the kernel cannot copy between the two: piecewise, as cp(1) would. */
+/* Copy in pieces, like cp(1), where the kernel cannot copy between the two. */
 static ssize_t copy_by_hand(int from_fd, off_t from, int to_fd, off_t to, size_t size)
 {
         char *buffer = malloc(COPY_MAX);

@@ -5,38 +5,38 @@
 #include "operations.h"
 #include "permit.h"
 
-#define CACHE_OWN_S 3600.0 /* what only the guest can change */
+#define CACHE_OWN_S 3600.0 /* for entries that only the guest can change */
 
 struct handle {
         struct node *node;
         int fd;
-        uint64_t content; /* of which fd is; 0: the host's */
-        bool unopened;    /* what the kernel has in its cache will do */
-        bool drop;        /* what is written is thrown away */
-        bool passes;      /* the kernel reads by itself */
-        bool denied;      /* modifying was refused and recorded when it was opened */
-        bool made;        /* by the open that made the file: it may be filled, whatever the rules say of changing it */
+        uint64_t content; /* content number of fd; 0: the host's */
+        bool unopened;    /* the kernel's cached pages suffice */
+        bool drop;        /* discard writes */
+        bool passes;      /* the kernel reads directly */
+        bool denied;      /* modify was refused, and recorded, at open */
+        bool made;        /* by the open that created the file: writing is allowed whatever the rules for modify */
 };
 
 struct mount *mount_of(fuse_req_t req);
 struct node *node_of(fuse_req_t req, fuse_ino_t ino);
 
-/* A verdict that is no yes: 1 when the operation is to go on, 0 when it is to be pretended, -EACCES. */
+/* Map a verdict: 1: perform the operation; 0: pretend to; -EACCES. */
 int go_on(enum permit permit);
 
 double entry_cache_s(const struct mount *mount, const struct node *node);
 double attr_cache_s(const struct mount *mount, const struct node *node);
 /* Fill an entry and count the kernel's reference. */
 void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param *ret);
-/* The reference is taken back when the kernel did not take it. */
+/* Takes the reference back if the kernel did not receive the reply. */
 void reply_entry(fuse_req_t req, struct mount *mount, struct node *node, bool cached);
 void forget(struct mount *mount, struct node *node, uint64_t count);
 
-/* Checks of a name that is to be made, and what making it comes to. *ret_virtual: for the guest alone. As go_on(). */
+/* Check the creation of a name. *ret_virtual: for the guest only. Returns like go_on(). */
 int may_make(struct mount *mount, struct node *parent, const char *name, bool *ret_virtual);
-/* A node under a new name; the parent is touched. On failure node is settled. */
+/* Put a node under a new name and touch the parent. On failure node is settled. */
 int put_new(struct mount *mount, struct node *parent, const char *name, struct node *node, bool is_virtual);
-/* A node of the guest, without a name so far; without one for good when its making is only pretended. NULL: no room. */
+/* A node of the guest without a name yet; it stays nameless if its creation is pretended. NULL: no room. */
 struct node *make_node(struct mount *mount, mode_t mode);
 
 int handle_new(struct mount *mount, struct node *node, struct fuse_file_info *fi, struct handle **ret);

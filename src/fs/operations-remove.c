@@ -1,4 +1,4 @@
-/* Operations that take a name away or move it. */
+/* Operations that remove or move a name. */
 #include "operations-internal.h"
 
 #include "base/fd.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBTREE_MAX 200000 /* names looked at before a directory moves */
+#define SUBTREE_MAX 200000 /* names checked before a directory moves */
 #define DEPTH_MAX 5000
 
-/* A name as the table has it; it is in the table whenever there is something. */
+/* Find a name in the table; every existing entry has one. */
 static int find(struct mount *mount, struct node *parent, const char *text, struct name **ret)
 {
         struct node *node;
@@ -26,7 +26,8 @@ static int find(struct mount *mount, struct node *parent, const char *text, stru
         return r;
 }
 
-/* Nothing of the guest's is under a directory that is empty but names whose nodes nobody holds; they go. */
+/* A directory that is empty for the guest may still hold names whose nodes are unreferenced; they
+ * go with it. */
 static void take_away(struct mount *mount, struct name *name, bool is_virtual)
 {
         struct node *node = name->node, *parent = name->parent;
@@ -79,8 +80,9 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* -- renaming ------------------------------------------------------------------------------------------------- */
 
-/* A directory takes what is beneath it along, so each of those must be free to go and to come: otherwise what a rule protects
- * could be had by renaming a parent. Too many to be looked at: EXDEV, at which mv(1) and others move them one by one. */
+/* A directory takes its contents along, so each entry must be permitted to leave and to arrive;
+ * otherwise renaming a parent would bypass a rule. Above the limit: EXDEV, on which mv(1) and
+ * others move the entries one by one. */
 struct subtree {
         struct mount *mount;
         size_t seen, depth;
@@ -163,7 +165,7 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         int r = 0;
 
         if (mount->settings.all_alike)
-                return 0; /* as the directory itself */
+                return 0; /* same verdict as for the directory */
         t = calloc(1, sizeof(*t));
         if (!t)
                 return -ENOMEM;
@@ -181,7 +183,7 @@ static int judge_subtree(struct mount *mount, const struct name *from, const str
         return r;
 }
 
-/* May what is at `from` come to `text` in parent, where `over` (or NULL) is now? The worst of all verdicts. */
+/* Judge a move of `from` to `text` in parent, over `over` (or NULL). The strictest of all verdicts. */
 static int judge_rename(struct mount *mount, const struct name *from, struct node *parent, const char *text, const struct name *over,
                         enum permit *ret)
 {
@@ -192,7 +194,7 @@ static int judge_rename(struct mount *mount, const struct name *from, struct nod
         else
                 permit = permit_worse(permit, permit_name(mount, parent, text,
                                                           overlay_hides(mount, parent, text) ? RULES_MODIFY : RULES_CREATE));
-        /* What the caller placed is never synced, nor what takes its place. */
+        /* Placed entries are never synced, nor are their replacements. */
         if (from->node->placed_at || (over && over->placed))
                 permit = permit_worse(permit, PERMIT_VIRTUAL);
         *ret = permit;
@@ -201,7 +203,7 @@ static int judge_rename(struct mount *mount, const struct name *from, struct nod
         return judge_subtree(mount, from, parent, text, ret);
 }
 
-/* Is it a directory that one is in, itself included? */
+/* True if node is `in` or a directory above it. */
 static bool is_above(const struct node *node, const struct node *in)
 {
         for (; in; in = node_parent(in))
@@ -223,7 +225,8 @@ static int check_over(struct mount *mount, const struct node *from, const struct
         return over->node->kind == S_IFDIR ? listing_check_empty(mount, over->node) : 0;
 }
 
-/* Both directories and the node are the guest's already, so only memory can be missing; it is asked for first. */
+/* Both directories and the node are the guest's already, so only memory can be missing; it is
+ * allocated first. */
 static int move(struct mount *mount, struct name *from, struct node *parent, const char *text, bool is_virtual)
 {
         bool hidden = overlay_hides(mount, parent, text);
@@ -256,7 +259,7 @@ static int move(struct mount *mount, struct name *from, struct node *parent, con
         return 0;
 }
 
-/* Room for what a rename changes, where the verdict lets it go on. As go_on(). */
+/* Ensure room for a rename's changes if the verdict permits it. Returns like go_on(). */
 static int prepare_move(struct mount *mount, struct node *parent, struct node *new_parent, enum permit permit)
 {
         int r = go_on(permit);
@@ -271,7 +274,7 @@ static int prepare_move(struct mount *mount, struct node *parent, struct node *n
         return r < 0 ? r : 1;
 }
 
-/* Each leaves its place and comes where something is. */
+/* Each entry leaves its place and replaces the other. */
 static int judge_exchange(struct mount *mount, const struct name *one, const struct name *other, enum permit *ret)
 {
         enum permit permit = PERMIT_YES, back = PERMIT_YES;

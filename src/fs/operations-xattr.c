@@ -1,4 +1,4 @@
-/* Extended attributes: user.* of the guest's own, held in memory. Those of the host are neither shown nor changed. */
+/* Extended attributes: only the guest's user.*, held in memory. The host's are neither shown nor changed. */
 #include "operations-internal.h"
 
 #include "overlay.h"
@@ -15,7 +15,7 @@ static int check_name(const char *name)
         return strncmp(name, "user.", 5) != 0 ? -EOPNOTSUPP : strlen(name) > NODE_NAME_MAX ? -ERANGE : 0;
 }
 
-/* Where the pointer to it is, or the one at the end of the list. */
+/* The address of the pointer to it, or of the one at the end of the list. */
 static struct xattr **find(struct node *node, const char *name)
 {
         struct xattr **at = &node->xattrs;

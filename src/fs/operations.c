@@ -1,4 +1,4 @@
-/* Operations on names, and what the other operations*.c share. */
+/* Operations on names, and helpers shared by operations*.c. */
 #include "operations-internal.h"
 
 #include "overlay.h"
@@ -31,7 +31,7 @@ int go_on(enum permit permit)
         return permit == PERMIT_NO ? -EACCES : permit != PERMIT_DROP;
 }
 
-/* A rename that was only pretended is undone by the kernel when it asks for the names again, so it has to ask. */
+/* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
 double entry_cache_s(const struct mount *mount, const struct node *node)
 {
         if (mount->settings.on_denied == DENIED_IGNORE)
@@ -103,7 +103,7 @@ int may_make(struct mount *mount, struct node *parent, const char *name, bool *r
         }
         if (r != -ENOENT)
                 return r;
-        /* What the guest cannot see but the host has would be replaced. */
+        /* The new entry would replace a host entry that the guest cannot see. */
         permit = permit_name(mount, parent, name, overlay_hides(mount, parent, name) ? RULES_MODIFY : RULES_CREATE);
         *ret_virtual = permit == PERMIT_VIRTUAL;
         return go_on(permit);
@@ -141,7 +141,7 @@ int put_new(struct mount *mount, struct node *parent, const char *text, struct n
         return 0;
 }
 
-/* -- looking -------------------------------------------------------------------------------------------------- */
+/* -- lookup --------------------------------------------------------------------------------------------------- */
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -174,7 +174,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 {
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino);
-        /* Of an open file the last look has to do when the host took it away. */
+        /* For an open file that the host removed, the last attributes are used. */
         int r = overlay_refresh(mount, node);
         struct stat st;
 
@@ -224,9 +224,9 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
         fuse_reply_statfs(req, &st);
 }
 
-/* -- making --------------------------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------------------------- */
 
-/* 0: replied. Else *ret_virtual is set and something is to be made. */
+/* 0: replied. Otherwise *ret_virtual is set and the caller creates the entry. */
 static int begin_making(fuse_req_t req, struct node *parent, const char *name, mode_t mode, bool *ret_virtual)
 {
         struct mount *mount = mount_of(req);
@@ -308,7 +308,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         struct mount *mount = mount_of(req);
         struct node *node = node_of(req, ino), *directory = node_of(req, new_parent);
         bool is_virtual = false;
-        /* A second name must not be a way to contents the first one denies. */
+        /* A second name must not give access to contents that the first denies. */
         int r = !node->name_count && !node->nameless ? -ENOENT : node->nameless ? 1 : go_on(permit_node(mount, node, RULES_READ));
 
         if (r > 0)
@@ -320,7 +320,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
         if (r > 0)
                 r = overlay_own(mount, node);
         if (r == 0) {
-                node->pins++; /* put_new lets go of what it could not name */
+                node->pins++; /* put_new releases a node it could not name */
                 r = put_new(mount, directory, name, node, is_virtual);
                 node->pins--;
         }
@@ -338,8 +338,9 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
 static void op_init(void *argument, struct fuse_conn_info *conn)
 {
         (void)argument;
-        /* The pages of a file go only when we say so: opening compares with what the kernel has, and the guest's own writes do
-         * not count as changes. No write-back: sizes and times stay ours, and a write that is refused fails where it was made. */
+        /* Pages of a file are dropped only on our request: open compares versions with the
+         * kernel's, and the guest's own writes do not count as changes. No write-back: sizes and
+         * times stay ours, and a refused write fails at once. */
         conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_FLOCK_LOCKS |
                                   FUSE_CAP_POSIX_LOCKS | FUSE_CAP_IOCTL_DIR);
         conn->want |= conn->capable & (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
@@ -381,8 +382,8 @@ const struct fuse_lowlevel_ops operations = {
         .fallocate = op_fallocate,
         .lseek = op_lseek,
         .copy_file_range = op_copy_file_range,
-        /* Not there, so that the kernel asks once and never again: flush, fsync, fsyncdir (there is nothing to write out to),
-         * access (it checks the modes itself), locks (they are its own). */
+        /* Left out, so that the kernel asks once and never again: flush, fsync, fsyncdir (nothing
+         * to write back), access (the kernel checks the modes itself), locks (the kernel's own). */
 };
 
 bool operations_change(const void *request, size_t size)

@@ -1,4 +1,4 @@
-/* What the kernel asks of a mount (fuse_lowlevel.h says which replies each operation has). */
+/* The kernel's operations on a mount (fuse_lowlevel.h lists the valid replies of each). */
 #ifndef CLOCHE_FS_OPERATIONS_H
 #define CLOCHE_FS_OPERATIONS_H
 
@@ -9,7 +9,7 @@
 
 extern const struct fuse_lowlevel_ops operations; /* userdata is the struct mount */
 
-/* May this opcode change what a sync reads? Then it waits while the mount is frozen. */
+/* True if this opcode may change data that a sync reads. It then waits while the mount is frozen. */
 bool operations_change(const void *request, size_t size);
 
 #endif

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-/* -- looking -------------------------------------------------------------------------------------------------- */
+/* -- lookup --------------------------------------------------------------------------------------------------- */
 
-/* What the host has there and the guest may know of. */
+/* Stat the host's entry if the guest may see it. */
 static int look(struct mount *mount, struct node *parent, const char *name, const struct stat *known, struct stat *ret)
 {
         const char *path, *why;
@@ -35,7 +35,7 @@ static int look(struct mount *mount, struct node *parent, const char *name, cons
                 return -ENAMETOOLONG;
         if (r == -EXDEV)
                 ledger_warn(&mount->ledger, path, "another file system is mounted there");
-        /* Whatever the host has put in the way: the path leads to nothing. */
+        /* The host has put something else in the way: the path does not resolve. */
         if (r == -ELOOP || r == -ENOTDIR || r == -EXDEV)
                 r = -ENOENT;
         if (r == 0 && !loading_admits(mount->loading, path, ret, &why)) {
@@ -89,7 +89,7 @@ static int enter(struct mount *mount, struct node *parent, const char *text, con
         return 0;
 }
 
-/* A node of the host that is not the guest's in any way goes with what it stood for. */
+/* Drop an unchanged node of the host together with its entry. */
 static void drop_stale(struct mount *mount, struct name *name)
 {
         struct node *node = name->node;
@@ -113,9 +113,10 @@ int overlay_lookup(struct mount *mount, struct node *parent, const char *text, c
                         return name->node ? 0 : -ENOENT;
         }
         r = look(mount, parent, text, known, &st);
-        /* What replaced a file that the kernel reads is a node of its own: no two can be read at once in one. */
+        /* The replacement of a file that the kernel reads directly gets its own node: one node
+         * cannot have two files read at once. */
         if (name && name->node && (r < 0 || (st.st_mode & S_IFMT) != name->node->kind || node_is_replaced(name->node, &st))) {
-                /* A directory the guest changed something in stays, whatever became of the host's. */
+                /* A directory with changes of the guest stays, even if the host's is gone. */
                 if (name->node->entry_count)
                         return 0;
                 drop_stale(mount, name);
@@ -135,7 +136,7 @@ int overlay_refresh(struct mount *mount, struct node *node)
         struct stat st;
         int r;
 
-        /* A directory that something of the guest is in stays, whatever became of the host's. */
+        /* A directory with entries of the guest stays, even if the host's is gone. */
         if (node->own || !node->has_lower || node->entry_count)
                 return 0;
         r = node->lower_parent ? directory_stat(&mount->directories, node->lower_parent, node->lower_name, &st)
@@ -175,7 +176,7 @@ void overlay_stat(struct mount *mount, struct node *node, struct stat *ret)
         if (node->own)
                 stat_of_guest(node, ret);
         if (node->kind == S_IFDIR)
-                ret->st_nlink = 1; /* not counted, which find(1) and others understand */
+                ret->st_nlink = 1; /* not counted; find(1) and others understand 1 */
         ret->st_blocks = (ret->st_size + 511) / 512;
         if (!permit_veils(mount, node))
                 return;
@@ -241,7 +242,7 @@ int overlay_own(struct mount *mount, struct node *node)
                 node->attributes.atime = node->attributes.mtime = node->attributes.ctime;
                 return 0;
         }
-        if (node_is_at_home(node)) /* what was moved is known since then */
+        if (node_is_at_home(node)) /* a moved node has it recorded since the move */
                 lower_identify(&node->st, &node->copied);
         node->attributes = (struct attributes){
                 .permissions = node->st.st_mode & (node->kind == S_IFDIR ? 01777 : 0777),
@@ -284,7 +285,7 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         int r;
 
         if (node->content) {
-                node->written = true; /* what the caller placed was not so far */
+                node->written = true; /* placed contents were not written until now */
                 return 0;
         }
         r = overlay_own(mount, node);
@@ -300,7 +301,7 @@ int overlay_copy_up(struct mount *mount, struct node *node, uint64_t keep)
         }
         if (!keep)
                 node->attributes.size = 0;
-        /* Names the host linked are files of their own once one was changed, and must not look the same. */
+        /* After a change, the host's hard links are separate files and need different inode numbers. */
         if (node->has_lower && node->st.st_nlink > 1)
                 node->ino = tree_new_ino(&mount->tree);
         node->content = number;
@@ -348,7 +349,7 @@ void overlay_settle(struct mount *mount, struct node *node)
 
 /* -- symbolic links ------------------------------------------------------------------------------------------- */
 
-/* A link of the host to an absolute path inside the mount, as the guest has to write it. */
+/* Translate a host link to an absolute path inside the mount to the guest's path. */
 static const char *translated(const struct mount *mount, const char *target, char *ret, size_t size)
 {
         const char *source = mount->settings.source;
@@ -364,7 +365,8 @@ static bool is_dots(const char *part, size_t size)
         return size == 2 && part[0] == '.' && part[1] == '.';
 }
 
-/* Does target stay inside, from a directory so deep? A ".." after a name counts as leaving: the name may be a link itself. */
+/* True if target stays inside, seen from a directory at this depth. A ".." after a name counts as
+ * leaving: the name may be a link itself. */
 static bool stays_inside(const struct mount *mount, const char *target, size_t depth)
 {
         bool named = false;
@@ -471,10 +473,10 @@ static int load_entry(struct eager *eager, const char *text)
         int r = 0;
 
         if (before + size + 2 > NODE_PATH_MAX || reserved_is(text, size))
-                return 0; /* nor can the guest reach it */
+                return 0; /* the guest cannot reach it either */
         memcpy(eager->path + before, text, size + 1);
         if (lower_stat(&eager->mount->lower, eager->path, &st) < 0)
-                st.st_mode = 0; /* just gone */
+                st.st_mode = 0; /* removed just now */
         if (!loading_admits(eager->mount->loading, eager->path, &st, &why)) {
                 if (why)
                         ledger_warn(&eager->mount->ledger, eager->path, why);
@@ -504,14 +506,14 @@ static int load_directory(struct eager *eager)
         _cleanup_fd_ int fd = -EBADF;
         int count, r = 0;
 
-        /* Its own path, without the slash the next name needs. */
+        /* The directory's own path, without the trailing slash. */
         if (eager->size)
                 eager->path[eager->size - 1] = '\0';
         fd = lower_open(&eager->mount->lower, eager->path, O_RDONLY | O_DIRECTORY);
         if (eager->size)
                 eager->path[eager->size - 1] = '/';
         count = fd < 0 ? 0 : scandirat(fd, ".", &entries, NULL, compare_entries);
-        fd_close(&fd); /* a tree may be deeper than there are descriptors */
+        fd_close(&fd); /* a tree may be deeper than the limit of descriptors */
         for (int i = 0; i < count; i++) {
                 const char *text = entries[i]->d_name;
 

@@ -16,12 +16,12 @@
 /* Newer than Debian 12's linux/fuse.h. */
 #define INIT_PASSTHROUGH (1u << (37 - 32)) /* FUSE_PASSTHROUGH in flags2 */
 #define OPEN_PASSTHROUGH (1u << 7)         /* FOPEN_PASSTHROUGH */
-#define BACKING_AT (offsetof(struct fuse_open_out, open_flags) + sizeof(uint32_t)) /* backing_id, padding before */
-#define DEPTH 1                            /* the host's file systems themselves, none that stands on others */
-#define DEPTH_AT (offsetof(struct fuse_init_out, flags2) + sizeof(uint32_t)) /* max_stack_depth, unused so far */
+#define BACKING_AT (offsetof(struct fuse_open_out, open_flags) + sizeof(uint32_t)) /* backing_id, formerly padding */
+#define DEPTH 1                            /* only the host's own file systems, none stacked on others */
+#define DEPTH_AT (offsetof(struct fuse_init_out, flags2) + sizeof(uint32_t)) /* max_stack_depth, formerly unused */
 
-#define SIZE_MIN (1 << 20) /* asking the keeper has to pay */
-#define PATIENCE_MS 2000   /* for it; afterwards it is not asked again */
+#define SIZE_MIN (1 << 20) /* below this a request to the keeper costs more than it saves */
+#define PATIENCE_MS 2000   /* timeout for the keeper; afterwards it is not used again */
 
 void passthrough_init(struct passthrough *p, int fuse_fd, int keeper_fd, int root_fd)
 {
@@ -33,7 +33,7 @@ void passthrough_init(struct passthrough *p, int fuse_fd, int keeper_fd, int roo
                 fd_close(&p->keeper_fd);
 }
 
-/* -- what goes past libfuse ----------------------------------------------------------------------------------- */
+/* -- patches around libfuse ----------------------------------------------------------------------------------- */
 
 void passthrough_note_init(struct passthrough *p, const void *request, size_t size)
 {
@@ -89,7 +89,7 @@ static int tell_keeper(struct passthrough *p, uint32_t op, int32_t id, const int
         return r;
 }
 
-/* The id, or -errno; -EPIPE: there is nobody to ask. */
+/* The id, or -errno; -EPIPE: no keeper. */
 static int32_t hear_keeper(struct passthrough *p)
 {
         uint64_t until_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
@@ -109,13 +109,13 @@ static int32_t ask_for_id(struct passthrough *p, int fd)
         int32_t id = tell_keeper(p, PASSTHROUGH_OPEN, 0, fds, 2) < 0 ? -EPIPE : hear_keeper(p);
 
         p->refused += id < 0;
-        /* All files of a mount are on one file system. */
+        /* All files of a mount are on one file system, so the error holds for all. */
         if (id == -EPIPE || id == -EOPNOTSUPP || id == -ELOOP)
                 fd_close(&p->keeper_fd);
         return id;
 }
 
-/* Without the keeper ids stay until the connection ends. */
+/* Without the keeper, ids stay until the connection ends. */
 static void give_back(struct passthrough *p, int32_t id)
 {
         if (p->keeper_fd >= 0 && tell_keeper(p, PASSTHROUGH_CLOSE, id, &p->fuse_fd, 1) < 0)
@@ -124,8 +124,9 @@ static void give_back(struct passthrough *p, int32_t id)
 
 /* -- opening -------------------------------------------------------------------------------------------------- */
 
-/* May nobody ever write it, rename it, or put something in its place? Then what is decided now stays right while it is open: there
- * is no other content to come, and no path with other rights. A directory above it cannot be moved either (README.md). */
+/* True if the file can never be written, renamed or replaced by the guest. Then a decision stays
+ * right while the file is open: its contents and rights do not change. A directory above it cannot
+ * be moved either (README.md). */
 static bool is_fixed(struct mount *mount, struct node *node)
 {
         const unsigned changing = 1u << RULES_MODIFY | 1u << RULES_DELETE, rights = permit_rights(mount, node);
@@ -134,7 +135,7 @@ static bool is_fixed(struct mount *mount, struct node *node)
                !node->placed_at && !node_is_changed(node) && node->has_lower && !node->making && node_is_at_home(node);
 }
 
-/* One that was opened the ordinary way keeps the node so until it is closed. */
+/* A handle opened the ordinary way keeps the node ordinary until it is closed. */
 static bool may_begin(struct mount *mount, struct node *node, int flags, int fd)
 {
         const struct passthrough *p = &mount->passthrough;
@@ -157,7 +158,8 @@ static int begin(struct mount *mount, struct node *node, int fd)
         return 1;
 }
 
-/* The kernel opens the file with the guest's flags, and would say EIO where the file system says EINVAL. */
+/* The kernel opens the file with the guest's flags, and would return EIO where the file system
+ * returns EINVAL. */
 static bool lacks_direct(int flags, int fd)
 {
         if (!(flags & O_DIRECT) || fd < 0)

@@ -10,10 +10,10 @@ static unsigned decide(const struct mount *mount, const char *path, size_t *ret_
                 return rules_decide(mount->settings.rules, path, ret_rule);
         if (ret_rule)
                 *ret_rule = RULES_DEFAULT;
-        return 0; /* too long to be judged */
+        return 0; /* too long to check */
 }
 
-/* Where the host has it, when that is elsewhere than where the guest has it. */
+/* The path on the host if it differs from the guest's. */
 static const char *former_path(struct mount *mount, const struct node *node, const char *path)
 {
         const char *lower;
@@ -79,7 +79,7 @@ bool permit_veils_name(struct mount *mount, const struct node *parent, const cha
 
 enum permit permit_refusal(const struct mount *mount, enum rules_action action)
 {
-        /* There is no pretending to have read. */
+        /* A read cannot be pretended. */
         if (action == RULES_READ || action == RULES_LIST || mount->settings.on_denied == DENIED_THROW)
                 return PERMIT_NO;
         return mount->settings.on_denied == DENIED_IGNORE ? PERMIT_DROP : PERMIT_VIRTUAL;
@@ -97,7 +97,7 @@ static void record(struct mount *mount, const char *path, enum rules_action acti
         ledger_deny(&mount->ledger, path, action, rules_pattern(mount->settings.rules, rule));
 }
 
-/* Which of the node's paths refuses, and by which rule. */
+/* Record the refusing path of the node and its rule. */
 static void record_node(struct mount *mount, const struct node *node, enum rules_action action)
 {
         const char *path = "", *former;
@@ -142,7 +142,7 @@ enum permit permit_name(struct mount *mount, const struct node *parent, const ch
         size_t rule;
 
         if (entry && entry->placed)
-                return PERMIT_VIRTUAL; /* the caller's place, whatever the guest makes of it */
+                return PERMIT_VIRTUAL; /* placed by the caller, and so are its replacements */
         if (permit_path(mount, path, action, &rule))
                 return PERMIT_YES;
         if (path)

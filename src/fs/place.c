@@ -22,7 +22,7 @@ static void placing_done(struct placing *placing)
         free(placing->target);
 }
 
-/* -- what is asked for ---------------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
 static const struct {
         const char *name;
@@ -85,7 +85,7 @@ static int read_placing(const json_t *params, int fd, struct placing *ret, struc
         return 0;
 }
 
-/* -- putting it there ----------------------------------------------------------------------------------------- */
+/* -- placing -------------------------------------------------------------------------------------------------- */
 
 static int fill(struct mount *mount, struct node *node, int from_fd)
 {
@@ -127,7 +127,7 @@ static int make(struct mount *mount, const struct placing *what, struct node **r
         return 0;
 }
 
-/* What was there goes: the host's is not shown any more, the caller's is given up. */
+/* Clear the place: the host's entry is hidden, an earlier placed one is dropped. */
 static void clear(struct mount *mount, struct name *name)
 {
         struct node *node = name->node;
@@ -136,7 +136,7 @@ static void clear(struct mount *mount, struct name *name)
                 return;
         if (node->placed_at == name)
                 node->placed_at = NULL;
-        name->placed = true; /* or it would go with its node */
+        name->placed = true; /* otherwise the name would go with its node */
         tree_drop(name);
         overlay_settle(mount, node);
 }
@@ -175,7 +175,7 @@ static int put_last(struct mount *mount, struct node *parent, const char *text, 
         return put(mount, parent, text, what, &node);
 }
 
-/* The directory that the last part of path is in, made where it is missing. */
+/* Find the directory of path's last part; create missing ones. */
 static int make_way(struct mount *mount, const char **path, struct node **ret)
 {
         static const struct placing directory = {.kind = S_IFDIR, .permissions = 0755, .fd = -EBADF};

@@ -1,12 +1,13 @@
-/* What the caller puts over a mount before the guest runs: the guest's to do with as it likes, and never synced. */
+/* Entries that the caller places over a mount before the guest runs. The guest may change them
+ * freely; they are never synced. */
 #ifndef CLOCHE_FS_PLACE_H
 #define CLOCHE_FS_PLACE_H
 
 #include "mount.h"
 
-/* {path, kind: "file"|"directory"|"symlink", mode, target}; fd: what is in a file, borrowed. Directories above it are made when they are
- * missing; one that is there stays what it is. -CLOCHE_E_INVALID_ARGUMENT names what is wrong; nothing is placed then but
- * directories. */
+/* {path, kind: "file"|"directory"|"symlink", mode, target}; fd: contents of a file, borrowed.
+ * Missing parent directories are created; existing ones stay. -CLOCHE_E_INVALID_ARGUMENT names the
+ * fault; only directories may have been placed by then. */
 int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *e);
 
 #endif

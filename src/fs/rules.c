@@ -13,10 +13,10 @@
 #define DEFAULT (1u << RULES_READ | 1u << RULES_LIST)
 
 struct rule {
-        struct glob *glob, *below; /* below: of an exclude, what lies in it */
+        struct glob *glob, *below; /* below: for an exclude, everything in it */
         char *pattern;
         double priority;
-        size_t place; /* among those given */
+        size_t place; /* index among the given rules */
         unsigned allow, deny;
 };
 
@@ -54,7 +54,7 @@ static int action_bit(const char *name, unsigned *ret)
         return -1;
 }
 
-/* A list of names, or one name alone; missing is none. */
+/* A list of names, or a single name; missing means none. */
 static int read_actions(const json_t *list, const char *where, size_t index, unsigned *ret, struct cloche_err *e)
 {
         size_t count = json_is_array(list) ? json_array_size(list) : list != NULL;
@@ -199,7 +199,8 @@ static int read_all(const json_t *permissions, struct rules *rules, struct cloch
         rules->rows = calloc(json_array_size(list) + json_array_size(exclude) + 1, sizeof(*rules->rows));
         if (!rules->rows)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the rules");
-        /* Of equal priority an exclude comes before a rule: what is excluded cannot be let in by accident. */
+        /* At equal priority an exclude precedes a rule, so that an excluded path is not admitted by
+         * accident. */
         for (size_t i = 0; r == 0 && i < json_array_size(exclude); i++)
                 r = read_exclude(json_array_get(exclude, i), i, rules, e);
         for (size_t i = 0; r == 0 && i < json_array_size(list); i++)

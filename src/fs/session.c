@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define BUFFER_SIZE ((1u << 20) + 65536) /* a write of the greatest size, and what is before it */
-#define HELD_MAX (64u << 20)             /* bytes of requests that wait for a thaw; then no more are read */
-#define SPIN_NS 100000u      /* asked again at once for so long after a request: waking up takes longer than most requests */
-#define TAKEN_NS 20000u     /* asking takes one: somebody else had the processor meanwhile */
-#define LUCK_MAX 8          /* so many vain askings are forgiven */
-#define REST 512            /* requests without, when it was in vain: the guest thinks, or has the same processor */
-#define ROUND 64            /* requests of the kernel before the engine has a turn */
+#define BUFFER_SIZE ((1u << 20) + 65536) /* the largest write and its header */
+#define HELD_MAX (64u << 20)             /* bytes of held requests during a freeze; beyond that no more are read */
+#define SPIN_NS 100000u      /* keep polling this long after a request: waking up takes longer than most requests */
+#define TAKEN_NS 20000u     /* a poll this slow means that another task had the processor */
+#define LUCK_MAX 8          /* consecutive failures forgiven */
+#define REST 512            /* requests without polling after failures: the guest computes, or shares our processor */
+#define ROUND 64            /* kernel requests before the engine's turn */
 
 struct held {
         struct held *next;
@@ -32,14 +32,15 @@ struct session {
         char *buffer;
         struct held *first, *last;
         size_t held_bytes;
-        int luck;      /* of asking again at once */
-        unsigned rest; /* requests until it is tried again */
+        int luck;      /* credit for polling */
+        unsigned rest; /* requests until polling is tried again */
 };
 
-/* -- what goes past libfuse ----------------------------------------------------------------------------------- */
+/* -- patches around libfuse ----------------------------------------------------------------------------------- */
 
-/* libfuse 3.14 does not know FUSE_HANDLE_KILLPRIV_V2. Set-user-id bits are never shown, so nothing is to be cleared on a write;
- * without the flag the kernel asks for security.capability before each. */
+/* libfuse 3.14 does not support FUSE_HANDLE_KILLPRIV_V2. Set-user-id bits are never shown, so a
+ * write has nothing to clear. Without the flag the kernel requests security.capability before each
+ * write. */
 static void amend_init(struct iovec *iov, int count)
 {
         const struct fuse_out_header *header = iov[0].iov_base;
@@ -48,7 +49,7 @@ static void amend_init(struct iovec *iov, int count)
                 ((struct fuse_init_out *)iov[1].iov_base)->flags |= FUSE_HANDLE_KILLPRIV_V2;
 }
 
-static bool init_answered, killpriv_v2; /* one session a process */
+static bool init_answered, killpriv_v2; /* one session per process */
 
 static ssize_t write_to_kernel(int fd, struct iovec *iov, int count, void *userdata)
 {
@@ -89,7 +90,7 @@ static void note_init(const struct fuse_in_header *header)
                 killpriv_v2 = in->flags & FUSE_HANDLE_KILLPRIV_V2;
 }
 
-/* -- requests that wait for a thaw ---------------------------------------------------------------------------- */
+/* -- requests held during a freeze ---------------------------------------------------------------------------- */
 
 static int hold(struct session *s, const char *request, size_t size)
 {
@@ -123,7 +124,7 @@ static struct held *unhold(struct session *s, struct held *before)
         return held;
 }
 
-/* Who waits may still be killed. */
+/* A process that waits can still be killed. */
 static bool interrupt_held(struct session *s, const struct fuse_in_header *header)
 {
         const struct fuse_interrupt_in *in = (const void *)(header + 1);
@@ -151,7 +152,8 @@ static void process(struct session *s, char *request, size_t size)
 
         note_init(header);
         passthrough_note_init(&s->mount->passthrough, request, size);
-        /* libfuse 3.14 does not know it; the request is the same but for its name ("/") and O_TMPFILE among its flags. */
+        /* libfuse 3.14 does not support FUSE_TMPFILE. The request equals FUSE_CREATE, except for
+         * its name ("/") and O_TMPFILE among its flags. */
         if (header->opcode == FUSE_TMPFILE)
                 header->opcode = FUSE_CREATE;
         if (s->first && interrupt_held(s, header))
@@ -171,7 +173,7 @@ static void release_held(struct session *s)
         }
 }
 
-/* 1: there may be more; 0: nothing waits; -1: the connection is over. */
+/* 1: there may be more; 0: none is pending; -1: the connection is over. */
 static int take_request(struct session *s)
 {
         ssize_t n = read(s->fd, s->buffer, BUFFER_SIZE);
@@ -186,7 +188,7 @@ static int take_request(struct session *s)
         return n < 0 && (errno == EINTR || errno == ENOENT) ? 1 : -1;
 }
 
-/* Asks for a while. As take_request(). */
+/* Poll for a while. Returns like take_request(). */
 static int take_soon(struct session *s)
 {
         uint64_t now, last, until;
@@ -204,7 +206,7 @@ static int take_soon(struct session *s)
                 now = clock_now_ns();
         } while (r == 0 && now < until && now - last < TAKEN_NS);
         if (r == 0 && now - last >= TAKEN_NS)
-                s->luck = 0; /* others want the processor: who waits asleep is woken before them */
+                s->luck = 0; /* other tasks need the processor: a sleeping process is woken before they run */
         if (r > 0)
                 s->luck += s->luck < LUCK_MAX;
         else if (--s->luck < 0) {
@@ -214,7 +216,7 @@ static int take_soon(struct session *s)
         return r;
 }
 
-/* The kernel's requests as they come, until none has for a while or the engine is to have its turn. */
+/* Serve the kernel's requests until none arrives for a while or it is the engine's turn. */
 static int take_round(struct session *s)
 {
         for (int i = 0; i < ROUND && s->held_bytes < HELD_MAX; i++) {

@@ -1,4 +1,5 @@
-/* What a mount is configured with: the params of the first request on the control socket (README.md lists them). */
+/* The configuration of a mount: the params of the first request on the control socket (README.md
+ * lists them). */
 #ifndef CLOCHE_FS_SETTINGS_H
 #define CLOCHE_FS_SETTINGS_H
 
@@ -11,23 +12,23 @@ enum loading_mode { LOADING_LAZY, LOADING_EAGER, LOADING_EXPLICIT };
 
 struct settings {
         struct rules *rules;
-        bool all_alike; /* no rule but the default: a decision is the same everywhere */
+        bool all_alike; /* the default is the only rule: decisions do not depend on the path */
         enum denied_policy on_denied;
         enum links_policy links;
         enum loading_mode loading;
-        json_t *include;                       /* of LOADING_EXPLICIT */
+        json_t *include;                       /* for LOADING_EXPLICIT */
         uint64_t max_file_bytes, max_total_bytes; /* 0: none */
-        char *source, *target;                 /* where the host and the guest have it, for absolute links; NULL: unknown */
+        char *source, *target;                 /* path on the host and in the guest, for absolute links; NULL: unknown */
         uid_t uid;
         gid_t gid;
-        double cache_s; /* how long the kernel may believe what only the host can change */
+        double cache_s; /* the kernel's cache timeout for data that only the host can change */
         struct tree_limits tree;
         size_t open_files, denials, warnings;
         uint64_t upper_bytes;
         bool landlock_optional, seccomp_optional;
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call settings_done() after a failure too. */
 int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
 void settings_done(struct settings *settings);
 

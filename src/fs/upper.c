@@ -23,7 +23,8 @@ int upper_create(struct upper *upper, uint64_t *ret_number)
         int fd;
 
         upper_name(upper->last + 1, name);
-        /* To be read by who syncs it, who need not be us; the directory is reached by descriptor alone. */
+        /* Readable for the syncing process, which may be another user; the directory is reached by
+         * descriptor only. */
         fd = openat(upper->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 return -errno;
@@ -41,7 +42,7 @@ int upper_open(const struct upper *upper, uint64_t number, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* Its bytes are counted as free at once, though a descriptor may keep them a while. */
+/* Its bytes count as free at once, though a descriptor may keep them for a while. */
 void upper_remove(struct upper *upper, uint64_t number)
 {
         struct stat st;
@@ -75,7 +76,7 @@ int upper_has_room(const struct upper *upper, uint64_t size)
         return !upper->bytes_max || (size <= upper->bytes_max && upper->bytes_used <= upper->bytes_max - size) ? 0 : -ENOSPC;
 }
 
-/* One stretch of data; copy_file_range(2) refuses some pairs of file systems, sendfile(2) none. */
+/* Copy one stretch of data; copy_file_range(2) refuses some pairs of file systems, sendfile(2) none. */
 static int copy_stretch(int to_fd, int from_fd, off_t at, off_t end)
 {
         while (at < end) {
@@ -90,7 +91,7 @@ static int copy_stretch(int to_fd, int from_fd, off_t at, off_t end)
                 if (n < 0)
                         return -errno;
                 if (n == 0)
-                        return 0; /* the host has cut it meanwhile */
+                        return 0; /* the host has truncated it meanwhile */
                 at += n;
         }
         return 0;
@@ -103,7 +104,7 @@ static int copy_data(struct upper *upper, int to_fd, int from_fd, off_t size)
                 int r;
 
                 if (data < 0 && errno == ENXIO)
-                        return 0; /* a hole to the end */
+                        return 0; /* a hole up to the end */
                 if (data < 0)
                         data = at;
                 hole = lseek(from_fd, data, SEEK_HOLE);

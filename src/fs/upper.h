@@ -1,4 +1,4 @@
-/* Where what the guest wrote is kept: files by number in one directory, their bytes counted. */
+/* Storage of the guest's contents: numbered files in one directory, their bytes counted. */
 #ifndef CLOCHE_FS_UPPER_H
 #define CLOCHE_FS_UPPER_H
 
@@ -13,21 +13,22 @@ struct upper {
 
 #define UPPER_NAME_SIZE 17
 
-/* How the file of a number is called. */
+/* The name of a numbered file. */
 void upper_name(uint64_t number, char ret[UPPER_NAME_SIZE]);
 
-/* A new, empty file: its descriptor (reads and writes) or -errno. */
+/* Create an empty file; its descriptor (read and write) or -errno. */
 int upper_create(struct upper *upper, uint64_t *ret_number);
 int upper_open(const struct upper *upper, uint64_t number, int flags);
 void upper_remove(struct upper *upper, uint64_t number);
 
-/* Bytes a file takes on the disk. What a change of it took or gave is counted with the figure from before. */
+/* Bytes of disk space of a file. After a change, upper_count() adds the difference to the figure
+ * from before. */
 uint64_t upper_measure(int fd);
 void upper_count(struct upper *upper, int fd, uint64_t before);
-/* 0, or -ENOSPC when size more bytes would be over the bound. */
+/* 0, or -ENOSPC if size more bytes exceed the limit. */
 int upper_has_room(const struct upper *upper, uint64_t size);
 
-/* All of from, holes kept, shared blocks where the file systems can; 0 or -errno. */
+/* Copy all of from, with its holes, sharing blocks where the file systems support it; 0 or -errno. */
 int upper_copy(struct upper *upper, int to_fd, int from_fd, uint64_t size);
 
 #endif

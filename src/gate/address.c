@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Narrower ones before those they lie in. IANA's special-purpose registry, and where clouds answer their machines. */
+/* Narrower ranges precede those that contain them. Sources: IANA's special-purpose registry and the
+ * metadata addresses of clouds. */
 static const struct address_range closed[] = {
         {0xa9fea9feu, 32, "metadata"},      /* 169.254.169.254 */
         {0xa9feaa02u, 32, "metadata"},      /* 169.254.170.2 */
         {0xa83f8110u, 32, "metadata"},      /* 168.63.129.16 */
         {0x646464c8u, 32, "metadata"},      /* 100.100.100.200 */
         {0xc00000c0u, 32, "metadata"},      /* 192.0.0.192 */
-        {0x00000000u, 8, "reserved"},       /* this network: Linux takes 0.0.0.0 for itself */
+        {0x00000000u, 8, "reserved"},       /* this network: Linux treats 0.0.0.0 as itself */
         {0x0a000000u, 8, "private"},
         {0x64400000u, 10, "shared"},        /* 100.64.0.0 */
         {0x7f000000u, 8, "loopback"},
@@ -21,7 +22,7 @@ static const struct address_range closed[] = {
         {0xc0000200u, 24, "documentation"}, /* 192.0.2.0 */
         {0xc0586300u, 24, "reserved"},      /* 192.88.99.0 */
         {0xc0a80000u, 16, "private"},       /* 192.168.0.0 */
-        {0xc6120000u, 15, "reserved"},      /* 198.18.0.0, which here stands for names */
+        {0xc6120000u, 15, "reserved"},      /* 198.18.0.0, assigned to names here */
         {0xc6336400u, 24, "documentation"}, /* 198.51.100.0 */
         {0xcb007100u, 24, "documentation"}, /* 203.0.113.0 */
         {0xe0000000u, 4, "multicast"},
@@ -54,7 +55,7 @@ static int lies_in(const unsigned char *address, const unsigned char *network, u
         return memcmp(address, network, bytes) == 0 && (rest == 0 || (address[bytes] ^ network[bytes]) >> (8 - rest) == 0);
 }
 
-/* 64:ff9b::/96 (RFC 6052) leads to the IPv4 address at its end; else hosts of the internet are in 2000::/3. */
+/* 64:ff9b::/96 (RFC 6052) leads to the IPv4 address at its end. Other internet hosts are in 2000::/3. */
 const char *address6_closed(const struct in6_addr *address)
 {
         static const unsigned char translated[16] = {0x00, 0x64, 0xff, 0x9b};

@@ -1,4 +1,5 @@
-/* Addresses that stand for more than a host on the internet, and the text of addresses. Pure; addresses are in host order. */
+/* Ranges of addresses that are not ordinary internet hosts, and the text form of addresses. Pure;
+ * addresses are in host order. */
 #ifndef CLOCHE_GATE_ADDRESS_H
 #define CLOCHE_GATE_ADDRESS_H
 
@@ -14,12 +15,13 @@ struct address_range {
         const char *name; /* "private" */
 };
 
-/* The narrowest closed range it lies in, or NULL: these a name never leads to unless a rule opens the range. */
+/* The narrowest closed range that holds the address, or NULL. A name never leads to such an address
+ * unless a rule opens the range. */
 const struct address_range *address_closed(uint32_t address);
-/* Why an IPv6 address is closed, or NULL. No rule opens one. */
+/* The reason why an IPv6 address is closed, or NULL. No rule opens one. */
 const char *address6_closed(const struct in6_addr *address);
 
-/* Four decimal numbers, nothing else: no octal, no short forms. 0 or -1. */
+/* Accepts four decimal numbers only: no octal, no short forms. 0 or -1. */
 int address_parse(const char *text, size_t size, uint32_t *ret);
 void address_print(uint32_t address, char ret[ADDRESS_TEXT_MAX]);
 

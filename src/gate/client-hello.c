@@ -6,7 +6,7 @@
 #define RECORD_HEADER 5
 #define RECORD_BYTES_MAX 16384
 #define RECORD_HANDSHAKE 22
-#define RECORD_LAST 23 /* application data; 20 and 21 are a change of cipher and an alert */
+#define RECORD_LAST 23 /* application data; 20 is a change of cipher, 21 an alert */
 #define HANDSHAKE_HEADER 4
 #define HANDSHAKE_CLIENT_HELLO 1
 #define FIXED_BYTES 34 /* version and random */
@@ -22,7 +22,7 @@ static size_t left(const struct cursor *c)
         return (size_t)(c->end - c->at);
 }
 
-/* A number of so many bytes; 0 or -1. */
+/* Read a number of the given width; 0 or -1. */
 static int take_number(struct cursor *c, unsigned bytes, size_t *ret)
 {
         if (left(c) < bytes)
@@ -32,7 +32,7 @@ static int take_number(struct cursor *c, unsigned bytes, size_t *ret)
         return 0;
 }
 
-/* What stands behind its length. */
+/* Read a vector with its length prefix. */
 static int take_vector(struct cursor *c, unsigned length_bytes, struct cursor *ret)
 {
         size_t size;
@@ -44,7 +44,7 @@ static int take_vector(struct cursor *c, unsigned length_bytes, struct cursor *r
         return 0;
 }
 
-/* Bytes of the handshake that are there, whatever records they came in: 1 all of the first message, 0 more are needed, -1 malformed. */
+/* Join handshake bytes across records: 1: the first message is complete; 0: more are needed; -1: malformed. */
 static int join(const unsigned char *bytes, size_t size, unsigned char *message, size_t *ret_size, size_t *ret_used)
 {
         struct cursor in = {bytes, bytes + size};
@@ -72,13 +72,13 @@ static int join(const unsigned char *bytes, size_t size, unsigned char *message,
                 if (have >= want) {
                         *ret_size = want;
                         *ret_used = (size_t)(in.at - bytes);
-                        return have == want && piece == record ? 1 : -1; /* nothing may follow it before the server spoke */
+                        return have == want && piece == record ? 1 : -1; /* no bytes may follow yet */
                 }
         }
         return 0;
 }
 
-/* A list of names, of which one may be a host's. */
+/* Read the list of names; one of them may be a host name. */
 static enum client_hello read_server_name(struct cursor extension, char ret_name[HOST_NAME_MAX_BYTES + 1])
 {
         struct cursor list, name;
@@ -102,7 +102,7 @@ static enum client_hello read_extensions(struct cursor extensions, char ret_name
                         return CLIENT_HELLO_MALFORMED;
                 if (type != EXTENSION_SERVER_NAME)
                         continue;
-                if (found != CLIENT_HELLO_NAMELESS) /* twice: which would the server take? */
+                if (found != CLIENT_HELLO_NAMELESS) /* two names: the server might use either */
                         return CLIENT_HELLO_MALFORMED;
                 found = read_server_name(extension, ret_name);
                 if (found != CLIENT_HELLO_NAMED)
@@ -151,7 +151,7 @@ static ssize_t follow_handshake(struct client_hello_watch *watch, const unsigned
         return found == CLIENT_HELLO_MALFORMED || strcmp(name, watch->name) != 0 ? -1 : (ssize_t)used;
 }
 
-/* One record, or a piece of one. */
+/* Follow one record or a part of it. */
 static ssize_t follow(struct client_hello_watch *watch, const unsigned char *bytes, size_t size)
 {
         size_t taken;

@@ -13,12 +13,12 @@
 #include <sys/socket.h>
 
 #define SECOND UINT64_C(1000000000)
-#define CONNECT_NS (15 * SECOND) /* from the first byte of the guest's to an answer */
-#define TRY_NS (5 * SECOND)      /* of it for one address, while there are others */
-#define HELD_NS (30 * SECOND)    /* for a head, a greeting */
-#define WORD_NS (3 * SECOND)     /* for what follows a first word */
+#define CONNECT_NS (15 * SECOND) /* from the guest's first byte to an answer */
+#define TRY_NS (5 * SECOND)      /* per address while there are others */
+#define HELD_NS (30 * SECOND)    /* for a request head or a ClientHello */
+#define WORD_NS (3 * SECOND)     /* for bytes after a lone first word */
 #define IDLE_NS (1800 * SECOND)
-#define HALF_IDLE_NS (300 * SECOND) /* when one side has ended */
+#define HALF_IDLE_NS (300 * SECOND) /* after one side has ended */
 #define ACCEPTS_A_TURN 32
 
 static void on_guest(uv_poll_t *poll, int status, int events);
@@ -26,7 +26,7 @@ static void on_host(uv_poll_t *poll, int status, int events);
 static void on_connecting(uv_poll_t *poll, int status, int events);
 static void accept_again(struct gate *gate);
 
-/* -- the end ------------------------------------------------------------------------------------------------------ */
+/* -- ending ------------------------------------------------------------------------------------------------------- */
 
 void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address, const char *rule, const char *why)
 {
@@ -34,7 +34,7 @@ void connection_report(struct connection *c, int allowed, const char *kind, cons
                                                              .port = c->inner_port, .allowed = allowed});
 }
 
-/* Its memory goes later: somebody may be in the middle of it. */
+/* Its memory is freed later: a caller may still use it. */
 static void end(struct connection *c, int is_cut)
 {
         struct gate *gate = c->gate;
@@ -69,7 +69,7 @@ static void bury_ended(struct gate *gate)
 
 /* -- open --------------------------------------------------------------------------------------------------------- */
 
-/* Who does not read is not read for. */
+/* Read from one side only while the other side keeps reading. */
 static void watch(struct connection *c)
 {
         end_watch(&c->guest, (flow_has_room(&c->out) ? UV_READABLE : 0) | (c->in.passed > 0 ? UV_WRITABLE : 0));
@@ -84,7 +84,7 @@ static void look_whether_held(struct connection *c)
                 c->held_ns = clock_now_ns();
 }
 
-/* What was taken is looked at and goes as far as it may. */
+/* Inspect the received bytes and forward those that may pass. */
 static void move(struct connection *c)
 {
         int r = inspect(c);
@@ -128,7 +128,7 @@ static void on_host(uv_poll_t *poll, int status, int events)
                 move(c);
                 return;
         }
-        (void)flow_drain(&c->in, c->guest.fd); /* what it said before it broke off */
+        (void)flow_drain(&c->in, c->guest.fd); /* bytes received before the failure */
         end(c, 1);
 }
 
@@ -156,7 +156,7 @@ static void open_both(struct connection *c)
         watch(c);
 }
 
-/* The next candidate, or the end. */
+/* Try the next candidate, or end the connection. */
 static void try_next(struct connection *c, int error)
 {
         end_close(&c->host, 1);
@@ -237,7 +237,7 @@ static void begin(struct connection *c)
                 end(c, 1);
 }
 
-/* Where the guest wanted to go, before its kernel led it here. */
+/* Find the original destination, from before the box's kernel redirected the connection here. */
 static int find_asked(int fd, struct connection *c)
 {
         struct sockaddr_in address;
@@ -247,7 +247,7 @@ static int find_asked(int fd, struct connection *c)
                 return -1;
         c->asked = ntohl(address.sin_addr.s_addr);
         c->port = c->inner_port = ntohs(address.sin_port);
-        return c->asked >> 24 == 127 ? -1 : 0; /* it came to the socket itself */
+        return c->asked >> 24 == 127 ? -1 : 0; /* a direct connection to the listening socket */
 }
 
 static void take(struct gate *gate, int fd)
@@ -295,7 +295,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 
                 if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
                         return;
-                if (fd < 0) { /* the host is out of something: the next tick tries again */
+                if (fd < 0) { /* the host lacks a resource: the next tick tries again */
                         stop_accepting(gate);
                         return;
                 }
@@ -325,7 +325,7 @@ int connections_listen(struct gate *gate, struct cloche_err *e)
         return 0;
 }
 
-/* -- from time to time -------------------------------------------------------------------------------------------- */
+/* -- timers ------------------------------------------------------------------------------------------------------- */
 
 static int is_late(const struct connection *c, uint64_t now)
 {
@@ -366,7 +366,7 @@ void connections_tick(struct gate *gate)
         gate->is_crowded = gate->is_crowded && gate->count >= CONNECTIONS_MAX / 2;
 }
 
-/* By the policy there is now. */
+/* Check against the present policy. */
 static int is_allowed(struct connection *c)
 {
         const struct candidate *to = &c->candidates[c->candidate];
@@ -385,7 +385,7 @@ static int is_allowed(struct connection *c)
         return verdict.allowed;
 }
 
-/* Those that are not open yet are asked about again, from the beginning. */
+/* Connections that are not open yet start over. */
 void connections_check(struct gate *gate)
 {
         struct connection *c, *next;

@@ -1,6 +1,7 @@
-/* One connection of the box: from a socket of the box's namespace to one of ours.
+/* One connection of the box: from a socket of the box's namespace to one of the host.
  *
- *   accepted ─▶ looking up the name ─▶ connecting, one address after the other ─▶ open: bytes pass as far as inspect.c lets them ─▶ over */
+ *   accepted ─▶ looking up the name ─▶ connecting, one address after the other ─▶ open: bytes pass
+ *   as far as inspect.c permits ─▶ over */
 #ifndef CLOCHE_GATE_CONNECTION_H
 #define CLOCHE_GATE_CONNECTION_H
 
@@ -29,42 +30,45 @@ struct connection {
         enum connection_state state;
         struct end guest, host;
         struct flow out, in; /* from the guest, to the guest */
-        uint32_t asked;      /* the address it was made to */
+        uint32_t asked;      /* the original destination address */
         unsigned port;
-        char name[HOST_NAME_MAX_BYTES + 1]; /* which that stands for; "": an address */
-        const char *rule;                   /* text of the policy's; until another is given */
+        char name[HOST_NAME_MAX_BYTES + 1]; /* the name assigned to that address; "": none */
+        const char *rule;                   /* text owned by the policy; valid until the policy changes */
         struct lookup *lookup;
         struct candidate candidates[CANDIDATES_MAX];
         size_t candidate, candidate_count;
-        uint64_t accepted_ns, tried_ns, moved_ns, held_ns; /* held_ns: bytes wait to be understood since; 0: none */
+        uint64_t accepted_ns, tried_ns, moved_ns, held_ns; /* held_ns: start of a wait for more bytes; 0: none */
 
         enum protocol protocol;
         int host_spoke, is_tunnel;
-        char word[WORD_MAX]; /* with PROTOCOL_OPEN: what was let go of a first line */
+        char word[WORD_MAX]; /* PROTOCOL_OPEN: bytes of the first line already passed */
         size_t word_size;
-        unsigned inner_port; /* of the host that what is read is meant for: port, but behind CONNECT */
+        unsigned inner_port; /* port of the inspected host: port, except behind CONNECT */
         struct client_hello_watch hello;
         struct http http;
-        char said[HOST_NAME_MAX_BYTES + 1]; /* the last name in it that was allowed; "": none */
+        char said[HOST_NAME_MAX_BYTES + 1]; /* the last allowed name in the connection; "": none */
         unsigned said_port;
 };
 
-/* Tell what was decided about it. */
+/* Report a decision about the connection. */
 void connection_report(struct connection *c, int allowed, const char *kind, const char *host, const char *address, const char *rule, const char *why);
 
-/* dial.c: from what was looked up, or the address itself, to candidates that the policy allows. 0, or -1: none, which was told. */
+/* dial.c: turn a lookup result, or the address itself, into candidates that the policy allows. 0;
+ * -1: none, reported. */
 int dial_names(struct connection *c, const struct lookup_result *result);
 int dial_address(struct connection *c);
-/* A socket that connects to the next candidate, or -errno. */
+/* Return a socket that connects to the next candidate, or -errno. */
 int dial_next(struct connection *c);
-/* Is it an address of this machine? */
+/* True if the address belongs to this machine. */
 int dial_is_own(const struct sockaddr *address, socklen_t size);
 
-/* inspect.c: how much of what the guest has sent may go (out.passed). 0, or -1: cut it, which was told. */
+/* inspect.c: compute how many of the guest's bytes may pass (out.passed). 0; -1: close the
+ * connection, reported. */
 int inspect(struct connection *c);
-/* Nothing has followed for a while: a word alone may go, for somebody may wait for the answer to it. Should HTTP come of it, it is cut. 1: it may go. */
+/* Called when no byte has followed for a while: a lone word may pass, because the client may await
+ * its answer. If the rest turns out to be HTTP, the connection is closed. 1: it may pass. */
 int inspect_word(struct connection *c);
-/* The host has sent something: how much of it may go (in.passed). */
+/* Handle bytes from the host: compute how many may pass (in.passed). */
 void inspect_answer(struct connection *c);
 
 #endif

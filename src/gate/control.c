@@ -34,7 +34,7 @@ static int do_servers(void *argument, const json_t *params, struct server_reply 
         return servers ? lookups_servers(gate->lookups, servers, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: expected a string");
 }
 
-/* Nothing of the guest is read before. */
+/* No guest bytes are read before this request. */
 static int do_start(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct gate *gate = argument;
@@ -60,7 +60,7 @@ static const struct server_method methods[] = {
 
 static void on_control(uv_poll_t *poll, int status, int events);
 
-/* POLLIN and POLLOUT of poll(2) in libuv's words. */
+/* Translate POLLIN and POLLOUT of poll(2) to libuv's flags. */
 static void watch(struct control *control)
 {
         short events = server_events(&control->server);
@@ -68,7 +68,7 @@ static void watch(struct control *control)
         uv_poll_start(&control->poll, (events & POLLIN ? UV_READABLE : 0) | (events & POLLOUT ? UV_WRITABLE : 0), on_control);
 }
 
-/* The gate ends with its engine: the kernel closes what is left. */
+/* The gate exits with its engine; the kernel closes the rest. */
 static void on_control(uv_poll_t *poll, int status, int events)
 {
         struct control *control = poll->data;

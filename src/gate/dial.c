@@ -11,7 +11,7 @@
 
 #define ANY_PORT 9
 
-/* To one of its own a machine would send from that very address. Nothing is sent. */
+/* A machine's packets to its own address carry that address as their source. No packet is sent. */
 int dial_is_own(const struct sockaddr *address, socklen_t size)
 {
         _cleanup_fd_ int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -21,7 +21,7 @@ int dial_is_own(const struct sockaddr *address, socklen_t size)
         if (fd < 0)
                 return 1;
         if (connect(fd, address, size) < 0)
-                return 0; /* it leads nowhere */
+                return 0; /* no route */
         if (getsockname(fd, (struct sockaddr *)&from, &from_size) < 0)
                 return 1;
         if (address->sa_family == AF_INET)
@@ -48,7 +48,7 @@ static void add(struct connection *c, uint32_t address)
         c->candidate_count++;
 }
 
-/* No rule is about IPv6 addresses: one that is closed, or this machine's, is passed over. */
+/* No rule covers IPv6 addresses: closed ones and this machine's are skipped. */
 static void add6(struct connection *c, const struct in6_addr *address)
 {
         struct candidate *row = &c->candidates[c->candidate_count];
@@ -61,7 +61,7 @@ static void add6(struct connection *c, const struct in6_addr *address)
         c->candidate_count++;
 }
 
-/* One address that is not allowed is told; that others are is what counts. */
+/* Report one refused address, and only if none is allowed. */
 static const char *add_allowed(struct connection *c, const struct lookup_result *result, char refused[ADDRESS_TEXT_MAX], const char **ret_rule)
 {
         const char *why = NULL;

@@ -6,10 +6,10 @@
 #define NAME_WIRE_MAX 255
 #define FLAG_RESPONSE 0x8000u
 #define FLAG_OPCODE 0x7800u
-#define FLAG_DESIRED 0x0100u   /* recursion, repeated in the answer */
+#define FLAG_DESIRED 0x0100u   /* recursion, copied into the answer */
 #define FLAG_AVAILABLE 0x0080u /* recursion */
 #define CLASS_INTERNET 1
-#define NAME_AT_QUESTION 0xc00cu /* a pointer to it */
+#define NAME_AT_QUESTION 0xc00cu /* a compression pointer to the question */
 
 static unsigned get16(const unsigned char *at)
 {
@@ -28,8 +28,8 @@ static unsigned char *put32(unsigned char *at, uint32_t value)
         return put16(put16(at, value >> 16), value & 0xffff);
 }
 
-/* Labels with dots between; one with a dot in it, or a NUL, is no host's name. The bytes it takes, or 0: malformed, or a pointer, which a question has no
- * use for. */
+/* Read labels, joined with dots. A label that contains a dot or NUL is not a host name. Returns the
+ * bytes used; 0: malformed, or a compression pointer, which no query needs. */
 static size_t read_name(const unsigned char *at, size_t size, struct dns_question *ret)
 {
         char text[NAME_WIRE_MAX + 1];
@@ -86,7 +86,7 @@ size_t dns_write(const struct dns_question *question, enum dns_code code, const 
         at = put16(at, FLAG_RESPONSE | (question->flags & (FLAG_OPCODE | FLAG_DESIRED)) | FLAG_AVAILABLE | (unsigned)code);
         at = put16(at, question->raw ? 1 : 0);
         at = put16(at, address ? 1 : 0);
-        at = put32(at, 0); /* no authority, nothing additional */
+        at = put32(at, 0); /* no authority or additional records */
         if (question->raw) {
                 memcpy(at, question->raw, question->raw_size);
                 at += question->raw_size;

@@ -13,10 +13,10 @@ struct end {
 
 #define END_NONE ((struct end){.fd = -EBADF})
 
-/* Takes fd, also on failure: 0 or -errno. heard's poll->data is data; it is not called any more once the end is closed. */
+/* Takes fd, also on failure: 0 or -errno. heard's poll->data is data. heard is not called after end_close(). */
 int end_open(struct end *end, uv_loop_t *loop, int fd, uv_poll_cb heard, void *data);
 void end_watch(struct end *end, int events);
-/* is_cut: whoever is at the other end learns that it did not end in order. */
+/* is_cut: reset the connection, so that the peer detects an incomplete stream. */
 void end_close(struct end *end, int is_cut);
 
 #endif

@@ -1,4 +1,4 @@
-/* Bytes on their way from one socket to another: held in a bounded buffer, let go as far as they were looked at. */
+/* Bytes on their way from one socket to another. A bounded buffer holds them until they are inspected. */
 #ifndef CLOCHE_GATE_FLOW_H
 #define CLOCHE_GATE_FLOW_H
 
@@ -8,12 +8,12 @@
 #define FLOW_BYTES 32768
 
 struct flow {
-        char *data; /* FLOW_BYTES, or NULL while there is nothing */
+        char *data; /* FLOW_BYTES, or NULL while empty */
         size_t start, size;
-        size_t passed;  /* of them, from start on, may go */
-        int is_ended;   /* nothing more comes */
-        int is_closed;  /* and whoever reads was told */
-        uint64_t total; /* that went */
+        size_t passed;  /* bytes from start that may be sent */
+        int is_ended;   /* the sender has closed */
+        int is_closed;  /* the receiver has been shut down */
+        uint64_t total; /* bytes sent */
 };
 
 static inline const char *flow_held(const struct flow *flow)
@@ -31,9 +31,9 @@ static inline int flow_has_room(const struct flow *flow)
         return !flow->is_ended && flow->size < FLOW_BYTES;
 }
 
-/* Take what there is, as far as there is room. 0 or -errno. */
+/* Read as much as fits. 0 or -errno. */
 int flow_fill(struct flow *flow, int fd);
-/* Send what may go, and the end behind it. 0 or -errno. */
+/* Send the bytes that may pass, then the end of the stream. 0 or -errno. */
 int flow_drain(struct flow *flow, int fd);
 void flow_done(struct flow *flow);
 

@@ -1,4 +1,4 @@
-/* What the files of cloche-gate share: one box's network. One thread, one loop. */
+/* Shared state of cloche-gate: the network of one box. One thread, one loop. */
 #ifndef CLOCHE_GATE_GATE_H
 #define CLOCHE_GATE_GATE_H
 
@@ -12,7 +12,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#define CONNECTIONS_MAX 256 /* at once; more wait in the box's kernel */
+#define CONNECTIONS_MAX 256 /* at once; more wait in the box's kernel queue */
 
 struct connection;
 TAILQ_HEAD(connections, connection);
@@ -21,21 +21,21 @@ struct gate {
         uv_loop_t loop;
         struct control control;
         struct lookups *lookups;
-        struct policy *policy; /* NULL until the engine has given one */
+        struct policy *policy; /* NULL until the engine has sent one */
         struct names names;
         struct report report;
         struct resolver resolver;
         uv_poll_t listener;
         int listener_fd, is_accepting;
-        struct connections connections, ended; /* those that ended go when nobody is in the middle of them */
+        struct connections connections, ended; /* ended connections are freed when no callback uses them */
         unsigned count;
-        uint64_t accepted, bytes_in, bytes_out; /* of connections that are over */
-        int is_crowded;                         /* somebody has been told */
+        uint64_t accepted, bytes_in, bytes_out; /* by closed connections */
+        int is_crowded;                         /* the crowding has been reported */
 };
 
 /* connection.c */
 int connections_listen(struct gate *gate, struct cloche_err *e);
-/* The policy is another: what it does not allow is cut. */
+/* After a change of policy: close the connections that it does not allow. */
 void connections_check(struct gate *gate);
 /* A few times a second. */
 void connections_tick(struct gate *gate);

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 1024 /* two a connection, and what names need */
+#define DESCRIPTORS 1024 /* two a connection, plus lookups */
 
 static const struct sock_filter calls[] = {
 #include "gate-filter-rows.inc"
@@ -47,7 +47,7 @@ static int is_optional(const json_t *optional, const char *guard)
         return 0;
 }
 
-/* The filter last: it forbids the rest. */
+/* The filter comes last: it forbids the other steps. */
 int guard_enter(const json_t *optional, json_t **ret, struct cloche_err *e)
 {
         int abi = 0, filtered, r = landlock_leave_connections(&abi, e);

@@ -10,7 +10,7 @@
 #define TRAILERS_MAX 8192
 #define CHUNK_DIGITS_MAX 15
 
-/* -- is it HTTP? ------------------------------------------------------------------------------------------------- */
+/* -- recognizing HTTP -------------------------------------------------------------------------------------------- */
 
 static int is_token_byte(char c)
 {
@@ -30,7 +30,8 @@ static int has_version(const char *line, size_t size)
         return 0;
 }
 
-/* Generously, for what is taken for HTTP has to stand the strict reading: a word, a blank, and somewhere on that line "HTTP/". */
+/* Be generous, because anything recognized as HTTP must pass the strict parser: a word, a blank,
+ * and "HTTP/" somewhere on that line. */
 enum http_looks http_looks(const char *bytes, size_t size, int is_all)
 {
         size_t at = 0, word;
@@ -84,9 +85,9 @@ struct text {
 };
 
 struct head {
-        struct text url, name; /* of the field whose value comes next */
+        struct text url, name; /* the field name for the next value */
         struct text host, length, coding, upgrade;
-        int is_doubled, is_two; /* a field that may come once came twice; HTTP/2 settings */
+        int is_doubled, is_two; /* a single-use field came twice; HTTP/2 settings */
 };
 
 static const struct {
@@ -134,15 +135,15 @@ static int on_value(http_parser *parser, const char *at, size_t size)
         return 0;
 }
 
-/* Without it the parser goes on into the body. */
+/* Pause at the end of the head; otherwise the parser continues into the body. */
 static int on_head(http_parser *parser)
 {
         http_parser_pause(parser, 1);
         return 0;
 }
 
-/* Lines end with CR LF, and neither stands elsewhere; no line goes on in the next; the first has two blanks. Behind this no two servers differ about where
- * a line ends. */
+/* Lines end with CR LF, and neither byte stands elsewhere. No line is folded, and the first has two
+ * blanks. After this check no two servers disagree about line ends. */
 static const char *look_at_lines(const char *bytes, size_t size)
 {
         size_t blanks = 0, line = 0;
@@ -150,7 +151,7 @@ static const char *look_at_lines(const char *bytes, size_t size)
         for (size_t i = 0; i < size; i++) {
                 unsigned char c = (unsigned char)bytes[i];
 
-                if (c == '\r' && bytes[i + 1] == '\n') { /* the last two are these, so there is a next */
+                if (c == '\r' && bytes[i + 1] == '\n') { /* the head ends with CR LF, so i + 1 is valid */
                         if (line == 0 && blanks != 2)
                                 return "a request line of HTTP/1 has three parts with one blank between them";
                         line = ++i + 1;
@@ -183,7 +184,7 @@ static const char *parse(const char *bytes, size_t size, http_parser *parser, st
         return NULL;
 }
 
-/* -- what a head means ------------------------------------------------------------------------------------------- */
+/* -- meaning of a head ------------------------------------------------------------------------------------------- */
 
 static const char *read_framing(struct http *http, const http_parser *parser, const struct head *head)
 {
@@ -213,10 +214,10 @@ static const char *ask(const struct http_face *face, const struct http_host *hos
 
         if (face->ask(face->data, host, is_tunnel, &why) == 0)
                 return NULL;
-        return why ? why : "it is not allowed"; /* whatever the reason: no is no */
+        return why ? why : "it is not allowed"; /* refused without a reason */
 }
 
-/* http://host:port/…: the server goes by it. */
+/* http://host:port/…: the server uses this host. */
 static const char *ask_target(const struct head *head, const struct http_face *face)
 {
         struct http_parser_url url;
@@ -254,7 +255,8 @@ static const char *ask_host(const http_parser *parser, const struct head *head, 
         return ask(face, &host, 0);
 }
 
-/* What comes after a switch is not read; so the server must have agreed, before anything of it goes on, and it must be the answer to this. */
+/* Bytes after a switch are not inspected. So the server must agree first, and its answer must
+ * belong to this request. */
 static const char *read_switch(struct http *http, const http_parser *parser, const struct head *head)
 {
         int is_connect = parser->method == HTTP_CONNECT;
@@ -313,7 +315,7 @@ static int take_size(struct http *http, char c)
                 return expect(http, c, '\r', CHUNK_SIZE_LF);
         if (http->chunk_state == CHUNK_SIZE) {
                 http->body_left = 0;
-                http->trailer_size = 0; /* counts the digits meanwhile */
+                http->trailer_size = 0; /* counts the digits for now */
         }
         http->body_left = http->body_left << 4 | (uint64_t)(digit & 15);
         http->chunk_state = CHUNK_SIZE_MORE;
@@ -334,7 +336,7 @@ static int take_trailer(struct http *http, char c)
         return 0;
 }
 
-/* One byte between the data of chunks; no extensions. 0 or -1. */
+/* Take one framing byte of a chunked body; extensions are refused. 0 or -1. */
 static int take_chunk_byte(struct http *http, char c)
 {
         switch ((enum chunk_state)http->chunk_state) {

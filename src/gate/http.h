@@ -1,5 +1,6 @@
-/* What a guest says in HTTP/1.x, read before it goes on: every request's host is asked about, and what a server might read otherwise than we do is cut.
- * The head is parsed by http_parser, after a look at its lines that permits one reading only; bodies are counted. RFC 9112. Pure; fuzzed. */
+/* Inspect a guest's HTTP/1.x before it passes. Every request's host is checked, and a request that
+ * a server might read otherwise than we do closes the connection. http_parser parses the head after
+ * a check that its lines permit one reading only; bodies are counted. RFC 9112. Pure; fuzzed. */
 #ifndef CLOCHE_GATE_HTTP_H
 #define CLOCHE_GATE_HTTP_H
 
@@ -12,19 +13,19 @@
 #define HTTP_HEAD_MAX 32768
 
 enum http_looks { HTTP_LOOKS_OTHER, HTTP_LOOKS_OPEN, HTTP_LOOKS_HTTP };
-/* Of a connection's first bytes; OPEN: more are needed. is_all: none will come. */
+/* Classify a connection's first bytes; OPEN: more are needed. is_all: none will follow. */
 enum http_looks http_looks(const char *bytes, size_t size, int is_all);
 
-/* Whom a request is for. */
+/* The destination of a request. */
 struct http_host {
-        int is_name; /* else an address */
+        int is_name; /* otherwise an address */
         char name[HOST_NAME_MAX_BYTES + 1];
         uint32_t address;
-        unsigned port; /* 0: none was said */
+        unsigned port; /* 0: not given */
 };
 
 struct http_face {
-        /* 0, or negative with *ret_why: it is not allowed. is_tunnel: CONNECT. */
+        /* 0, or negative with *ret_why: not allowed. is_tunnel: CONNECT. */
         int (*ask)(void *data, const struct http_host *host, int is_tunnel, const char **ret_why);
         void *data;
 };
@@ -36,16 +37,16 @@ struct http {
         uint64_t body_left;
         unsigned chunk_state, trailer_size;
         unsigned requests;
-        int is_tunnel;                           /* HTTP_IS_SWITCHING: by CONNECT, to */
+        int is_tunnel;                           /* HTTP_IS_SWITCHING: by CONNECT, to target */
         struct http_host target;
 };
 
-/* How many of the bytes may go on, in order: those behind are to be given again, with what follows them. Negative with *ret_why: cut the
- * connection. */
+/* Return how many bytes may pass, in order; the rest is passed in again with later data. Negative
+ * with *ret_why: close the connection. */
 ssize_t http_read(struct http *http, const char *bytes, size_t size, const struct http_face *face, const char **ret_why);
 
-/* In HTTP_IS_SWITCHING nothing goes on until the server has answered: its first bytes. 1 it has switched, 0 it has not and requests go on,
- * -1 more are needed. */
+/* In HTTP_IS_SWITCHING nothing passes until the server has answered. bytes: the start of its
+ * answer. 1: switched; 0: refused, requests continue; -1: more bytes are needed. */
 int http_answer(struct http *http, const char *bytes, size_t size);
 
 /* HOST or HOST:PORT. 0 or -1. */

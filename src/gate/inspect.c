@@ -1,12 +1,13 @@
-/* What a guest says first decides how it is read: TLS names a server, each request of HTTP a host, and both are asked about by name. Anything else
- * passes, for the host it goes to was allowed on that port. Nothing goes on before it was read. */
+/* The guest's first bytes select the protocol. TLS names a server, each HTTP request a host; both
+ * names are checked. Other protocols pass, since their host was allowed on that port. No byte
+ * passes before inspection. */
 #include "connection.h"
 
 #include "address.h"
 
 #include <string.h>
 
-#define TOLD "" /* a reason that was told already */
+#define TOLD "" /* the reason is already reported */
 
 static int cut(struct connection *c, const char *kind, const char *why)
 {
@@ -19,7 +20,7 @@ static void pass(struct connection *c, size_t size)
         c->out.passed += size;
 }
 
-/* A name that was said in the connection. -1: it is not allowed, which was told. */
+/* Check a name used inside the connection. -1: not allowed, reported. */
 static int ask_name(struct connection *c, const char *kind, const char *name, unsigned port)
 {
         struct policy_verdict verdict = policy_name(c->gate->policy, name, port);
@@ -47,7 +48,7 @@ static int read_hello(struct connection *c)
                 if (ask_name(c, "tls", c->hello.name, c->inner_port) < 0)
                         return -1;
                 break;
-        case CLIENT_HELLO_NAMELESS: /* then it is about the name, or address, that was connected to */
+        case CLIENT_HELLO_NAMELESS: /* the name or address of the connection itself then decides */
                 break;
         }
         pass(c, used);
@@ -100,14 +101,14 @@ static int read_http(struct connection *c)
         if (n < 0)
                 return strcmp(why, TOLD) == 0 ? -1 : cut(c, "http", why);
         if (n > 0)
-                c->held_ns = 0; /* each head has its own time */
+                c->held_ns = 0; /* each head has its own timeout */
         pass(c, (size_t)n);
         return 0;
 }
 
 /* -- the first bytes --------------------------------------------------------------------------------------------- */
 
-/* With what was let go already in front. */
+/* Classify the held bytes, preceded by those already passed. */
 static enum http_looks look(const struct connection *c)
 {
         char bytes[WORD_MAX + FLOW_BYTES];
@@ -117,7 +118,7 @@ static enum http_looks look(const struct connection *c)
         return http_looks(bytes, c->word_size + flow_held_size(&c->out), c->out.is_ended);
 }
 
-/* Who is spoken to first is no server of TLS or HTTP. */
+/* A server that speaks first serves neither TLS nor HTTP. */
 static int recognize(struct connection *c)
 {
         if (c->host_spoke)
@@ -156,7 +157,7 @@ int inspect_word(struct connection *c)
         return 1;
 }
 
-/* 1: there may be more to do. */
+/* 1: call it again. */
 static int step(struct connection *c)
 {
         switch (c->protocol) {
@@ -186,7 +187,7 @@ int inspect(struct connection *c)
         return r < 0 ? -1 : 0;
 }
 
-/* Behind CONNECT it begins anew, with the name that was asked for. */
+/* After CONNECT inspection starts over, for the requested name. */
 static void begin_tunnel(struct connection *c)
 {
         c->protocol = PROTOCOL_OPEN;

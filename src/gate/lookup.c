@@ -28,7 +28,7 @@ struct lookups {
 };
 
 struct lookup {
-        lookup_done done; /* NULL: forgotten */
+        lookup_done done; /* NULL: detached */
         void *data;
         unsigned waiting;
         struct lookup_result result;
@@ -71,7 +71,7 @@ static struct watch *new_watch(struct lookups *lookups, ares_socket_t fd)
         struct watch *watch = calloc(1, sizeof(*watch));
 
         if (!watch || uv_poll_init(lookups->loop, &watch->poll, fd) < 0) {
-                free(watch); /* nothing will be heard of it, and the question fails by time */
+                free(watch); /* no event will arrive; the query times out */
                 return NULL;
         }
         watch->lookups = lookups;
@@ -81,7 +81,7 @@ static struct watch *new_watch(struct lookups *lookups, ares_socket_t fd)
         return watch;
 }
 
-/* Told again whenever it changes; neither: the library is about to close it. */
+/* Called at each change of interest. Neither flag set: the library is about to close the socket. */
 static void on_socket(void *data, ares_socket_t fd, int readable, int writable)
 {
         struct lookups *lookups = data;
@@ -100,7 +100,8 @@ static void on_socket(void *data, ares_socket_t fd, int readable, int writable)
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
-/* With all of this said it needs no configuration; c-ares 1.34 reads the host's all the same, before the guard. */
+/* These options make configuration files unnecessary. c-ares 1.34 still reads the host's, hence the
+ * call precedes the guard. */
 int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
 {
         static char by_server[] = "b";
@@ -114,7 +115,7 @@ int lookups_new(uv_loop_t *loop, struct lookups **ret, struct cloche_err *e)
                    ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
         int r;
 
-#ifdef ARES_OPT_QUERY_CACHE /* of 0 s: none. Newer c-ares has one unasked, without a bound, and the guest chooses the names. */
+#ifdef ARES_OPT_QUERY_CACHE /* 0 s: off. Newer c-ares enables an unbounded cache, and the guest chooses the names. */
         said |= ARES_OPT_QUERY_CACHE;
 #endif
         if (!lookups)
@@ -136,7 +137,7 @@ int lookups_servers(struct lookups *lookups, const char *servers, struct cloche_
 {
         int r;
 
-        ares_cancel(lookups->channel); /* or it refuses */
+        ares_cancel(lookups->channel); /* otherwise it refuses */
         r = ares_set_servers_ports_csv(lookups->channel, servers);
         return r == ARES_SUCCESS ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "servers: '%.100s': %s", servers, ares_strerror(r));
 }

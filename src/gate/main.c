@@ -1,10 +1,11 @@
-/* cloche-gate: the network of one sandbox's box. Runs in: a process of its own, in the host's network, as a user that owns nothing there, outside the box
- * and in its memory group.
+/* cloche-gate: the network of one sandbox's box. Runs in: its own process, in the host's network,
+ * as a user that owns nothing there, outside the box and in its memory group.
  *
  *     cloche-gate CONTROL_FD TCP_FD NAMES_UDP_FD NAMES_TCP_FD
  *
- * CONTROL_FD is a stream socket to the engine (spec/gate.md). The others are sockets of the box's network namespace (src/jail/net.h): what the box's
- * programs send ends there. It ends with the control socket. */
+ * CONTROL_FD is a stream socket to the engine (spec/gate.md). The others are sockets of the box's
+ * network namespace (src/jail/net.h); they receive the traffic of the box's programs. The process
+ * exits when the control socket closes. */
 #include "gate.h"
 
 #include "base/fd.h"
@@ -21,7 +22,7 @@ enum { CONTROL_FD = 3, TCP_FD, NAMES_UDP_FD, NAMES_TCP_FD, FD_END };
 
 static struct gate gate;
 
-/* A decision that the engine has no room for is one that came too fast. */
+/* A decision that the engine has no room for counts as one over the rate limit. */
 static void tell_decision(void *data, json_t *decision)
 {
         struct gate *g = data;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_BITS 12 /* of an address: 5 bits of generation, 12 of place */
+#define SLOT_BITS 12 /* of an address: 5 bits of generation, 12 of slot */
 #define GENERATIONS 32u
 
 _Static_assert(1u << SLOT_BITS == NAMES_MAX && GENERATIONS * NAMES_MAX == 1u << (32 - NAMES_POOL_BITS), "the pool is as large as what is made of it");
@@ -55,7 +55,7 @@ static void unlink_row(struct names *names, uint32_t index)
         *place = names->rows[index].next;
 }
 
-/* The one that goes, or 0. */
+/* The row to evict, or 0. */
 static uint32_t find_oldest(const struct names *names, uint64_t now_ns)
 {
         uint32_t oldest = 0;

@@ -15,7 +15,7 @@ enum host_kind { HOST_NAMED, HOST_BELOW, HOST_ANY, HOST_ADDRESS };
 
 struct rule {
         enum host_kind kind;
-        char *text;                         /* as it was given */
+        char *text;                         /* as given */
         char name[HOST_NAME_MAX_BYTES + 1]; /* HOST_NAMED, HOST_BELOW */
         uint32_t network;                   /* HOST_ADDRESS */
         unsigned bits;
@@ -39,7 +39,7 @@ static int is_label_byte(char c)
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* As the URL standard asks whether a host ends in a number. */
+/* The URL standard's test for a host that ends in a number. */
 static int is_number(const char *label)
 {
         size_t size = strlen(label);
@@ -229,7 +229,7 @@ void policy_free(struct policy *policy)
         free(policy);
 }
 
-/* -- asking ------------------------------------------------------------------------------------------------------ */
+/* -- evaluating -------------------------------------------------------------------------------------------------- */
 
 static int is_below(const char *name, const char *parent)
 {
@@ -272,7 +272,7 @@ static const struct rule *find_name(const struct rules *rules, const char *name,
         return NULL;
 }
 
-/* bits: how narrow it must be at least. */
+/* bits: the minimum prefix length. */
 static const struct rule *find_address(const struct rules *rules, uint32_t address, unsigned port, unsigned bits)
 {
         for (size_t i = 0; i < rules->count; i++)
@@ -281,7 +281,7 @@ static const struct rule *find_address(const struct rules *rules, uint32_t addre
         return NULL;
 }
 
-/* In deny * is about addresses, too; in allow it is about names, behind which addresses are looked at. */
+/* In deny, * covers addresses too. In allow it covers names only; their addresses are checked separately. */
 static const struct rule *find_address_denied(const struct rules *rules, uint32_t address, unsigned port)
 {
         for (size_t i = 0; i < rules->count; i++)
@@ -327,8 +327,9 @@ struct policy_verdict policy_name(const struct policy *policy, const char *name,
         return rule ? allow(rule) : deny(NULL, "no rule allows this name on this port");
 }
 
-/* All of a rule that opens a closed range must lie within it: 0.0.0.0/0 opens none. The machine's own addresses outside of 127.0.0.0/8 are
- * opened one by one: behind them are its services, behind a network's range other hosts. */
+/* A rule opens a closed range only if it lies within it: 0.0.0.0/0 opens none. The machine's own
+ * addresses outside 127.0.0.0/8 are opened one by one: they carry its services, while the rest of
+ * the range is other hosts. */
 static unsigned bits_needed(uint32_t address, int own)
 {
         const struct address_range *range = address_closed(address);

@@ -1,5 +1,6 @@
-/* Where a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, read strictly and asked. Pure; in the gate and in the engine, which
- * checks before it sends. Addresses are in host order, names as host_name() makes them. */
+/* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed strictly
+ * and evaluated. Pure; runs in the gate and in the engine, which checks a policy before it sends
+ * it. Addresses are in host order, names in host_name() form. */
 #ifndef CLOCHE_GATE_POLICY_H
 #define CLOCHE_GATE_POLICY_H
 
@@ -12,27 +13,28 @@
 
 struct policy; /* opaque */
 
-/* rule: its text, valid as long as the policy, or NULL: none was about it. why: static text. */
+/* rule: text of the deciding rule, valid as long as the policy, or NULL: none applies. why: static text. */
 struct policy_verdict {
         int allowed;
         const char *rule, *why;
 };
 
-/* Lower case, without a dot at its end: letters, digits, - and _ in labels of 1 to 63. Not a name: what inet_aton(3) or a browser would take for an
- * address (127.1, 0x7f.1, 2130706433). 0 or -1. */
+/* Normalize a host name: lower case, no trailing dot, letters, digits, - and _ in labels of 1 to
+ * 63. Rejects forms that inet_aton(3) or a browser reads as an address (127.1, 0x7f.1, 2130706433).
+ * 0 or -1. */
 int host_name(const char *text, size_t size, char ret[HOST_NAME_MAX_BYTES + 1]);
 
-/* *ret is owned by the caller. -CLOCHE_E_INVALID_ARGUMENT names the rule, -CLOCHE_E_RESOURCE. */
+/* *ret is owned by the caller. -CLOCHE_E_INVALID_ARGUMENT names the rule; or -CLOCHE_E_RESOURCE. */
 CLOCHE_MUST_CHECK int policy_load(const json_t *json, struct policy **ret, struct cloche_err *e);
 void policy_free(struct policy *policy); /* accepts NULL */
 
-/* Is it answered at all: is there a port on which it may be connected to? */
+/* Check if a DNS query is answered: some port must be allowed for the name. */
 struct policy_verdict policy_resolves(const struct policy *policy, const char *name);
-/* A connection to a name. */
+/* Check a connection to a name. */
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port);
-/* A connection to an address. own: it is one of this machine's. */
+/* Check a connection to an address. own: it belongs to this machine. */
 struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own);
-/* A connection to an address that a name, which was allowed, leads to. */
+/* Check a connection to an address that an allowed name resolved to. */
 struct policy_verdict policy_leads(const struct policy *policy, uint32_t address, unsigned port, int own);
 
 #endif

@@ -64,8 +64,8 @@ static void forget(struct report_row *row)
         *row = (struct report_row){.said = NULL};
 }
 
-/* The place of such a decision: it is there already, or one is free, or the one that waits there is told early. Two that share a hash are
- * told as the first. */
+/* Return the row for a decision. A different decision in that row is reported early and evicted.
+ * Two decisions with one hash are reported as the first. */
 static struct report_row *find_row(struct report *report, uint64_t hash)
 {
         struct report_row *row = &report->rows[hash % REPORT_ROWS];

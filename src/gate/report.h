@@ -1,4 +1,5 @@
-/* What was decided, told to the engine: the first at once, the same again in a second's time with how often. More than can be told is counted. */
+/* Report decisions to the engine: the first at once, repetitions after a second with a count.
+ * Decisions beyond the rate limit are only counted. */
 #ifndef CLOCHE_GATE_REPORT_H
 #define CLOCHE_GATE_REPORT_H
 
@@ -7,7 +8,7 @@
 
 #define REPORT_ROWS 256
 
-/* Empty or NULL: not said. Copied. */
+/* Empty or NULL: omitted. Strings are copied. */
 struct decision {
         const char *kind; /* "dns", "tcp", "tls", "http" */
         const char *host, *address, *rule, *why;
@@ -17,13 +18,13 @@ struct decision {
 
 struct report_row {
         uint64_t hash;
-        uint32_t count; /* since it was last told */
-        uint32_t idle;  /* ticks without any */
+        uint32_t count; /* since the last report */
+        uint32_t idle;  /* ticks without a decision */
         json_t *said;   /* NULL: free */
 };
 
 struct report {
-        /* decision is stolen. */
+        /* Steals decision. */
         void (*tell)(void *data, json_t *decision);
         void *data;
         struct report_row rows[REPORT_ROWS];

@@ -17,7 +17,7 @@
 #define QUESTIONS_A_TURN 64
 #define QUESTION_MAX 4096
 #define TTL_S 60
-#define STREAM_TICKS 10 /* in all */
+#define STREAM_TICKS 10 /* total lifetime of a stream */
 
 struct resolver_stream {
         struct resolver *resolver;
@@ -27,7 +27,7 @@ struct resolver_stream {
         unsigned ticks;
 };
 
-/* -- one question ------------------------------------------------------------------------------------------------- */
+/* -- one query ---------------------------------------------------------------------------------------------------- */
 
 static void report(struct gate *gate, const struct dns_question *question, const struct policy_verdict *verdict)
 {
@@ -48,7 +48,7 @@ static enum dns_code decide(struct gate *gate, const struct dns_question *questi
         return names_address(&gate->names, question->name, clock_now_ns(), ret_address) < 0 ? DNS_FAILED : DNS_OK;
 }
 
-/* The size of the answer; 0: none. */
+/* Return the size of the answer; 0: none. */
 static size_t answer(struct resolver *resolver, const unsigned char *message, size_t size, unsigned char ret[DNS_MESSAGE_MAX])
 {
         struct dns_question question;
@@ -64,9 +64,10 @@ static size_t answer(struct resolver *resolver, const unsigned char *message, si
         return dns_write(&question, (enum dns_code)code, address && question.type == DNS_TYPE_A ? &address : NULL, TTL_S, ret);
 }
 
-/* -- by UDP ------------------------------------------------------------------------------------------------------- */
+/* -- UDP ---------------------------------------------------------------------------------------------------------- */
 
-/* Without a budget nothing is read: what the box's kernel has no room for it drops, and the time that takes is the guest's. */
+/* Stop reading when the budget is used up. The box's kernel drops excess queries, and that time is
+ * charged to the guest. */
 static void on_udp(uv_poll_t *poll, int status, int events)
 {
         struct resolver *resolver = poll->data;
@@ -90,7 +91,7 @@ static void on_udp(uv_poll_t *poll, int status, int events)
                 uv_poll_stop(&resolver->udp);
 }
 
-/* -- by TCP ------------------------------------------------------------------------------------------------------- */
+/* -- TCP ---------------------------------------------------------------------------------------------------------- */
 
 static void end_stream(struct resolver_stream *stream)
 {
@@ -103,7 +104,8 @@ static void end_stream(struct resolver_stream *stream)
         free(stream);
 }
 
-/* 1: one was answered, 0: more bytes are needed, -1: it is over. An answer fits in the socket's buffer, or whoever asks does not read. */
+/* 1: one query answered; 0: more bytes are needed; -1: close. An answer fits in the socket's buffer
+ * unless the client does not read. */
 static int answer_next(struct resolver_stream *stream)
 {
         unsigned char out[2 + DNS_MESSAGE_MAX];
@@ -155,7 +157,7 @@ static void take_stream(struct resolver *resolver, size_t place, int fd)
         end_watch(&stream->end, UV_READABLE);
 }
 
-/* With all places taken the others wait: none is taken for longer than a few seconds. */
+/* When all slots are taken, new streams wait; each slot is freed within seconds. */
 static void on_tcp(uv_poll_t *poll, int status, int events)
 {
         struct resolver *resolver = poll->data;
@@ -193,7 +195,7 @@ int resolver_listen(struct resolver *resolver, struct gate *gate, int udp_fd, in
 
 void resolver_tick(struct resolver *resolver)
 {
-        if (!resolver->gate) /* it has not started */
+        if (!resolver->gate) /* not started yet */
                 return;
         resolver->budget = QUESTIONS_A_TICK;
         for (size_t i = 0; i < RESOLVER_STREAMS_MAX; i++)

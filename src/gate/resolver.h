@@ -1,4 +1,4 @@
-/* Answers the box's questions for names, of the policy and from the table alone: nothing of a question goes any further. */
+/* Answer the box's DNS queries from the policy and the name table alone. No data of a query leaves the gate. */
 #ifndef CLOCHE_GATE_RESOLVER_H
 #define CLOCHE_GATE_RESOLVER_H
 
@@ -9,14 +9,14 @@
 #define RESOLVER_STREAMS_MAX 8
 
 struct gate;
-struct resolver_stream; /* a question by TCP */
+struct resolver_stream; /* a query over TCP */
 
 struct resolver {
         struct gate *gate;
         int udp_fd, tcp_fd;
         uv_poll_t udp, tcp;
         struct resolver_stream *streams[RESOLVER_STREAMS_MAX];
-        unsigned budget; /* questions that are answered until the next tick */
+        unsigned budget; /* queries answered until the next tick */
         uint64_t queries;
 };
 

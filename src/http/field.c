@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 48 /* bytes of a wrong value, in the message about it */
-#define COUNT_MAX INT64_C(9007199254740991) /* what every client can say */
+#define SHOWN 48 /* bytes of a wrong value shown in the error */
+#define COUNT_MAX INT64_C(9007199254740991) /* exact in every client's numbers */
 #define DURATION_MAX 86400000
 #define MODE_MAX 07777
 
@@ -26,7 +26,7 @@ static const struct limit {
 static const char *const result_options[] = {"includeChanges", "includeContents", "includeDenied"};
 #define RESULT_OPTIONS (sizeof(result_options) / sizeof(result_options[0]))
 
-/* -- refusing ------------------------------------------------------------------------------------------------- */
+/* -- errors --------------------------------------------------------------------------------------------------- */
 
 static void show(const json_t *value, char *ret, size_t size)
 {
@@ -56,7 +56,7 @@ static int unknown(const char *where, const char *key, const char *expected, str
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%.40s has no member \"%.40s\"; expected %s", where, key, expected);
 }
 
-/* -- kinds ---------------------------------------------------------------------------------------------------- */
+/* -- types ---------------------------------------------------------------------------------------------------- */
 
 static int is_text(const json_t *value)
 {
@@ -92,7 +92,7 @@ static int check_text_or_bytes(const char *name, const json_t *value, struct clo
         return json_is_string(value) || field_bytes(value, &size) ? 0 : refuse(name, value, e, "a string or bytes");
 }
 
-/* Where the bytes stand, and whether they are there, was checked with the frame (wire/value.h). */
+/* wire/value.h has checked the position and presence of the bytes with the frame. */
 static int check_text_or_attached(const char *name, const json_t *value, struct cloche_err *e)
 {
         const char *tag = json_string_value(json_object_get(value, "$"));
@@ -284,7 +284,7 @@ static int check_files(const char *name, const json_t *value, struct cloche_err 
 
 static const struct {
         int (*check)(const char *name, const json_t *value, struct cloche_err *e);
-        const char *schema; /* NULL: made of a table */
+        const char *schema; /* NULL: generated from a table */
 } types[] = {
         [FIELD_TEXT] = {check_text, "{\"type\":\"string\"}"},
         [FIELD_TEXT_OR_BYTES] = {check_text_or_bytes, TEXT_OR_BYTES_SCHEMA},

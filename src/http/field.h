@@ -1,5 +1,5 @@
-/* Parameters: what kinds there are, whether a value is one, and how JSON Schema says so. Values are in text form (spec/values.md),
- * but for FIELD_TEXT_OR_ATTACHED. */
+/* Parameter types: validation of values and their JSON Schema. Values are in text form
+ * (spec/values.md), except for FIELD_TEXT_OR_ATTACHED. */
 #ifndef CLOCHE_HTTP_FIELD_H
 #define CLOCHE_HTTP_FIELD_H
 
@@ -25,9 +25,9 @@ enum field_type {
         FIELD_RESULT_OPTIONS,
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the field, what was expected and what was there. */
+/* -CLOCHE_E_INVALID_ARGUMENT names the field, the expected and the actual value. */
 int field_check(enum field_type type, const char *name, const json_t *value, struct cloche_err *e);
-/* A new reference; NULL without memory. */
+/* A new reference; NULL when out of memory. */
 json_t *field_schema(enum field_type type);
 
 /* Bytes of a held value (wire/value.h); NULL for anything else. */

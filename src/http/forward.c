@@ -57,7 +57,7 @@ int preview_name_parse(const char *label, size_t size, struct preview_name *ret)
 
 /* -- headers -------------------------------------------------------------------------------------------------- */
 
-/* The next item of a list, without spaces around it; 0: there is none. */
+/* The next item of a list, without surrounding spaces; 0: none. */
 static size_t next_item(const char **list, const char *end_marks, const char **ret)
 {
         size_t size;

@@ -5,14 +5,14 @@
 
 #define EXTENSION_MAX 256
 #define TRAILERS_MAX (8u << 10)
-#define HEAD_MAX (24u << 10) /* of a request; libmicrohttpd has room for it, and cannot say in our words that it has not */
-#define HEADER_COST 64       /* what libmicrohttpd keeps for each besides */
+#define HEAD_MAX (24u << 10) /* per request; at its own limit libmicrohttpd could not send our error */
+#define HEADER_COST 64       /* libmicrohttpd's overhead per header */
 #define TOKEN "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LENGTH "Content-Length"
 #define ENCODING "Transfer-Encoding"
 #define HOST "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~%!$&'()*+;=:[]"
 
-/* The order of a message. A state of CR LF has the CR behind it. */
+/* In the order of a message. A state *_LF comes after the CR. */
 enum framing_state { BEFORE, BEFORE_LF, FIRST, FIRST_LF, LINE, NAME, VALUE, VALUE_LF, HEAD_LF, BODY, SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, RAW };
 
 /* The output for one byte. */
@@ -35,7 +35,7 @@ static int is_one_of(const char *set, char c)
         return c && strchr(set, c);
 }
 
-/* HTAB, what is visible, and bytes above ASCII, of which the meaning is nobody's here (RFC 9110, 5.5). */
+/* HTAB, visible ASCII, and bytes above ASCII, whose meaning is undefined (RFC 9110, 5.5). */
 static int is_text(char c)
 {
         return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
@@ -120,7 +120,7 @@ static enum emit take_first(struct framing *f, char c)
         return f->side == FRAMING_REQUESTS ? take_request_line(f, c) : take_status_line(f, c);
 }
 
-/* Empty lines between requests are passed over (RFC 9112, 2.2). */
+/* Empty lines between requests are skipped (RFC 9112, 2.2). */
 static enum emit take_before(struct framing *f, char c)
 {
         if (c == '\r' && f->side == FRAMING_REQUESTS)
@@ -153,8 +153,9 @@ static int is_value(const struct framing *f, const char *text)
         return f->value_size == strlen(text) && strncasecmp(f->value, text, f->value_size) == 0;
 }
 
-/* Each byte before it is passed on: libmicrohttpd answers twice to a length that is none, and blanks behind one make it none for it; an encoding with a
- * blank behind it is not chunked for it. */
+/* Check each byte before it passes: libmicrohttpd answers twice to an invalid length, and trailing
+ * blanks make a length invalid for it. With a trailing blank it does not treat an encoding as
+ * chunked. */
 static int is_length_byte(struct framing *f, char c)
 {
         if (c == '\r')
@@ -202,7 +203,7 @@ static enum framing_fault on_length(struct framing *f)
 static const struct rule {
         const char *name;
         enum framing_fault (*apply)(struct framing *f);
-        int is_of_head; /* no trailer may have this name */
+        int is_of_head; /* forbidden as a trailer */
 } rules[] = {
         {LENGTH, on_length, 1},
         {ENCODING, on_encoding, 1},
@@ -277,7 +278,7 @@ static enum emit end_head(struct framing *f)
         return go(f, f->side == FRAMING_REQUESTS ? after_request_head(f) : after_answer_head(f), BYTE);
 }
 
-/* The parser never sees trailers: nobody asks for one, and it is lenient there too. */
+/* Trailers are dropped: no client code uses them, and the parser is lenient there too. */
 static enum emit of_header(struct framing *f)
 {
         f->trailer_bytes += (size_t)f->in_trailers;
@@ -417,8 +418,8 @@ static enum emit (*const takers[])(struct framing *f, char c) = {
         [SIZE_LF] = take_size_lf, [DATA_CR] = take_data_cr, [DATA_LF] = take_data_lf,
 };
 
-/* Text that ends a message with a fault, by its state: a head that is refused as soon as it is there; later, a line that is neither the size of a
- * chunk nor a trailer. */
+/* Text that makes the parser finish a faulty message, by state: the head ends and is refused;
+ * later, a line that is neither a chunk size nor a trailer. */
 static const char *poison_of(const struct framing *f)
 {
         static const char *const first[] = {"? / HTTP/1.0\r\n\r\n", "? HTTP/1.0\r\n\r\n", "?\r\n\r\n"}; /* by part */
@@ -491,7 +492,8 @@ size_t framing_rest(struct framing *f, char *bytes, size_t room)
         return size;
 }
 
-/* Behind what is kept already: there is room, for a fault ends everything, and no more than an LF is kept before it. */
+/* Append to the kept bytes. There is always room: a fault ends all output, and at most an LF is
+ * kept before it. */
 void framing_keep(struct framing *f, const char *bytes, size_t size)
 {
         memcpy(f->rest + f->rest_size, bytes, size);

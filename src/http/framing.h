@@ -1,5 +1,6 @@
-/* Where messages of HTTP/1.1 begin and end, read so that there is one reading: the strict subset of RFC 9112 that every parser takes alike. It stands
- * before the parsers, which are lenient: libmicrohttpd for requests, libhttp-parser for what a guest answers. */
+/* Find message boundaries of HTTP/1.1 with one possible reading: the strict subset of RFC 9112 that
+ * all parsers treat alike. It filters input for the parsers, which are lenient: libmicrohttpd for
+ * requests, libhttp-parser for a guest's answers. */
 #ifndef CLOCHE_HTTP_FRAMING_H
 #define CLOCHE_HTTP_FRAMING_H
 
@@ -39,40 +40,43 @@ enum framing_fault {
 enum framing_side { FRAMING_REQUESTS, FRAMING_ANSWERS };
 
 #define FRAMING_NAME_MAX 24
-#define FRAMING_VALUE_MAX 264 /* a host name has 253 at most */
+#define FRAMING_VALUE_MAX 264 /* a host name has at most 253 */
 #define FRAMING_REST_MAX 24
 
 struct framing {
         enum framing_side side;
-        int is_head_request; /* of answers: the request was one of HEAD, no body follows */
+        int is_head_request; /* answers: the request was HEAD, so no body follows */
         int state;           /* enum framing_state */
         enum framing_fault fault;
         int is_get, minor, part, is_poisoned, in_trailers, is_length, drops_blanks;
         unsigned status;
-        uint64_t heads; /* that were whole and sound */
+        uint64_t heads; /* complete and valid heads so far */
         uint64_t raw_bytes;
         int hosts, lengths, encodings, has_websocket;
-        uint64_t left;      /* of a body or a chunk */
+        uint64_t left;      /* bytes left of a body or chunk */
         uint64_t length;    /* Content-Length */
         size_t digits, extension_bytes, head_bytes, trailer_bytes;
         char word[FRAMING_NAME_MAX], value[FRAMING_VALUE_MAX];
         size_t word_size, value_size;
-        char rest[FRAMING_REST_MAX]; /* what the parser is to read before anything else */
+        char rest[FRAMING_REST_MAX]; /* output for the parser before any other */
         size_t rest_size;
 };
 
 void framing_init(struct framing *f, enum framing_side side);
-/* size bytes that came, at bytes + at, become what the parser is to read, at bytes: what it need not see (extensions of chunks, trailers) is left out.
- * at must be 1 where framing_holds says so. room: at bytes, in all. Returns how many there are.
+/* Filter size received bytes at bytes + at into the parser's input at bytes. Chunk extensions and
+ * trailers are dropped. at must be 1 if framing_holds is true. room: bytes available at bytes.
+ * Returns the size of the output.
  *
- * After a fault the parser gets an end of the head, or a chunk that is none, so that it comes to an end with the request; then nothing. */
+ * After a fault the parser receives the end of the head, or an invalid chunk, so that it finishes
+ * the request; then nothing more. */
 size_t framing_filter(struct framing *f, char *bytes, size_t at, size_t size, size_t room);
-/* Output that did not fit: take some of it; keep some that the caller had no room for. */
+/* Output that did not fit: take some of it; store bytes that the caller had no room for. */
 size_t framing_rest(struct framing *f, char *bytes, size_t room);
 void framing_keep(struct framing *f, const char *bytes, size_t size);
-/* A CR waits for its LF: they come out together. */
+/* True if a CR is held back until its LF; both are passed together. */
 int framing_holds(const struct framing *f);
-/* Behind the head of an upgrade nothing is looked at. It was refused: 0, the next request may come; -1: something has come already. */
+/* Bytes after the head of an upgrade are not inspected. Call this when the upgrade was refused. 0:
+ * the next request may follow; -1: bytes have passed already. */
 int framing_resume(struct framing *f);
 const char *framing_message(enum framing_fault fault);
 

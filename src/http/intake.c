@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 
 #define GROW_BY 256
-#define DRAIN_MAX (1u << 20) /* what comes behind a fault is read so far: a reset would take the answer from who reads it */
+#define DRAIN_MAX (1u << 20) /* bytes read after a fault: a reset would discard the answer before the client reads it */
 
-/* By descriptor, as both functions are asked; one thread. */
+/* Indexed by descriptor, since both functions receive one. Single-threaded. */
 static struct http_connection **connections;
 static size_t connection_room;
 static int has_progress, has_waited;
@@ -37,7 +37,7 @@ int intake_add(struct http_connection *connection)
 
 void intake_remove(const struct http_connection *connection)
 {
-        /* libmicrohttpd may have closed it, and the number may be another's. */
+        /* libmicrohttpd may have closed it, and the number may belong to another connection. */
         if (connections[connection->fd] == connection)
                 connections[connection->fd] = NULL;
 }
@@ -49,7 +49,7 @@ static struct http_connection *find(int fd)
 
 /* -- reading -------------------------------------------------------------------------------------------------- */
 
-/* One way to read of the socket: as recv. */
+/* A way to read from the socket, with the interface of recv. */
 struct source {
         ssize_t (*read)(void *handle, void *bytes, size_t size, int flags);
         void *handle;
@@ -69,7 +69,7 @@ static ssize_t drain(const struct source *source)
         return n > 0 ? 0 : n;
 }
 
-/* A CR that waits comes out with its LF: two bytes, also where there is room for one. */
+/* A held CR is output with its LF: two bytes, even if there is room for one. */
 static size_t take_held(struct framing *f, char *to, size_t room, ssize_t n, char *bytes)
 {
         size_t size = framing_filter(f, bytes, 1, (size_t)n, FRAMING_REST_MAX), now = size < room ? size : room;
@@ -79,7 +79,7 @@ static size_t take_held(struct framing *f, char *to, size_t room, ssize_t n, cha
         return now;
 }
 
-/* libmicrohttpd waits for more (epoll, edge-triggered) when it got less than it has room for: so all there is is read. */
+/* libmicrohttpd polls again (epoll, edge-triggered) after a short read, so read until the socket is empty. */
 static ssize_t take(struct framing *f, char *bytes, size_t room, const struct source *source)
 {
         size_t out = framing_rest(f, bytes, room), asked;
@@ -115,7 +115,7 @@ int intake_only_waited(void)
         return only;
 }
 
-/* -- as libmicrohttpd reads ------------------------------------------------------------------------------------ */
+/* -- functions that libmicrohttpd calls ------------------------------------------------------------------------ */
 
 static ssize_t read_plain(void *handle, void *bytes, size_t size, int flags)
 {
@@ -142,7 +142,7 @@ static ssize_t read_ciphertext(struct http_connection *connection, int fd, void 
         return n;
 }
 
-/* gnutls reads its ciphertext here; the plain text goes through gnutls_record_recv. */
+/* gnutls reads its ciphertext here; its plain text passes through gnutls_record_recv. */
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *bytes, size_t size, int flags)
 {
         struct http_connection *connection = find(fd);

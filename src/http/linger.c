@@ -34,7 +34,7 @@ static void end(struct http_linger *linger)
         uv_close((uv_handle_t *)&linger->poll, on_closed);
 }
 
-/* One piece a turn of the loop, so that a fast sender holds up nobody. */
+/* Read one piece a turn of the loop, so that a fast sender delays no other connection. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
         static char bytes[READ_BYTES];

@@ -1,5 +1,6 @@
-/* Connections that were answered before the end of what they send. A socket that is closed with bytes unread is reset, and the reset takes the answer from
- * whoever is still writing: so it stays open for reading, within bounds of bytes, time and number. */
+/* Connections answered before the end of their request body. Closing a socket with unread bytes
+ * resets it, and the reset discards the answer for a client that still writes. So the socket stays
+ * open for reading, bounded in bytes, time and number. */
 #ifndef CLOCHE_HTTP_LINGER_H
 #define CLOCHE_HTTP_LINGER_H
 
@@ -16,10 +17,11 @@ struct http_lingers {
 };
 
 void lingers_init(struct http_lingers *all, uv_loop_t *loop);
-/* Close the ones whose time is over; now and then. */
+/* Close connections after their timeout; call it periodically. */
 void lingers_sweep(struct http_lingers *all, uint64_t now_ns);
 void lingers_done(struct http_lingers *all);
-/* A copy of the socket is kept, and so many bytes of it are read. One too many is closed as any other is. */
+/* Keep a duplicate of the socket and read up to bytes_max from it. Beyond the maximum number the
+ * socket is closed as usual. */
 void linger_begin(struct http_lingers *all, int fd, uint64_t bytes_max, uint64_t now_ns);
 
 #endif

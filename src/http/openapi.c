@@ -45,7 +45,7 @@ static json_t *body_schema(const struct operation *operation)
         return schema;
 }
 
-/* A WebSocket's come in a message. */
+/* True for a WebSocket: its parameters arrive in a message. */
 static int is_by_message(const struct operation *operation)
 {
         return operation->symbol == OPERATION_EXEC_SOCKET || operation->symbol == OPERATION_FOLLOW_SOCKET;
@@ -128,7 +128,7 @@ static json_t *error_response(void)
 
 /* -- the document --------------------------------------------------------------------------------------------- */
 
-/* Unique, as methods are; what has none is named by verb and path. */
+/* Unique, as methods are; an operation without a method is named by verb and path. */
 static json_t *id_of(const struct operation *operation)
 {
         if (*operation->method)

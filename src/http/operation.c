@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of daemon.def, whose symbols stand first: a bit each. */
+/* Operations of daemon.def, whose symbols come first: one bit each. */
 enum {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, doc) IN_##symbol = 1u << OPERATION_##symbol,
 #define DAEMON_FIELD(name, type, required, optional, doc)
@@ -96,7 +96,8 @@ static int next_of_daemon(const struct operation *operation, size_t *at, struct 
         return 0;
 }
 
-/* Frames bring bytes beside the JSON; and what is counted in milliseconds (units stand in names) ends sooner than a file's bytes. */
+/* Frames carry bytes beside the JSON. A count in milliseconds (its name ends in the unit) has a
+ * smaller maximum than a file size. */
 static enum field_type type_in_sandbox(const struct operation_field *field)
 {
         size_t size = strlen(field->name);
@@ -106,7 +107,7 @@ static enum field_type type_in_sandbox(const struct operation_field *field)
         return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 ? FIELD_DURATION : field->type;
 }
 
-/* 0 is the name of the sandbox, which all have but the list of them. */
+/* *at 0 is the name of the sandbox, which all operations except the list have. */
 static int next_of_sandbox(const struct operation *operation, size_t *at, struct operation_field *ret)
 {
         if (*at == 0 && operation->symbol != OPERATION_SANDBOX_LIST) {
@@ -133,7 +134,7 @@ int operation_next_field(const struct operation *operation, size_t *at, struct o
 
 /* -- paths ---------------------------------------------------------------------------------------------------- */
 
-/* Names in braces take one part of the path each. */
+/* Each name in braces matches one part of the path. */
 static int matches(const char *pattern, const char *path, json_t **ret_params)
 {
         json_t *params = NULL;
@@ -153,7 +154,7 @@ static int matches(const char *pattern, const char *path, json_t **ret_params)
                 if (!params)
                         params = json_object();
                 if (size == 0 || json_object_set_new(params, name, json_stringn(path, size)) < 0)
-                        break; /* no UTF-8, so no such thing */
+                        break; /* not UTF-8, so there is no match */
                 pattern += strcspn(pattern, "}") + 1;
                 path += size;
         }
@@ -232,7 +233,7 @@ int operation_check(const struct operation *operation, const json_t *params, str
         return 0;
 }
 
-/* NULL: it stays the text it is, which the check then tells of. */
+/* NULL: the value stays text, and the check reports it. */
 static json_t *from_text(enum field_type type, const char *text)
 {
         size_t size = strlen(text);

@@ -1,4 +1,5 @@
-/* The tables of operations (spec/daemon.def, spec/sandbox.def): finding one, and checking what it is asked with. Pure. */
+/* The tables of operations (spec/daemon.def, spec/sandbox.def): find an operation and validate its
+ * parameters. Pure. */
 #ifndef CLOCHE_HTTP_OPERATION_H
 #define CLOCHE_HTTP_OPERATION_H
 
@@ -25,8 +26,8 @@ struct operation {
         const char *method, *verb, *path;
         unsigned success;
         const char *doc;
-        int is_sandbox; /* of sandbox.def: its parameters are in frame form */
-        int is_stream;  /* tells events, where the asker can hear them */
+        int is_sandbox; /* from sandbox.def: its parameters are in frame form */
+        int is_stream;  /* sends events, if the transport can carry them */
 };
 
 struct operation_field {
@@ -37,23 +38,23 @@ struct operation_field {
 };
 
 const struct operation *operation_at(enum operation_symbol symbol);
-/* NULL: there is none. */
+/* NULL: not found. */
 const struct operation *operation_by_method(const char *method);
 
-/* By verb and path; what stands in the path is added to *ret_params, a new object or NULL. NULL: no such path, or *ret_allowed
- * names the verbs it has. */
+/* Find by verb and path; parameters in the path are added to *ret_params, a new object or NULL.
+ * NULL: no such path, or *ret_allowed lists its verbs. */
 const struct operation *operation_by_path(const char *verb, const char *path, json_t **ret_params, char *ret_allowed, size_t size);
 
-/* params: an object, NULL for none; in text form, of sandboxes' operations in frame form. */
+/* params: an object, NULL for none; in text form, for operations of sandboxes in frame form. */
 int operation_check(const struct operation *operation, const json_t *params, struct cloche_err *e);
-/* What stands in a query is text: fields of another kind are made of it. *params is changed in place. */
+/* Convert query parameters from text to their fields' types. Changes *params in place. */
 int operation_read_query(const struct operation *operation, json_t *params, struct cloche_err *e);
 
-/* The fields it has, one after another: *at begins as 0. 0: that was the last. */
+/* Iterate over the fields: *at begins as 0. 0: no more. */
 int operation_next_field(const struct operation *operation, size_t *at, struct operation_field *ret);
-/* Whether a field's place is the path. */
+/* True if a field is part of the path. */
 int operation_is_in_path(const struct operation *operation, const char *name);
-/* Whether its parameters come as a JSON object in the body, else in path and query. */
+/* True if the parameters are a JSON object in the body; otherwise they are in path and query. */
 int operation_has_json(const struct operation *operation);
 
 #endif

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* One byte of text, which is at least one long; its length, or 0: no escape. */
+/* Decode one byte of text, which is not empty; returns the length read, or 0: invalid escape. */
 static size_t take_byte(const char *text, size_t size, char *ret)
 {
         int high, low;

@@ -1,4 +1,4 @@
-/* The query of a target: names and values, decoded. Pure. */
+/* Decode the query of a target into names and values. Pure. */
 #ifndef CLOCHE_HTTP_QUERY_H
 #define CLOCHE_HTTP_QUERY_H
 
@@ -7,8 +7,9 @@
 
 #define QUERY_FIELDS_MAX 64
 
-/* query: what stands behind the "?". *ret: an object of texts, owned by the caller. -CLOCHE_E_INVALID_ARGUMENT: a bad escape, a NUL, no UTF-8, a name
- * twice or none, too many. "+" is a space. */
+/* query: the text after the "?". *ret: an object of texts, owned by the caller.
+ * -CLOCHE_E_INVALID_ARGUMENT: a bad escape, a NUL, invalid UTF-8, a duplicate or empty name, too
+ * many. "+" is a space. */
 int query_parse(const char *query, json_t **ret, struct cloche_err *e);
 
 #endif

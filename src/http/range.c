@@ -5,9 +5,9 @@
 #include <strings.h>
 
 #define DIGITS "0123456789"
-#define DIGITS_MAX 18 /* that cannot overflow */
+#define DIGITS_MAX 18 /* cannot overflow */
 
-/* A number where text stands; 0: there is none, or one too long. */
+/* Parse a number at *text; 0: none, or too long. */
 static int take_number(const char **text, uint64_t *ret)
 {
         size_t size = strspn(*text, DIGITS);

@@ -1,4 +1,4 @@
-/* The header Range (RFC 9110, 14.2), as far as it asks for one piece in bytes. Pure. */
+/* The header Range (RFC 9110, 14.2), for a single range of bytes. Pure. */
 #ifndef CLOCHE_HTTP_RANGE_H
 #define CLOCHE_HTTP_RANGE_H
 
@@ -6,12 +6,13 @@
 
 struct range {
         enum { RANGE_ALL, RANGE_FROM, RANGE_LAST } kind;
-        uint64_t first, last; /* of RANGE_FROM, UINT64_MAX: to the end; of RANGE_LAST last is how many */
+        uint64_t first, last; /* RANGE_FROM: last UINT64_MAX is the end; RANGE_LAST: last counts bytes */
 };
 
-/* What is malformed, or asks for several pieces, asks for all, as the header may be passed over. text may be NULL. */
+/* A malformed header, or one with several ranges, selects everything: servers may ignore the
+ * header. text may be NULL. */
 struct range range_parse(const char *text);
-/* 0: from *ret_first until before *ret_end. -1: none of it is there. */
+/* 0: from *ret_first until before *ret_end. -1: the range is outside. */
 int range_resolve(const struct range *range, uint64_t total, uint64_t *ret_first, uint64_t *ret_end);
 
 #endif

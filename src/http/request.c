@@ -1,4 +1,4 @@
-/* Requests: what is asked of them, and how they are answered. */
+/* Requests: their properties and their answers. */
 #include "intake.h"
 #include "server-internal.h"
 
@@ -13,7 +13,7 @@
 
 #define STREAM_BLOCK (32u << 10)
 #define STREAM_BYTES_MAX (1u << 30)
-#define QUIET_NS UINT64_C(15000000000) /* of a stream of events, until a comment is sent: what stands between must not take it for dead */
+#define QUIET_NS UINT64_C(15000000000) /* silence of an event stream before a comment is sent, so that proxies do not close it */
 
 /* -- suspending ----------------------------------------------------------------------------------------------- */
 
@@ -22,8 +22,7 @@ static void on_handle_closed(uv_handle_t *handle)
         free(handle);
 }
 
-/* Who waits for an answer is not read from meanwhile, so his end must be looked for: libmicrohttpd does not poll a connection that
- * is suspended. */
+/* libmicrohttpd does not poll a suspended connection, so this poll detects the client's disconnect. */
 static void on_gone(uv_poll_t *poll, int status, int events)
 {
         struct http_request *request = poll->data;
@@ -87,7 +86,7 @@ void http_request_gone(struct http_request *request)
         http_request_resume(request);
 }
 
-/* -- what it says --------------------------------------------------------------------------------------------- */
+/* -- properties ----------------------------------------------------------------------------------------------- */
 
 const char *http_request_verb(const struct http_request *request)
 {

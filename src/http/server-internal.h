@@ -1,4 +1,4 @@
-/* What the server's files share. */
+/* Shared definitions of the server's files. */
 #ifndef CLOCHE_HTTP_SERVER_INTERNAL_H
 #define CLOCHE_HTTP_SERVER_INTERNAL_H
 
@@ -13,16 +13,16 @@
 
 struct http_connection {
         TAILQ_ENTRY(http_connection) link;
-        int fd; /* libmicrohttpd's */
+        int fd; /* owned by libmicrohttpd */
         void *data;
         int is_tls, is_secured, is_local; /* is_local: over a unix socket */
         uint64_t deadline_ns; /* 0: none */
         struct framing framing;
-        uint64_t heads; /* that libmicrohttpd had */
-        uint64_t unread_bytes; /* of a body that was answered before its end: read so many when it is closed */
+        uint64_t heads; /* heads seen by libmicrohttpd */
+        uint64_t unread_bytes; /* rest of a body answered early: bytes to read after the close */
 };
 
-/* What libmicrohttpd closes in this turn, until it has. */
+/* A connection that libmicrohttpd closes in this turn. */
 struct http_leaving {
         STAILQ_ENTRY(http_leaving) link;
         int fd;
@@ -39,7 +39,7 @@ struct http_server {
         TAILQ_HEAD(http_requests, http_request) requests;
         STAILQ_HEAD(, http_leaving) leaving;
         struct http_lingers lingers;
-        struct http_connection *taking; /* until libmicrohttpd has told of it */
+        struct http_connection *taking; /* until libmicrohttpd calls on_connection */
         int is_due;
 };
 
@@ -59,7 +59,7 @@ struct http_request {
                 char *name, *value;
         } *headers;
         unsigned header_count;
-        struct buf stream; /* from stream_at on */
+        struct buf stream; /* valid from stream_at on */
         size_t stream_at;
         uint64_t stream_said_ns;
         int is_begun, is_stream, is_events, stream_ended, is_asked, is_answered, is_suspended, is_held, is_over, is_gone, is_too_large, is_foreign;
@@ -68,20 +68,20 @@ struct http_request {
         struct tunnel *tunnel;
 };
 
-/* Whoever asked is not there any more. */
+/* The client has disconnected. */
 void http_request_gone(struct http_request *request);
-/* Nothing is read or written of it until it is answered, let go on, or its other side gone. */
+/* Suspend reading and writing until the request is answered or resumed, or its client disconnects. */
 void http_request_suspend(struct http_request *request);
 void http_request_unwatch(struct http_request *request);
 void http_request_resume(struct http_request *request);
-/* Its handler hears so, once. */
+/* Call the handler's on_over, once. */
 void http_request_over(struct http_request *request);
 void http_request_keep_awake(struct http_request *request, uint64_t now_ns);
-/* What was added to it goes with this answer. */
+/* Add the headers of http_add_header to the answer. */
 void http_request_put_headers(const struct http_request *request);
-/* The request of a WebSocket ends, with or without having become one. */
+/* The request of a WebSocket has ended, upgraded or not. */
 void websocket_request_over(struct websocket *socket);
-/* Likewise of a tunnel; and it is to end now. */
+/* The request of a tunnel has ended; tunnel_end() ends it from our side. */
 void tunnel_request_over(struct tunnel *tunnel);
 void tunnel_end(struct tunnel *tunnel);
 

@@ -14,16 +14,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY (32u << 10) /* head of a request, and what is read and written at one time */
-#define IDLE_SECONDS 75               /* without a byte */
+#define CONNECTION_MEMORY (32u << 10) /* head of a request, and one read and write buffer */
+#define IDLE_SECONDS 75               /* without any byte */
 #define REQUEST_NS UINT64_C(120000000000) /* from one answer to the end of the next request */
-#define HANDSHAKE_MS 50 /* until those that wait are looked at again; what comes meanwhile is seen at once */
-/* TLS 1.2 with what 1.3 has too: ephemeral keys, and ciphers that authenticate. */
+#define HANDSHAKE_MS 50 /* between checks of pending handshakes; new input is seen at once */
+/* TLS 1.2 with the same protection as 1.3: ephemeral keys and authenticated ciphers. */
 #define TLS_PRIORITIES \
         "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
-#define DISCARD_TIMES 4 /* so many times the most is read of a body that is too large, to be able to say so */
-#define DISCARD_BYTES (1u << 20) /* of a body whose request is refused anyway */
-#define PROGRESS_BYTES (64u << 10) /* of a body that is taken piece by piece, within REQUEST_NS */
+#define DISCARD_TIMES 4 /* factor over the body limit that is still read, so that the client receives the answer */
+#define DISCARD_BYTES (1u << 20) /* of a body whose request is refused */
+#define PROGRESS_BYTES (64u << 10) /* of a body received in pieces, within REQUEST_NS */
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -32,7 +32,8 @@ static void on_handle_closed(uv_handle_t *handle)
 
 /* -- libmicrohttpd's side: requests --------------------------------------------------------------------------- */
 
-/* The first line is there: the one spot where libmicrohttpd shows the target as it was sent. What is made here it gives back with the head. */
+/* Called for the first line, the only point where libmicrohttpd shows the unmodified target. It
+ * passes the object created here back with the head. */
 static void *on_target(void *data, const char *target, struct MHD_Connection *mhd)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -61,7 +62,7 @@ static enum MHD_Result send_answer(struct http_request *request)
         if (request->status != MHD_HTTP_SWITCHING_PROTOCOLS && framing_resume(&request->connection->framing) < 0)
                 MHD_add_response_header(request->response, MHD_HTTP_HEADER_CONNECTION, "close");
         r = MHD_queue_response(request->mhd, request->status, request->response);
-        MHD_destroy_response(request->response); /* ours; the connection keeps its own */
+        MHD_destroy_response(request->response); /* drops our reference; the connection keeps its own */
         request->is_answered = 1;
         if (!request->is_stream && request->status != MHD_HTTP_SWITCHING_PROTOCOLS)
                 http_request_over(request);
@@ -95,7 +96,8 @@ static void too_large(struct http_request *request)
         refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, CLOCHE_E_TOO_LARGE, message);
 }
 
-/* A head that did not come through intake.c has one too, should libmicrohttpd ever read otherwise. */
+/* A head that did not pass through intake.c counts as faulty too, in case libmicrohttpd ever reads
+ * by another function. */
 static int has_fault(struct http_request *request)
 {
         return ++request->connection->heads > request->connection->framing.heads;
@@ -129,7 +131,8 @@ static enum MHD_Result begin(struct http_request *request, const char *path, con
         request->server->options.on_head(request->server->options.data, request);
         if (!request->response && !takes_body(request) && is_over_length(request))
                 too_large(request);
-        /* An answer before the body's end closes the connection. A small body is read first; of a large one the rest is read afterwards (linger.h). */
+        /* An answer before the body's end closes the connection. A small body is read first; the
+         * rest of a large one is read after the close (linger.h). */
         if (request->response && has_large_body(request) && !request->is_stream) {
                 request->connection->unread_bytes = DISCARD_TIMES * (uint64_t)request->body.max;
                 return send_answer(request);
@@ -137,7 +140,7 @@ static enum MHD_Result begin(struct http_request *request, const char *path, con
         return request->is_gone ? MHD_NO : MHD_YES;
 }
 
-/* A body of any size may take any time, as long as it gets on. */
+/* A body may take any time while it makes progress. */
 static void renew_deadline(struct http_request *request, size_t size)
 {
         request->deadline_bytes += size;
@@ -158,7 +161,7 @@ static enum MHD_Result hand_over(struct http_request *request, const char *data,
         return request->is_gone ? MHD_NO : MHD_YES;
 }
 
-/* No answer can be given in the middle of a body (MHD_queue_response): it is read to its end, if that is not too far. */
+/* MHD_queue_response is not possible in the middle of a body, so the body is read to its end, up to a limit. */
 static enum MHD_Result discard(struct http_request *request, size_t *size)
 {
         request->discarded += *size;
@@ -218,7 +221,7 @@ static enum MHD_Result on_access(void *data, struct MHD_Connection *mhd, const c
         (void)version;
         intake_progress();
         if (!request)
-                return MHD_NO; /* there was no memory for it */
+                return MHD_NO; /* out of memory */
         if (!request->is_begun)
                 return begin(request, path, verb);
         if (request->is_answered)
@@ -267,7 +270,7 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **slot, en
 
 /* -- connections ---------------------------------------------------------------------------------------------- */
 
-/* It is told of before its socket is closed (libmicrohttpd 0.9.75, cleanup_connection). */
+/* Called before libmicrohttpd closes the socket (0.9.75, cleanup_connection). */
 static void keep_unread(struct http_server *server, const struct http_connection *connection)
 {
         int fd = connection->is_local ? peer_copy_unread(connection->fd) : -EBADF;
@@ -346,7 +349,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         server->is_due = 1;
         if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) == MHD_YES)
                 return 0;
-        /* It was closed; whether we were told depends on how far it came. */
+        /* The socket was closed. on_connection has run or not, depending on the point of failure. */
         if (server->taking) {
                 TAILQ_REMOVE(&server->connections, connection, link);
                 intake_remove(connection);
@@ -357,7 +360,7 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         return err_set(e, CLOCHE_E_RESOURCE, "the HTTP server takes no connection");
 }
 
-/* libmicrohttpd then reads the end, and closes it in its own time. */
+/* libmicrohttpd then reads the end of the stream and closes the socket in its own time. */
 void http_server_cut(struct http_server *server, struct http_connection *connection)
 {
         (void)shutdown(connection->fd, SHUT_RDWR);
@@ -423,7 +426,8 @@ void http_server_turn(struct http_server *server)
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
-/* Paths are taken as they come: no name of ours needs an escape, and what is not decoded cannot hide a NUL or a slash. */
+/* Paths are used undecoded: no name of ours needs an escape, and undecoded text cannot hide a NUL
+ * or a slash. */
 static size_t keep_escapes(void *data, struct MHD_Connection *mhd, char *text)
 {
         (void)data;
@@ -447,7 +451,8 @@ static int open_daemon(struct http_server *server, struct http_daemon *daemon, i
                                        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, server->options.connections_max,
                                        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-                                       /* framing.h is strict; when this is, a head without Host has two answers (0.9.75) */
+                                       /* framing.h is strict; with this option, a head without Host
+                                        * would get two answers (0.9.75) */
                                        MHD_OPTION_STRICT_FOR_CLIENT, 0,
                                        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
                                        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
@@ -519,7 +524,7 @@ unsigned http_server_open(const struct http_server *server)
         return count;
 }
 
-/* None may be suspended, nor a WebSocket, when libmicrohttpd stops (MHD_stop_daemon). */
+/* MHD_stop_daemon requires that no request is suspended and no WebSocket open. */
 static void end_requests(struct http_server *server)
 {
         struct http_request *request;

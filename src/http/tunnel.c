@@ -1,4 +1,4 @@
-/* A request's connection and another socket as one pipe. */
+/* Join a request's connection and another socket into one pipe. */
 #include "server-internal.h"
 
 #include "base/err.h"
@@ -8,21 +8,21 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define BLOCK (64u << 10) /* of each direction: who does not read is not read for */
+#define BLOCK (64u << 10) /* per direction; reading pauses while the other side does not read */
 
 struct side {
         struct tunnel *tunnel;
         int fd;
         uv_poll_t *poll;
-        char *out; /* that this side is to have, from at to size */
+        char *out; /* pending output to this side, from at to size */
         size_t at, size;
-        int has_ended, is_told; /* nothing more comes of it; the other side knows so */
+        int has_ended, is_told; /* has_ended: this side has closed; is_told: so has the other, passed on here */
 };
 
 struct tunnel {
         struct http_request *request;
-        struct MHD_UpgradeResponseHandle *urh; /* NULL before it is open, and once it is over */
-        struct side sides[2]; /* who asked, and who was asked */
+        struct MHD_UpgradeResponseHandle *urh; /* NULL before it is open and after its end */
+        struct side sides[2]; /* client and target */
 };
 
 static struct side *other(struct side *s)
@@ -74,7 +74,7 @@ void tunnel_request_over(struct tunnel *t)
 
 /* -- moving --------------------------------------------------------------------------------------------------- */
 
-/* 0, or -1: it is gone. */
+/* 0, or -1: the side has failed. */
 static int write_out(struct side *s)
 {
         while (s->at < s->size) {
@@ -94,7 +94,7 @@ static int write_out(struct side *s)
         return 0;
 }
 
-/* What comes of s goes to the other side, once that took what it has. */
+/* Forward input of s to the other side once that side has no pending output. */
 static int read_in(struct side *s)
 {
         struct side *to = other(s);
@@ -124,7 +124,8 @@ static void poll_again(struct side *s)
                 uv_poll_stop(s->poll);
 }
 
-/* One side's end is the end: no protocol that is spoken so goes on with half of it, and a guest must not hold what nobody asks any more. */
+/* The tunnel ends when either side ends: protocols used here do not work half closed, and a guest
+ * must not hold an abandoned tunnel. */
 static int is_over(const struct tunnel *t)
 {
         return t->sides[0].is_told || t->sides[1].is_told;
@@ -177,7 +178,7 @@ static void on_upgrade(void *data, struct MHD_Connection *mhd, void *slot, const
                 tunnel_end(t);
                 return;
         }
-        memcpy(t->sides[1].out, extra, extra_size); /* that was read with the head already */
+        memcpy(t->sides[1].out, extra, extra_size); /* read together with the head */
         t->sides[1].size = extra_size;
         if (write_out(&t->sides[0]) < 0 || write_out(&t->sides[1]) < 0) {
                 tunnel_end(t);

@@ -14,7 +14,7 @@
 
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, 1.3 */
 #define KEY_SIZE 24
-#define CONTROL_MAX 64 /* pongs that wait to be read; more are a flood */
+#define CONTROL_MAX 64 /* queued pongs; more are a flood */
 #define READS_AT_ONCE 16
 
 struct websocket {
@@ -23,13 +23,13 @@ struct websocket {
         void *data;
         size_t message_bytes_max;
         struct MHD_UpgradeResponseHandle *urh; /* NULL until it is open */
-        int fd;                                /* libmicrohttpd's */
+        int fd;                                /* owned by libmicrohttpd */
         uv_poll_t *poll;
         wslay_event_context_ptr wslay;
-        struct buf extra; /* that was read with the request already */
+        struct buf extra; /* read together with the request */
         size_t extra_at;
         int is_held, is_sending, is_closing, reads;
-        size_t queued; /* messages of ours since none waited */
+        size_t queued; /* our messages since the queue was empty */
         uint64_t progress_ns;
         char accept[32];
 };
@@ -41,7 +41,7 @@ static void on_handle_closed(uv_handle_t *handle)
         free(handle);
 }
 
-/* The socket is given back, and with it the request ends. */
+/* Give the socket back, which ends the request. */
 static void close_now(struct websocket *s)
 {
         struct MHD_UpgradeResponseHandle *urh = s->urh;
@@ -66,7 +66,7 @@ void websocket_request_over(struct websocket *s)
         free(s);
 }
 
-/* -- what libwslay asks --------------------------------------------------------------------------------------- */
+/* -- libwslay's callbacks ------------------------------------------------------------------------------------- */
 
 static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *to, size_t room, int flags, void *data)
 {
@@ -80,7 +80,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *to, size_t room, in
                 s->extra_at += size;
                 return (ssize_t)size;
         }
-        /* Others want their turn too; and while it is held, what follows stays with the kernel. */
+        /* Let other connections run. While reading is paused, further input stays in the kernel. */
         if (s->is_held || ++s->reads > READS_AT_ONCE) {
                 wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
                 return -1;
@@ -140,7 +140,7 @@ static void poll_again(struct websocket *s)
         uv_poll_start(s->poll, events, on_poll);
 }
 
-/* -1: it is no more. */
+/* -1: the socket is gone. */
 static int flush(struct websocket *s)
 {
         int was_sending;
@@ -334,7 +334,7 @@ uint64_t websocket_progress_ns(const struct websocket *s)
         return s->progress_ns;
 }
 
-/* The other side is told, if it listens; it need not answer. */
+/* The peer receives a close frame; its reply is optional. */
 void websocket_close(struct websocket *s, unsigned code, const char *why)
 {
         if (s->is_closing || !s->poll)
@@ -344,5 +344,5 @@ void websocket_close(struct websocket *s, unsigned code, const char *why)
         if (wslay_event_queue_close(s->wslay, (uint16_t)code, (const uint8_t *)why, strlen(why)) == 0)
                 (void)wslay_event_send(s->wslay);
         s->is_held = 0;
-        uv_poll_start(s->poll, UV_WRITABLE | UV_DISCONNECT, on_poll); /* from the loop, not from under whoever closes it */
+        uv_poll_start(s->poll, UV_WRITABLE | UV_DISCONNECT, on_poll); /* close from the loop, not inside the caller */
 }

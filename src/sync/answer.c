@@ -29,7 +29,7 @@ static json_t *step_json(const struct plan *plan, uint32_t row)
         return json;
 }
 
-/* A message may hold a path, and be cut in the middle of a character. */
+/* A message may contain a path and may be cut inside a character. */
 static json_t *text_json(const char *text)
 {
         json_t *json = json_string(text);
@@ -126,7 +126,7 @@ json_t *answer_plan(const struct plan *plan)
                          "failed", failed);
 }
 
-/* What is renamed and modified has two rows, and is told once. */
+/* A renamed and modified entry has two rows but is reported once. */
 static bool is_told_before(const struct transaction *t, uint32_t row)
 {
         return row > 0 && t->plan->list->rows[row].type != CHANGE_DELETED &&
@@ -182,7 +182,7 @@ json_t *answer_recovery(const struct recovery *recovery)
                          steps->count ? json_string(number) : json_null(), "paths", paths, "kept", kept_list_json(&recovery->kept));
 }
 
-/* -- as it goes ----------------------------------------------------------------------------------------------- */
+/* -- progress ------------------------------------------------------------------------------------------------- */
 
 bool answer_is_told(const struct plan *plan, uint32_t row)
 {

@@ -1,4 +1,4 @@
-/* What is told of a plan and of what became of it. All give NULL with no memory. */
+/* JSON answers about a plan and its transaction. Each function returns NULL when out of memory. */
 #ifndef CLOCHE_SYNC_ANSWER_H
 #define CLOCHE_SYNC_ANSWER_H
 
@@ -8,7 +8,7 @@ json_t *answer_plan(const struct plan *plan);
 json_t *answer_apply(const struct transaction *t);
 json_t *answer_recovery(const struct recovery *recovery);
 
-/* Was the row decided one way or the other, other than being skipped? */
+/* True unless the row was skipped. */
 bool answer_is_told(const struct plan *plan, uint32_t row);
 json_t *answer_progress(const struct transaction *t, uint32_t row, size_t done, size_t total);
 

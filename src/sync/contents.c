@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#define SMALL_SIZE 65536 /* read and written at once; above, holes and shared blocks are worth asking for */
+#define SMALL_SIZE 65536 /* read and written at once; larger files are searched for holes and shared blocks */
 #define ATTRIBUTES_MAX 65536
 
 bool contents_wanted(const struct plan *plan, uint32_t row)
@@ -31,7 +31,7 @@ static struct timespec time_of(int64_t ns)
 
 /* -- bytes ---------------------------------------------------------------------------------------------------- */
 
-/* -ESTALE: it has another size than the change says. */
+/* -ESTALE: the size differs from the size in the change. */
 static int open_contents(const struct change *c, int contents_fd, struct stat *ret)
 {
         struct upper upper = {.dir_fd = contents_fd};
@@ -46,13 +46,13 @@ static int open_contents(const struct change *c, int contents_fd, struct stat *r
 
 static int copy_small(int to_fd, int from_fd, size_t size)
 {
-        static char bytes[SMALL_SIZE]; /* the build has what is on the stack zeroed at each call */
+        static char bytes[SMALL_SIZE]; /* static: the build zeroes stack variables at each call */
         int r = fd_read_full(from_fd, bytes, size);
 
         return r < 0 ? r : fd_write_full(to_fd, bytes, size);
 }
 
-/* One behind the other in one file: the number is where they begin, plus one. */
+/* All contents stand in one file; the number is the offset plus one. */
 static int copy_piece(const struct change *c, int to_fd, int contents_fd)
 {
         off_t at = (off_t)(c->contents - 1);
@@ -86,7 +86,7 @@ static int copy(const struct change *c, int to_fd, int contents_fd)
                                         : upper_copy(&unbounded, to_fd, from_fd, (uint64_t)st.st_size);
 }
 
-/* -- what the host's file had and a change does not speak of --------------------------------------------------- */
+/* -- attributes of the host's file that a change does not mention ---------------------------------------------- */
 
 static void copy_attributes(int to_fd, int from_fd)
 {
@@ -96,13 +96,13 @@ static void copy_attributes(int to_fd, int from_fd)
         for (char *name = names; size > 0 && name < names + size; name += strlen(name) + 1) {
                 ssize_t length = fgetxattr(from_fd, name, value, sizeof(value));
 
-                /* Those of the system are refused to us, as they would be to who writes into the file. */
+                /* The kernel refuses system attributes to us, as it would to any other writer of the file. */
                 if (length >= 0)
                         (void)!fsetxattr(to_fd, name, value, (size_t)length, 0);
         }
 }
 
-/* A file that is not to be read, or leased, keeps its owner and mode only. */
+/* A file that cannot be read, or is leased, keeps only its owner and mode. */
 static void take_over(const struct plan *plan, uint32_t row, int to_fd)
 {
         const struct plan_row *p = &plan->rows[row];
@@ -119,8 +119,9 @@ static void take_over(const struct plan *plan, uint32_t row, int to_fd)
 
 /* -- kinds ---------------------------------------------------------------------------------------------------- */
 
-/* Without a name, in the directory it will be in: there a file system has its inode near those beside it, as it would have been had the
- * guest written there. Made in the stage, ten thousand files were all of one block group of ext4, and took five times as long. */
+/* Create the file nameless in its future directory, so that the file system places its inode near
+ * its neighbours, as if the guest had written there. Created in the stage, ten thousand files
+ * shared one block group of ext4 and took five times as long. */
 static int open_nameless(struct plan *plan, uint32_t row, unsigned mode)
 {
         char parent[LIST_PATH_MAX + 1];
@@ -139,7 +140,7 @@ static int open_new(struct plan *plan, uint32_t row, const struct stage *stage, 
 {
         _cleanup_fd_ int fd = open_nameless(plan, row, mode);
 
-        /* Linux 6.10; before, only who has CAP_DAC_READ_SEARCH may. */
+        /* Needs Linux 6.10, or CAP_DAC_READ_SEARCH before. */
         if (fd >= 0 && linkat(fd, "", stage->dir_fd, slot, AT_EMPTY_PATH) == 0)
                 return TAKE_FD(fd);
         fd_close(&fd);
@@ -167,7 +168,7 @@ static int make_file(struct plan *plan, uint32_t row, const struct stage *stage,
         if (fstat(fd, &st) < 0)
                 return -errno;
         if (p->gid != (gid_t)-1 && p->gid != st.st_gid)
-                (void)!fchown(fd, (uid_t)-1, p->gid); /* who is not in the group makes files of its own */
+                (void)!fchown(fd, (uid_t)-1, p->gid); /* a user outside the group keeps the default group */
         if ((st.st_mode & 07777) != mode && fchmod(fd, mode) < 0)
                 return -errno;
         plan->rows[row].ino = st.st_ino;

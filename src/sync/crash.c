@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Counts down; a variable that is not there is never reached. */
+/* Count down; an unset variable never reaches zero. */
 static int is_reached(const char *variable, long *left)
 {
         const char *text = getenv(variable);

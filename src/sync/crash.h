@@ -1,10 +1,10 @@
-/* Where a test may kill the process or have a step fail. Nothing, but in the program that tests are built with. */
+/* Points where a test kills the process or makes a step fail. No-ops except in the program that tests build. */
 #ifndef CLOCHE_SYNC_CRASH_H
 #define CLOCHE_SYNC_CRASH_H
 
 #ifdef CRASH_POINTS
-void crash_point(void);  /* ends the process when it is the CLOCHE_SYNC_CRASH-th time */
-int crash_failure(void); /* nonzero when it is the CLOCHE_SYNC_FAIL-th time */
+void crash_point(void);  /* exits at the CLOCHE_SYNC_CRASH-th call */
+int crash_failure(void); /* nonzero at the CLOCHE_SYNC_FAIL-th call */
 #else
 static inline void crash_point(void)
 {

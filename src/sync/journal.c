@@ -35,7 +35,7 @@ static uint64_t get(struct cursor *c, size_t size)
         return value;
 }
 
-/* Room for a record; its payload begins HEAD_SIZE behind. NULL with none. */
+/* Reserve a record; its payload begins at HEAD_SIZE. NULL when out of memory. */
 static unsigned char *begin_record(struct buf *b, size_t size)
 {
         unsigned char *at = (unsigned char *)buf_reserve(b, HEAD_SIZE + size);
@@ -112,7 +112,7 @@ struct reader {
         uint32_t crc;
 };
 
-/* The next record that is whole and right; *ret_size its payload's. */
+/* The next intact record; *ret_size is the size of its payload. */
 static unsigned char *next_record(struct reader *r, size_t *ret_size)
 {
         struct cursor head = {r->data + r->at};
@@ -177,7 +177,7 @@ static int read_numbers(struct reader *r, uint64_t *ret)
         return 0;
 }
 
-/* Steps, until the record with their number, which is the last. */
+/* Read steps up to the last record, which holds their count. */
 static int read_steps(struct reader *r, struct steps *steps)
 {
         for (;;) {
@@ -222,7 +222,7 @@ void journal_done(struct journal *journal)
         steps_done(&journal->steps);
 }
 
-/* -- its file ------------------------------------------------------------------------------------------------- */
+/* -- the file ------------------------------------------------------------------------------------------------- */
 
 int journal_write(const struct stage *stage, const struct journal *journal)
 {

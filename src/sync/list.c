@@ -189,7 +189,7 @@ static int read_contents(const json_t *row, size_t index, struct change *ret, st
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: expected the number of a file, in hexadecimal", index);
         if (ret->kind != KIND_FILE || ret->type == CHANGE_DELETED || ret->type == CHANGE_RENAMED)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "changes[%zu].contents: only of a file that is created or modified", index);
-        if (!ret->link) /* of another name they are those of the file it names */
+        if (!ret->link) /* a hard link has those of its target */
                 ret->contents = strtoull(text, NULL, 16);
         return 0;
 }
@@ -302,7 +302,7 @@ static int by_text(const void *a, const void *b)
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Two rows may share a path only where the first makes room or brings what the second changes. */
+/* Two rows may share a path only if the first frees it or creates the entry that the second changes. */
 static int check_pairs(const struct list *list, struct cloche_err *e)
 {
         for (size_t i = 1; i < list->count; i++) {
@@ -316,7 +316,7 @@ static int check_pairs(const struct list *list, struct cloche_err *e)
         return 0;
 }
 
-/* What leaves a place does so once. */
+/* An entry leaves its place only once. */
 static int check_leaving(const struct list *list, struct cloche_err *e)
 {
         const char **paths = calloc(list->count + 1, sizeof(*paths));

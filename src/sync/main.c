@@ -1,10 +1,11 @@
-/* cloche-sync: writes a box's changes to the host's directory. Runs in: a process of its own, as the owner of the directory, outside any
- * box.
+/* cloche-sync: write a box's changes to the host's directory. Runs in: its own process, as the
+ * owner of the directory, outside any box.
  *
  *     cloche-sync ROOT_FD CONTENTS_FD CONTROL_FD
  *
- * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, which are only read, or one file that has all contents.
- * CONTROL_FD is a stream socket to the engine (README.md), with which it ends. */
+ * ROOT_FD is the host's directory. CONTENTS_FD is a directory of numbered files, opened for reading
+ * only, or one file with all contents. CONTROL_FD is a stream socket to the engine (README.md); the
+ * process exits when it closes. */
 #include "answer.h"
 #include "settings.h"
 
@@ -26,18 +27,18 @@ enum { ROOT_FD = 3, CONTENTS_FD, CONTROL_FD, FD_END };
 struct sync {
         struct server server;
         struct settings settings;
-        struct list list; /* pages of a request that has more to come */
+        struct list list; /* pages received of a request with `more` */
         const char *list_of;
 };
 
-/* -- arranging the process ------------------------------------------------------------------------------------ */
+/* -- process setup -------------------------------------------------------------------------------------------- */
 
 static int restrict_files(const struct settings *settings, int has_directory, int *ret_abi, struct cloche_err *e)
 {
         const struct landlock_place places[] = {{ROOT_FD, LANDLOCK_TREE}, {CONTENTS_FD, 0}};
         int r = landlock_enter(places, has_directory ? 2 : 1, ret_abi, e);
 
-        /* Before ABI 2 nothing can be moved from one directory to another. */
+        /* Before ABI 2 Landlock forbids moves between directories. */
         if (r == 0 && *ret_abi < 2)
                 return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2", *ret_abi);
         if (r == -CLOCHE_E_GUARD_MISSING && settings->landlock_optional) {
@@ -75,14 +76,14 @@ static int do_recover(void *argument, const json_t *params, struct server_reply 
 
         (void)argument;
         if (r == 0)
-                r = transaction_recover(ROOT_FD, 0, &recovery, e); /* a sync that is alive recovers by itself */
+                r = transaction_recover(ROOT_FD, 0, &recovery, e); /* a running sync recovers by itself */
         if (r == 0)
                 ret->result = answer_recovery(&recovery);
         recovery_done(&recovery);
         return r;
 }
 
-/* A page of changes. 1: the list is complete; 0: more is to come. */
+/* Add a page of changes. 1: the list is complete; 0: more pages follow. */
 static int take_page(struct sync *sync, const char *method, const json_t *params, struct cloche_err *e)
 {
         static const char *const members[] = {"changes", "decisions", "more", NULL};

@@ -1,4 +1,4 @@
-/* Where things are, and where they will be. */
+/* Present and future locations of paths. */
 #include "plan.h"
 
 #include "base/fd.h"
@@ -83,13 +83,14 @@ int plan_touch(struct plan *plan, const char *host)
         fd = lower_open(&plan->root, host, O_PATH | O_DIRECTORY);
         if (fd < 0)
                 return fd;
-        /* Where the guest has set the mode, it may be one that does not let names change: it comes last. */
+        /* A directory whose mode the guest has set may forbid changes of its entries: that mode is
+         * applied last. */
         if (plan_find(&plan->modified, host) == ROW_NONE && faccessat(fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
                 return -errno;
         return add_touched(plan, host);
 }
 
-/* -- directories of the tree to come -------------------------------------------------------------------------- */
+/* -- directories of the future tree --------------------------------------------------------------------------- */
 
 static bool join(char at[LIST_PATH_MAX + 1], const char *part, size_t size)
 {
@@ -104,7 +105,7 @@ static bool join(char at[LIST_PATH_MAX + 1], const char *part, size_t size)
         return true;
 }
 
-/* One part further down; d->path is the whole so far. */
+/* Descend by one part; d->path is the path so far. */
 static int descend(struct plan *plan, struct directory *d, const char *part, size_t size)
 {
         uint32_t placed, gone;
@@ -117,7 +118,7 @@ static int descend(struct plan *plan, struct directory *d, const char *part, siz
 
                 d->by = placed;
                 snprintf(d->real, sizeof(d->real), "%s", plan_real(plan, placed));
-                /* A directory that is made over one of the host is the host's. */
+                /* A directory created over one of the host is the host's directory. */
                 if (change->type != CHANGE_RENAMED && plan->rows[placed].how != HOW_SET) {
                         d->on_host = false;
                         return change->kind == KIND_DIRECTORY || change->kind == KIND_UNKNOWN ? 0 : -ENOTDIR;

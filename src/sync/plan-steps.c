@@ -1,4 +1,5 @@
-/* The steps of a plan, in their order (fs/change.h): directories remembered, what leaves, what comes, modes of directories. */
+/* The steps of a plan in the order of fs/change.h: remember directories, take, put, set modes of
+ * directories. */
 #include "plan.h"
 
 #include <errno.h>
@@ -33,8 +34,9 @@ static int by_text(const void *a, const void *b)
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Their times change with their names: undone last, they are as before. One whose mode the guest has set may be one that lets no name
- * change: until then it does. */
+/* Entry changes alter the times of directories. These rows come first and so are undone last, which
+ * restores the times. A mode set by the guest may forbid entry changes, so it is relaxed until
+ * then. */
 static int remember_directories(const struct plan *plan, struct steps *steps)
 {
         char **touched = plan->touched;
@@ -61,7 +63,7 @@ static int remember_directories(const struct plan *plan, struct steps *steps)
 
 /* -- first pass ----------------------------------------------------------------------------------------------- */
 
-/* A directory that its owner may not write cannot get another parent. */
+/* A directory that its owner may not write cannot move to another parent. */
 static int loosen(const struct plan *plan, uint32_t row, const char *host, struct steps *steps)
 {
         const struct stat *st = &plan->rows[row].taken;
@@ -134,7 +136,7 @@ static int set_attributes(const struct plan *plan, uint32_t row, struct steps *s
 
 /* -- directories last ----------------------------------------------------------------------------------------- */
 
-/* Made with a mode that lets things be put into them, whatever theirs is. */
+/* New directories are created writable; this sets their real mode. */
 static int finish_made(const struct plan *plan, uint32_t row, struct steps *steps)
 {
         const struct change *c = &plan->list->rows[row];
@@ -154,7 +156,7 @@ static int finish_made(const struct plan *plan, uint32_t row, struct steps *step
         return 0;
 }
 
-/* What was loosened to be moved. */
+/* Restore the mode that loosen() changed for the move. */
 static int finish_moved(const struct plan *plan, uint32_t row, struct steps *steps)
 {
         const struct stat *st = &plan->rows[row].taken;
@@ -178,7 +180,7 @@ static int finish(const struct plan *plan, uint32_t row, struct steps *steps)
         return 0;
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- the whole plan -------------------------------------------------------------------------------------------- */
 
 static bool is_placed(const struct plan *plan, uint32_t row)
 {
@@ -200,7 +202,8 @@ int plan_build_steps(const struct plan *plan, struct steps *ret)
                 else if (!S_ISDIR(plan->rows[i].found.st_mode))
                         r = set_attributes(plan, i, ret);
         }
-        /* The deepest first: a mode may close the way to what is beneath. At one path a rename's comes before a change's. */
+        /* Deepest first: a mode may block the paths beneath. At one path the step of a rename
+         * precedes that of a change. */
         for (uint32_t i = count; r == 0 && i-- > 0;) {
                 bool after = i > 0 && is_placed(plan, i - 1) && strcmp(plan->list->rows[i].path, plan->list->rows[i - 1].path) == 0;
 

@@ -110,7 +110,7 @@ const char *plan_errno_code(int number)
 static void settle(struct plan *plan, uint32_t row, enum verdict verdict, const char *code, const char *message)
 {
         struct plan_row *p = &plan->rows[row];
-        char *copy = message ? strdup(message) : NULL; /* may be the old one */
+        char *copy = message ? strdup(message) : NULL; /* message may be p->message */
 
         p->verdict = verdict;
         p->action = ACTION_SKIP;
@@ -217,7 +217,8 @@ static bool may(struct plan *plan, uint32_t row, const char *path, enum rules_ac
         return false;
 }
 
-/* Who may delete and make a file may as well change it; and what was renamed may have been changed where it was. */
+/* The rights to delete and create a file include changing it. A renamed file may have been changed
+ * at its old path. */
 static bool may_modify(struct plan *plan, uint32_t row, const char *path, const char *from)
 {
         unsigned both = 1u << RULES_CREATE | 1u << RULES_DELETE;
@@ -270,11 +271,11 @@ static bool is_same(const struct origin *origin, const struct stat *st)
         if (origin->state != ORIGIN_KNOWN)
                 return origin->state == ORIGIN_UNKNOWN;
         lower_identify(st, &found);
-        /* What is in a directory changes its size and time; it is looked at by itself. */
+        /* Entries change a directory's size and time; they are compared separately. */
         return S_ISDIR(st->st_mode) ? found.dev == origin->at.dev && found.ino == origin->at.ino : lower_same(&found, &origin->at);
 }
 
-/* st NULL: there is nothing. What to do about it is returned; under refuse the row has failed. */
+/* st NULL: no entry. Return the policy; under refuse the row has failed. */
 static enum on_conflict meet_conflict(struct plan *plan, uint32_t row, const struct stat *st, const char *what)
 {
         struct plan_row *p = &plan->rows[row];
@@ -291,7 +292,7 @@ static enum on_conflict meet_conflict(struct plan *plan, uint32_t row, const str
 
 static const char gone_already[] = "gone", done_already[] = "done";
 
-/* -- what leaves its place ------------------------------------------------------------------------------------ */
+/* -- entries that leave their place --------------------------------------------------------------------------- */
 
 static int open_directory(struct plan *plan, const char *path, DIR **ret)
 {
@@ -303,7 +304,7 @@ static int open_directory(struct plan *plan, const char *path, DIR **ret)
         return *ret ? 0 : -EACCES;
 }
 
-/* All that is in it goes, too, and before it. *ret_strange: something does not. */
+/* Check that all entries of a directory leave before it. *ret_strange: one stays. */
 static int check_emptied(struct plan *plan, uint32_t row, const char *path, bool *ret_strange)
 {
         char inner[LIST_PATH_MAX + 1];
@@ -328,7 +329,8 @@ static int check_emptied(struct plan *plan, uint32_t row, const char *path, bool
         return r;
 }
 
-/* What the guest did not see in a directory that is renamed must not get where the rules do not let it. */
+/* A renamed directory may hold entries that the guest did not see. The rules must allow each at the
+ * new path. */
 static bool may_move_all(struct plan *plan, uint32_t row, const char *from, const char *to, int depth)
 {
         char inner_from[LIST_PATH_MAX + 1], inner_to[LIST_PATH_MAX + 1];
@@ -337,7 +339,7 @@ static bool may_move_all(struct plan *plan, uint32_t row, const char *from, cons
         DIR *dir;
 
         if (depth == 0 || open_directory(plan, from, &dir) < 0)
-                return depth != 0; /* who cannot read it cannot know; it is moved as one */
+                return depth != 0; /* an unreadable directory cannot be checked; it moves as a whole */
         while (fine && (entry = readdir(dir))) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
@@ -420,7 +422,7 @@ static void evaluate_leaving(struct plan *plan, uint32_t row)
         (c->type == CHANGE_DELETED ? evaluate_deleted : evaluate_moved)(plan, row);
 }
 
-/* -- what is put or changed ----------------------------------------------------------------------------------- */
+/* -- entries that are placed or changed ----------------------------------------------------------------------- */
 
 struct there {
         bool exists;
@@ -458,7 +460,7 @@ static void set_real(struct plan *plan, uint32_t row, const char *parent, const 
         plan->out_of_memory |= !p->real;
 }
 
-/* A free name beside. */
+/* Choose a free name beside the existing entry. */
 static void go_beside(struct plan *plan, uint32_t row, const struct directory *d, const char *name)
 {
         char other[LIST_NAME_MAX + 1], host[LIST_PATH_MAX + 1], path[LIST_PATH_MAX + 1];
@@ -498,7 +500,8 @@ static void put(struct plan *plan, uint32_t row)
         plan->rows[row].action = action_of(&plan->list->rows[row]);
 }
 
-/* In the place of what is there; a directory is one in which ours is made, or has to be empty. */
+/* Replace the existing entry. An existing directory is reused for a new directory; otherwise it
+ * must be empty. */
 static void replace(struct plan *plan, uint32_t row, const struct there *there, const char *host, bool any)
 {
         const struct change *c = &plan->list->rows[row];
@@ -531,7 +534,7 @@ static void replace(struct plan *plan, uint32_t row, const struct there *there, 
         }
 }
 
-/* What the guest left here is as a whole something new. An empty file has no contents to name. */
+/* True if the guest created this entry as a whole. An empty file has no contents number. */
 static bool is_made(const struct change *c, const struct there *there)
 {
         bool is_empty = c->type == CHANGE_MODIFIED && c->kind == KIND_FILE && c->has_size && c->size == 0;
@@ -539,7 +542,7 @@ static bool is_made(const struct change *c, const struct there *there)
         return makes_something(c) || (is_empty && (!there->exists || (S_ISREG(there->st.st_mode) && there->st.st_size > 0)));
 }
 
-/* NULL: the host has here what it had when the guest first changed it. Else what is wrong. */
+/* NULL if the host still has here the state that the guest first changed; otherwise the fault. */
 static const char *find_fault(const struct change *c, const struct there *there)
 {
         const struct origin *origin = c->type == CHANGE_RENAMED ? &c->over_origin : &c->origin;
@@ -563,7 +566,7 @@ static void set_only(struct plan *plan, uint32_t row, const struct there *there,
         p->action = ACTION_CHMOD;
 }
 
-/* The policy has something to say; refused it is already. */
+/* Apply a policy other than refuse, which has failed the row already. */
 static void evaluate_conflict(struct plan *plan, uint32_t row, const struct directory *d, const struct there *there, const char *host,
                               const char *what, enum on_conflict policy)
 {
@@ -606,7 +609,7 @@ static void evaluate_change(struct plan *plan, uint32_t row, const struct direct
         }
 }
 
-/* Where the contents of a link come from. */
+/* Find the source of a hard link's contents. */
 static void find_link(struct plan *plan, uint32_t row)
 {
         const char *link = plan->list->rows[row].link;
@@ -639,7 +642,7 @@ static void find_link(struct plan *plan, uint32_t row)
         plan->out_of_memory |= !p->link_host;
 }
 
-/* What is at the row's path when it is its turn. */
+/* Find the entry at the row's path as of its turn. */
 static int look_there(struct plan *plan, uint32_t row, const struct directory *d, const char *name, struct there *ret,
                       char host[LIST_PATH_MAX + 1])
 {
@@ -677,7 +680,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         uint32_t placed = c->type == CHANGE_MODIFIED ? plan_find(&plan->places, c->path) : ROW_NONE;
         int r;
 
-        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* one that the host had itself has no target here */
+        if (plan->links_inside && c->target && link_fault(c->path, c->target)) /* a link of the host has no target here */
                 settle(plan, row, VERDICT_FAILED, "denied", link_fault(c->path, c->target));
         if (c->link)
                 find_link(plan, row);
@@ -705,7 +708,7 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
         set_gid(plan, row, d);
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all rows ------------------------------------------------------------------------------------------------- */
 
 static void begin(struct plan *plan, uint32_t row)
 {
@@ -746,7 +749,7 @@ static size_t first_edge(const struct plan *plan, uint32_t on)
         return low;
 }
 
-/* What depends on something that is not done is not done either. */
+/* A row that depends on a row not done is not done either. */
 static int spread(struct plan *plan)
 {
         uint32_t *queue = calloc(plan->list->count + 1, sizeof(*queue));
@@ -777,7 +780,7 @@ static int spread(struct plan *plan)
         return 0;
 }
 
-/* Rows behind the first that failed are not tried. */
+/* Rows after the first failure are not tried. */
 static int stop_at_failure(struct plan *plan)
 {
         uint32_t i = 0;
@@ -792,7 +795,7 @@ static int stop_at_failure(struct plan *plan)
         return spread(plan);
 }
 
-/* -- a list that is done already ------------------------------------------------------------------------------ */
+/* -- a list that is applied already --------------------------------------------------------------------------- */
 
 static bool is_made_already(const struct plan *plan, const struct change *c, const struct stat *st)
 {
@@ -817,11 +820,11 @@ static bool is_done(const struct plan *plan, uint32_t row)
         int r = lower_stat(&plan->root, c->path, &st);
 
         if (plan->rows[row].verdict != VERDICT_DO || c->is_virtual)
-                return true; /* it is nothing to be done */
+                return true; /* this row needs no step */
         if (c->type == CHANGE_DELETED)
                 return r == -ENOENT || r == -ENOTDIR || plan_find(&plan->places, c->path) != ROW_NONE;
         if (r == -EACCES)
-                return true; /* in a directory that nobody may look into: the others say it */
+                return true; /* inside an unsearchable directory: the other rows decide */
         if (r < 0)
                 return false;
         if (c->type != CHANGE_RENAMED)
@@ -829,8 +832,8 @@ static bool is_done(const struct plan *plan, uint32_t row)
         return plan_find(&plan->modified, c->path) != ROW_NONE || (c->origin.state == ORIGIN_KNOWN && is_same(&c->origin, &st));
 }
 
-/* The host is as the whole list would make it, times and all: a sync of it was interrupted behind its commit, and recovered. Row by row
- * this would look like conflicts. */
+/* The host is already in the final state of the whole list, times included: an earlier sync was
+ * interrupted after its commit and recovered. Checked row by row this would look like conflicts. */
 static void skip_what_is_done(struct plan *plan)
 {
         for (uint32_t i = 0; i < plan->list->count; i++)

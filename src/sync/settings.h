@@ -1,4 +1,4 @@
-/* What a sync is configured with: the params of the first request (README.md lists them). */
+/* The configuration of a sync: the params of the first request (README.md lists them). */
 #ifndef CLOCHE_SYNC_SETTINGS_H
 #define CLOCHE_SYNC_SETTINGS_H
 
@@ -11,11 +11,11 @@ struct settings {
         bool landlock_optional, links_inside;
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the member. settings_done() also after a failure. */
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call settings_done() after a failure too. */
 int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
 void settings_done(struct settings *settings);
 
-/* -CLOCHE_E_INVALID_ARGUMENT for a member that is none of names (ending with NULL). */
+/* -CLOCHE_E_INVALID_ARGUMENT for a member that is not in names (ends with NULL). */
 int settings_check_members(const json_t *params, const char *const *names, struct cloche_err *e);
 
 #endif

@@ -37,7 +37,7 @@ static int check_ours(const struct stat *st, struct cloche_err *e)
         return 0;
 }
 
-/* Syncs of one directory wait for each other, in no order. */
+/* Syncs of one directory wait for each other, in no particular order. */
 static int lock_within(int dir_fd, unsigned patience_ms)
 {
         while (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
@@ -51,7 +51,7 @@ static int lock_within(int dir_fd, unsigned patience_ms)
         return 0;
 }
 
-/* 1 locked; 0: it went while we waited, try again. */
+/* 1: locked; 0: the stage disappeared during the wait, try again. */
 static int lock(struct stage *stage, unsigned patience_ms, struct cloche_err *e)
 {
         struct lower root = {stage->root_fd};
@@ -104,7 +104,8 @@ void stage_close(struct stage *stage)
 
 enum stage_state stage_find_state(const struct stage *stage)
 {
-        /* A transaction that was undone may leave its name until the next draft is complete, and draft is named last: */
+        /* An undone transaction may leave its name until the next draft is complete; hence draft is
+         * checked last. */
         static const enum stage_state order[] = {STAGE_DONE, STAGE_UNDONE, STAGE_UNDO, STAGE_JOURNAL};
 
         for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
@@ -132,7 +133,7 @@ static bool is_slot(const char *name)
                strspn(name + 1, "0123456789abcdef") == size - 1;
 }
 
-/* Somebody had it open and has made something in it since it was looked at for the last time. */
+/* A process with the directory open created entries in it after the last check. */
 static int keep_directory(const struct stage *stage, const char *slot)
 {
         char as[32];
@@ -213,7 +214,8 @@ int stage_remove(struct stage *stage)
 
         if (r < 0)
                 return r;
-        /* The names of finished transactions go last: without any, what is left over would count as a draft. */
+        /* Remove the names of finished transactions last: without one, remaining slots would count
+         * as a draft. */
         for (size_t i = 1; i < STATE_COUNT; i++) {
                 crash_point();
                 if (unlinkat(stage->dir_fd, state_names[i], 0) < 0 && errno != ENOENT)

@@ -116,7 +116,7 @@ static int look(int dir_fd, const char *name, struct stat *ret)
         return fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Put a slot's contents beside the place they had, or in the root when their directory has gone. 0 or -errno. */
+/* Move a slot's contents beside their old place, or to the root if that directory is gone. 0 or -errno. */
 static int keep_beside(const struct steps_run *run, const char *slot, const char *path)
 {
         char as[LIST_PATH_MAX + LIST_NAME_MAX + 2], other[LIST_NAME_MAX + 1];
@@ -152,7 +152,7 @@ static bool is_expected(const struct step *step, const struct stat *st)
                 return false;
         if (step->flags & STEP_ANY)
                 return true;
-        /* Of a directory size and time change with what is in it, by steps of ours too. */
+        /* Entries change a directory's size and time, also by our own steps. */
         return S_ISDIR(st->st_mode) ? found.dev == step->displaced.dev && found.ino == step->displaced.ino
                                     : lower_same(&found, &step->displaced);
 }
@@ -173,7 +173,7 @@ static bool is_empty(int dir_fd, const char *name)
         return !entry;
 }
 
-/* Is what the step displaced what it had to be? It is deleted in the end: then a directory is to be empty. */
+/* True if the displaced entry is the expected one. It will be deleted, so a directory must be empty. */
 static bool is_slot_expected(const struct steps_run *run, const struct step *step, const char *slot)
 {
         bool is_removed = step->op == STEP_SWAP || !(step->flags & STEP_FROM_OLD);
@@ -263,7 +263,7 @@ static int do_put(const struct steps_run *run, const struct step *step)
                 return parent_fd;
         step_slot(step, slot);
         stage_slot(mark, 'p', step->number);
-        /* Else an o<N> that is not there might be one that was never taken. */
+        /* Without the mark, a missing o<N> could mean that it was never taken. */
         if (step->flags & STEP_FROM_OLD && mknodat(run->stage->dir_fd, mark, S_IFREG | 0600, 0) < 0 && errno != EEXIST)
                 return -errno;
         crash_point();
@@ -288,7 +288,7 @@ static int is_put(const struct steps_run *run, const struct step *step)
         return step->flags & STEP_FROM_OLD ? look(run->stage->dir_fd, mark, &st) == 0 : 1;
 }
 
-/* Ours is taken off, when it is still there; a directory in which the host has made something stays. */
+/* Take our entry out if it is still there; a directory in which the host has created something stays. */
 static int take_ours(const struct steps_run *run, const struct step *step, const char *slot)
 {
         const char *name;
@@ -327,7 +327,7 @@ static int undo_put(const struct steps_run *run, const struct step *step)
 
 /* -- exchanging ----------------------------------------------------------------------------------------------- */
 
-/* Both again as they were; who came between is kept. */
+/* Exchange the two again; an entry that came in between is kept beside. */
 static int swap_back(const struct steps_run *run, const struct step *step, int parent_fd, const char *name, const char *slot)
 {
         if (renameat2(run->stage->dir_fd, slot, parent_fd, name, RENAME_EXCHANGE) < 0) {
@@ -388,7 +388,7 @@ static int undo_swap(const struct steps_run *run, const struct step *step)
         return take_back(run, step, slot);
 }
 
-/* What was displaced is kept, as its place is out of reach. */
+/* Keep the displaced entry beside its place, which cannot be reached. */
 static int keep_swapped(const struct steps_run *run, const struct step *step)
 {
         char slot[STAGE_SLOT_SIZE];
@@ -399,7 +399,7 @@ static int keep_swapped(const struct steps_run *run, const struct step *step)
 
 /* -- mode and time -------------------------------------------------------------------------------------------- */
 
-/* No journal makes a file run as its owner, not even for want of a better one that was forged. */
+/* A journal may be forged, so it never sets setuid, setgid or sticky bits of a file. */
 static unsigned settable(const struct stat *st)
 {
         return S_ISDIR(st->st_mode) ? 07777 : 0777;
@@ -429,7 +429,7 @@ static int set_time(int fd, int64_t mtime_ns)
         return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* O_PATH of what the step is about, -ESTALE when that is not there. */
+/* O_PATH of the step's entry; -ESTALE if it is another one or missing. */
 static int open_same(const struct steps_run *run, const struct step *step, struct stat *ret)
 {
         struct lower root = {run->stage->root_fd};
@@ -450,7 +450,7 @@ static int do_set(const struct steps_run *run, const struct step *step)
         int r = 0;
 
         if (!(step->flags & (STEP_SET_MODE | STEP_SET_TIME)))
-                return 0; /* there to be undone */
+                return 0; /* exists only for its undo */
         fd = open_same(run, step, &st);
         if (fd == -ESTALE)
                 return STEP_CONFLICT;
@@ -484,16 +484,17 @@ static int undo_set(const struct steps_run *run, const struct step *step)
         if (fd < 0)
                 return fd == -ESTALE ? 0 : fd;
         lower_identify(&st, &found);
-        /* What is not as doing it leaves it was not done, or the host has changed it since. Directories have new times from what
-         * was put into them. */
+        /* Undo only an attribute that still has the value the step set; otherwise the step was not
+         * done, or the host has changed it since. Directories have new times because of their new
+         * entries. */
         if (step->flags & STEP_SET_MODE && !S_ISLNK(st.st_mode) && (st.st_mode & 07777) == step->mode)
                 r = set_mode(fd, step->displaced_mode & settable(&st));
         if (r == 0 && (S_ISDIR(st.st_mode) || (step->flags & STEP_SET_TIME && found.mtime_ns == step->mtime_ns)))
                 r = set_time(fd, step->displaced.mtime_ns);
-        return r == -EPERM ? 0 : r; /* a directory of another owner, which doing it has not changed either */
+        return r == -EPERM ? 0 : r; /* a directory of another owner, which the step has not changed either */
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------- */
+/* -- all steps ------------------------------------------------------------------------------------------------ */
 
 static const struct {
         int (*perform)(const struct steps_run *run, const struct step *step);
@@ -534,7 +535,8 @@ int step_undo(const struct steps_run *run, const struct step *step)
         int r = -EXDEV;
 
         crash_point();
-        /* A directory that somebody moves out of the root is another world (EXDEV of Landlock and of openat2). He may move it back. */
+        /* A directory moved out of the root is unreachable (EXDEV from Landlock and openat2). Its
+         * owner may move it back. */
         for (int i = 0; i < UNDO_TRIES && (r == -EXDEV || r == -EAGAIN); i++) {
                 if (i)
                         sched_yield();

@@ -1,5 +1,6 @@
-/* What a transaction is made of: steps that each are done by one system call, that can be undone, and of which can be seen whether they
- * are done. In that, a transaction goes on after a crash without knowing how far it came. */
+/* A transaction consists of steps. Each step is one system call, can be undone, and leaves a
+ * visible trace of having been done. Thus a transaction resumes after a crash without a record of
+ * its progress. */
 #ifndef CLOCHE_SYNC_STEP_H
 #define CLOCHE_SYNC_STEP_H
 
@@ -8,15 +9,15 @@
 enum step_op {
         STEP_TAKE, /* from its place into o<N> */
         STEP_PUT,  /* from its slot to a free place */
-        STEP_SWAP, /* the slot's and what is in its place change places */
-        STEP_SET,  /* mode and time */
+        STEP_SWAP, /* exchange the slot with the entry in its place */
+        STEP_SET,  /* set mode and time */
         STEP_OP_COUNT
 };
 
 enum {
-        STEP_ANY = 1,      /* whatever is displaced: who asked for it overwrites */
-        STEP_FROM_OLD = 2, /* the slot is o<N>: something renamed */
-        STEP_SET_MODE = 4, /* SET: what doing it sets */
+        STEP_ANY = 1,      /* displace any entry: the caller overwrites */
+        STEP_FROM_OLD = 2, /* the slot is o<N>: a renamed entry */
+        STEP_SET_MODE = 4, /* SET: attributes to set */
         STEP_SET_TIME = 8,
         STEP_FLAGS_ALL = 15,
 };
@@ -24,11 +25,11 @@ enum {
 struct step {
         enum step_op op;
         unsigned flags;
-        uint32_t number;                 /* the change's, and its slot's */
-        char *path;                      /* where, when all steps before are done */
-        struct lower_identity displaced; /* TAKE, SWAP, SET: what has to be there */
+        uint32_t number;                 /* of the change and its slot */
+        char *path;                      /* path once all earlier steps are done */
+        struct lower_identity displaced; /* TAKE, SWAP, SET: the expected entry */
         unsigned displaced_mode;         /* whole st_mode */
-        uint64_t moved;                  /* PUT, SWAP: inode of what comes */
+        uint64_t moved;                  /* PUT, SWAP: inode of the new entry */
         unsigned mode;                   /* SET */
         int64_t mtime_ns;
 };
@@ -38,11 +39,11 @@ struct steps {
         size_t count, room;
 };
 
-/* The paths are owned. NULL with no memory. */
+/* Copies path; the list owns the copy. NULL when out of memory. */
 struct step *steps_add(struct steps *steps, enum step_op op, uint32_t number, const char *path);
 void steps_done(struct steps *steps);
 
-/* What a step had to save: something that is the host's and whose place is not free. */
+/* A host entry that a step saved under another name because its place was not free. */
 struct kept {
         char *path, *as;
 };
@@ -60,22 +61,22 @@ struct steps_run {
         struct kept_list *kept;
 };
 
-#define STEP_CONFLICT (-10000) /* what was there was not what was expected; it is there again */
+#define STEP_CONFLICT (-10000) /* another entry was found than expected; it is back in its place */
 
-/* 0, STEP_CONFLICT or -errno; then nothing has changed. */
+/* 0, STEP_CONFLICT or -errno. After a failure nothing has changed. */
 int step_do(const struct steps_run *run, const struct step *step);
-/* 1, 0, or -errno when that cannot be seen. Always 0 for SET, which can be done again. */
+/* 1, 0, or -errno if that cannot be determined. Always 0 for SET, which may be repeated. */
 int step_is_done(const struct steps_run *run, const struct step *step);
-/* A step that is done: was it right to? 0 or STEP_CONFLICT. */
+/* Check a completed step: 0, or STEP_CONFLICT if it displaced the wrong entry. */
 int step_check(const struct steps_run *run, const struct step *step);
-/* As before the step. What the host has changed since is left, and what was displaced is kept beside it. 0 or -errno. */
+/* Undo a step. Later changes by the host stay; the displaced entry is then kept beside them. 0 or -errno. */
 int step_undo(const struct steps_run *run, const struct step *step);
-/* TAKE, SWAP: somebody has written to what was displaced since: it is kept beside. */
+/* TAKE, SWAP: keep the displaced entry beside its place if it was written to after it was displaced. */
 void step_keep_late(const struct steps_run *run, const struct step *step);
 
-/* NAME.cloche-conflict-N.EXT; false: it has no room. */
+/* NAME.cloche-conflict-N.EXT; false: the name is too long. */
 bool step_conflict_name(const char *name, unsigned number, char ret[LIST_NAME_MAX + 1]);
-/* O_PATH of the directory path is in, *ret_name its last part; or -errno. */
+/* O_PATH of the directory that contains path, *ret_name its last part; or -errno. */
 int step_open_parent(int root_fd, const char *path, const char **ret_name);
 
 #endif

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ROUNDS_MAX 64     /* a directory that others change all the time is left alone in the end */
-#define CANCEL_INTERVAL 32 /* changes staged between two looks at the socket */
+#define ROUNDS_MAX 64     /* gives up on a directory that others keep changing */
+#define CANCEL_INTERVAL 32 /* changes staged between polls of the socket */
 
 static int failed(struct cloche_err *e, int r, const char *what)
 {
         return err_os(e, r == -ENOMEM ? CLOCHE_E_RESOURCE : CLOCHE_E_STATE, -r, "%s", what);
 }
 
-/* On the disk what was written before. -errno. */
+/* Flush all writes so far to disk. 0 or -errno. */
 static int sync_all(const struct stage *stage)
 {
         return syncfs(stage->dir_fd) < 0 ? -errno : 0;
@@ -26,7 +26,7 @@ static int sync_all(const struct stage *stage)
 
 /* -- steps ---------------------------------------------------------------------------------------------------- */
 
-/* ROW_NONE as row: not of one change. */
+/* row is ROW_NONE if the failure is not one change's. */
 static int run_steps(const struct steps_run *run, const struct steps *steps, size_t *ret_done)
 {
         int r = 0;
@@ -38,7 +38,7 @@ static int run_steps(const struct steps_run *run, const struct steps *steps, siz
         return r;
 }
 
-/* Steps that were not done are left alone. */
+/* Skip steps that were not done. */
 static int undo_steps(const struct steps_run *run, const struct steps *steps)
 {
         int result = 0;
@@ -47,14 +47,14 @@ static int undo_steps(const struct steps_run *run, const struct steps *steps)
                 int r = step_undo(run, &steps->rows[i]);
 
                 if (r < 0)
-                        result = r; /* the others all the same; recovery comes back to this one */
+                        result = r; /* undo the others all the same; recovery retries this one */
         }
         if (result == 0)
                 result = sync_all(run->stage);
         return result < 0 ? result : stage_set_state(run->stage, STAGE_UNDO, STAGE_UNDONE);
 }
 
-/* The journal says so before the first is undone. */
+/* Mark the journal `undo` before the first step is undone. */
 static int begin_undo(const struct steps_run *run, const struct steps *steps)
 {
         int r = stage_set_state(run->stage, STAGE_JOURNAL, STAGE_UNDO);
@@ -87,7 +87,7 @@ static bool must_end(struct transaction *t)
         return is_cancelled(t) || (t->plan->on_error == ON_ERROR_ROLLBACK && plan_has_failed(t->plan));
 }
 
-/* First what is whole in itself, then other names of it. *ret_failed: the plan has to be made again. */
+/* Stage new contents first, then hard links to them. *ret_failed: the plan must be made again. */
 static void stage_all(struct transaction *t, const struct stage *stage, bool *ret_failed)
 {
         struct plan *plan = t->plan;
@@ -108,7 +108,7 @@ static void stage_all(struct transaction *t, const struct stage *stage, bool *re
                 }
 }
 
-/* Plan and stage, until nothing that is planned is missing. 1: there is something to do, 0: there is not. */
+/* Plan and stage until everything planned is staged. 1: there is something to do; 0: nothing. */
 static int prepare(struct transaction *t, const struct stage *stage, struct cloche_err *e)
 {
         bool again = true;
@@ -137,7 +137,7 @@ static int commit(const struct stage *stage, const struct journal *journal)
         if (r < 0)
                 return r;
         r = sync_all(stage);
-        /* A round before this one was undone; its name must not outlive the draft's. */
+        /* An earlier round was undone; its name must not outlive the draft. */
         if (r == 0 && unlinkat(stage->dir_fd, stage_state_name(STAGE_UNDONE), 0) < 0 && errno != ENOENT)
                 r = -errno;
         return r < 0 ? r : stage_set_state(stage, STAGE_DRAFT, STAGE_JOURNAL);
@@ -162,7 +162,7 @@ static void blame_all(struct plan *plan, const char *code, const char *message)
                         plan_fail(plan, i, code, message);
 }
 
-/* 1: done or given up, 0: another round. */
+/* 1: done or given up; 0: another round. */
 static int run_round(struct transaction *t, const struct stage *stage, struct journal *journal, struct cloche_err *e)
 {
         struct steps_run run = {stage, &t->kept};
@@ -209,7 +209,7 @@ static int run_rounds(struct transaction *t, const struct stage *stage, struct c
         return 0;
 }
 
-/* The stage came and went in the root: its time is as it was. */
+/* The stage was created in the root and removed again: restore the root's time. */
 static void restore_root_time(int root_fd, const struct stat *before)
 {
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, before->st_mtim};
@@ -251,7 +251,7 @@ void transaction_done(struct transaction *t)
 
 /* -- after a crash -------------------------------------------------------------------------------------------- */
 
-/* Who was killed may have been between doing a step and looking at what it displaced. */
+/* The process may have been killed between a step and the check of the entry it displaced. */
 static int check_last(const struct steps_run *run, const struct steps *steps, size_t first_not_done)
 {
         size_t i = first_not_done;
@@ -278,7 +278,7 @@ static int redo_steps(const struct steps_run *run, const struct steps *steps)
                 }
                 if (!done && r == 0)
                         r = step_do(run, step);
-                /* What is not there any more has been moved on by a step that is done. */
+                /* A later step, already done, has moved the missing entry on. */
                 if (r == STEP_CONFLICT && step->op == STEP_SET && !checked)
                         r = 0;
         }
@@ -327,7 +327,7 @@ static int recover(const struct stage *stage, struct recovery *ret, struct cloch
         return 0;
 }
 
-/* The root as it was, when a step had to remember it. */
+/* The root's attributes before the sync, if a step recorded them. */
 static bool root_before(const struct steps *steps, struct stat *ret)
 {
         for (size_t i = 0; i < steps->count; i++) {

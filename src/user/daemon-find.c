@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 90 /* systemd may start the daemon for the first connection, and one that hangs is started again after a minute */
+#define TIMEOUT_S 90 /* systemd may start the daemon for the first connection, and restarts a hung one after a minute */
 #define OK 200
 #define FORBIDDEN 403
 
@@ -35,7 +35,7 @@ int daemon_connect(const char *path, struct cloche_err *e)
 
 /* -- the system's --------------------------------------------------------------------------------------------- */
 
-/* The status of an answer of HTTP; -1 with errno, 0 in it: the connection ended. */
+/* Return the status of an HTTP answer; -1 with errno; errno 0: the connection ended. */
 static int ask_health(int fd)
 {
         static const char question[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -44,7 +44,7 @@ static int ask_health(int fd)
         size_t size = 0;
 
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-        /* A daemon that refuses us may have closed already: its answer can be read all the same. */
+        /* A daemon that refuses us may have closed already; its answer can still be read. */
         (void)send(fd, question, sizeof(question) - 1, MSG_NOSIGNAL);
         while (size < sizeof(answer) - 1) {
                 ssize_t n = recv(fd, answer + size, sizeof(answer) - 1 - size, 0);
@@ -60,7 +60,7 @@ static int ask_health(int fd)
         return strncmp(answer, "HTTP/1.1 ", 9) == 0 ? atoi(answer + 9) : 0;
 }
 
-/* 1: this user may use it. 0: there is none, or the user may not. */
+/* 1: this user may use it. 0: it is missing or not permitted. */
 static int try_system(struct cloche_err *e)
 {
         _cleanup_fd_ int fd = daemon_connect(DAEMON_SYSTEM_SOCKET, e);
@@ -92,8 +92,8 @@ static int check_peer(int fd, const char *path, struct cloche_err *e)
         return peer.uid == geteuid() ? 0 : err_set(e, CLOCHE_E_FORBIDDEN, "%s is served by user %u, not by this user", path, (unsigned)peer.uid);
 }
 
-/* 1: it answers. 0: not there. A directory that is not private holds no daemon of this user. Another user may have made it,
- * and must not keep us from another place. */
+/* 1: it answers. 0: none. A directory that is not private holds no daemon of this user. Another
+ * user may have made it, which must not keep us from the next candidate. */
 static int try_own(const char *directory, char ret[DAEMON_SOCKET_BYTES], int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int directory_fd = runtime_dir_open(directory, 0, e), fd = -EBADF;

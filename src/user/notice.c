@@ -18,7 +18,7 @@ uint32_t notice_missing(const cloche_engine *engine)
         return guards_missing(engine) & cloche_engine_optional(engine);
 }
 
-/* A home directory may be shared by several hosts: each has a file of its own. 0 or -errno. */
+/* A home directory may be shared by several hosts: each has its own file. 0 or -errno. */
 static int find_record(const char *name, char ret[PATH_MAX])
 {
         struct utsname host;
@@ -59,7 +59,7 @@ static int is_recorded(int fd, const char *names)
         return n == (ssize_t)strlen(names) && memcmp(text, names, (size_t)n) == 0;
 }
 
-/* Where nothing can be remembered the line is printed each time. */
+/* If recording fails, the line is printed each time. */
 static void record(int fd, const char *names)
 {
         if (ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0)
@@ -84,13 +84,13 @@ int notice_take(int record_fd, uint32_t missing, char ret[NOTICE_BYTES])
         return 1;
 }
 
-/* A line each; when the file is full, what is oldest may be printed again. */
+/* One line each; when the file is full, the oldest may be printed again. */
 int notice_take_lost(const char *sandbox, const char *time)
 {
         char path[PATH_MAX], line[160], text[LOST_BYTES_MAX + 1];
         _cleanup_fd_ int fd = -EBADF;
         ssize_t n;
-        int size = snprintf(line, sizeof(line), "/%s %s\n", sandbox, time); /* no name has a slash: none is the end of another */
+        int size = snprintf(line, sizeof(line), "/%s %s\n", sandbox, time); /* no name has a slash */
 
         if (size < 0 || (size_t)size >= sizeof(line) || find_record("lost", path) < 0)
                 return 1;

@@ -13,8 +13,8 @@
 
 enum user_kind { ANY_USER, ROOT_ONLY, ORDINARY_ONLY };
 
-/* is_checked: the parent must be this user's, and writable to nobody else. /run is root's, and the sticky bit of /tmp keeps others
- * from renaming what is ours there. */
+/* is_checked: the parent must be this user's and writable by no other. /run belongs to root, and
+ * the sticky bit of /tmp keeps others from renaming our directory. */
 static const struct {
         enum user_kind kind;
         int is_checked;
@@ -33,7 +33,7 @@ static int is_private(const struct stat *st, mode_t closed)
         return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & closed);
 }
 
-/* A name of the table with the user id in it. */
+/* Insert the user id into a name of the table. */
 static void fill_in(const char *name, char *ret, size_t size)
 {
         const char *percent = strstr(name, "%u");
