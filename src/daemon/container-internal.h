@@ -104,7 +104,7 @@ struct container_ask {
         int is_new;      /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
         int has_type;    /* Content-Type: 0.3 sends it even without a body */
         int takes_events; /* Accept: text/event-stream */
-        int is_ascii;     /* for its stream: clients decode each piece from the network separately, and lines may be long */
+        int is_ascii;     /* the stream is ASCII: clients decode each piece from the network separately, and lines may be long */
         int is_bare;      /* for its stream: lines of JSON without "data:" */
         /* The open request to the core, and its callbacks. */
         struct sandbox_ask *ask;

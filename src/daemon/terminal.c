@@ -16,8 +16,7 @@
 #define TRIES 4 /* other viewers may start or end the terminal in between */
 #define SIZE_MAX_CELLS 1000
 
-/* One viewer. The terminal is a process of the sandbox, named by its session; it stays after
- * them. */
+/* One viewer. The terminal is a process of the sandbox, named by its session; it stays open. */
 struct terminal {
         struct sandbox_socket base;
         int64_t principal;
