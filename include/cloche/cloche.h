@@ -444,7 +444,7 @@ struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
         const char *on_error; /* rollback, continue, abort; NULL: the mount's value */
         const char *conflict; /* for a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above */
-        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: any */
+        const char *links;    /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above */
         int dry_run;          /* only report the steps */
         int has_caller, caller_fd; /* as in runs */
         cloche_file_handler on_event;
@@ -463,7 +463,8 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret,
                                                    struct cloche_err *e);
 /* Answer the question. skip: this change is not synced; abort: no change is, nothing was written,
- * and all are among the skipped ones. reason may be NULL. */
+ * and all are among the skipped ones. Where the mount's sync.allowAbort is false abort is as skip.
+ * reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e);
 /* {synced, failed, skipped, conflicts, kept}, and aborted {path, reason}; for a dry run {steps,
  * denied, conflicts, skipped}. JSON text, free(). */

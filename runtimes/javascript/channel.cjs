@@ -114,7 +114,7 @@ function listen (deliver) {
 
 const rest = () => { socket?.unref() }
 
-function write (message, attachments) {
+function writeFrame (message, attachments) {
   const json = encodeText(JSON.stringify(message))
   let size = 0
   for (const bytes of attachments) size += bytes.length
@@ -131,18 +131,53 @@ function write (message, attachments) {
   writeFull(frame)
 }
 
-// Lines of the console are many: each is written at once, for what comes next may not end, but with little work.
-const LINE_BYTES = 65536
-const line = new host.Uint8Array(LINE_BYTES)
-const lineBody = line.subarray(8)
-const lineHead = new DataView(line.buffer)
+// Lines of the console are many, and the code that prints them may never yield, or be killed. They wait in memory that the engine reads
+// when this process has ended without sending them (spec/agent.md, Lines): a number and a size, then the lines. Without that memory each is sent at once.
+const LINES_AT = 8
+let getMemory
+let memory
+let memoryHead
+let linesEnd = LINES_AT
+let linesNumber = 1
+
+// `get` is called when the first line comes, and gives an ArrayBuffer or undefined.
+function keepLines (get) { getMemory = get }
+
+function openLines () {
+  const buffer = getMemory()
+  getMemory = undefined
+  if (buffer === undefined) return
+  memory = new host.Uint8Array(buffer)
+  memoryHead = new DataView(buffer)
+  memoryHead.setUint32(0, linesNumber, true)
+}
+
 function tellLine (stream, text) {
-  const json = `{"jsonrpc":"2.0","method":"console","params":{"stream":"${stream}","text":${JSON.stringify(text)}}}`
-  if (json.length * 3 > lineBody.length) return tell('console', { stream, text })
-  const { written } = encoder.encodeInto(json, lineBody)
-  lineHead.setUint32(0, 4 + written, true)
-  lineHead.setUint32(4, written, true)
-  writeFull(line, 8 + written)
+  if (getMemory !== undefined) openLines()
+  // A unit of a string has at most three bytes.
+  const room = 4 + 3 * text.length
+  if (memory === undefined || LINES_AT + room > memory.length) return tell('console', { stream, text })
+  if (linesEnd + room > memory.length) sendLines()
+  const { written } = encoder.encodeInto(text, memory.subarray(linesEnd + 4))
+  memoryHead.setUint32(linesEnd, 2 * written + (stream === 'stderr' ? 1 : 0), true)
+  linesEnd += 4 + written
+  // Last: until then the line is none.
+  memoryHead.setUint32(4, linesEnd - LINES_AT, true)
+}
+
+function sendLines () {
+  const number = linesNumber++
+  const lines = memory.subarray(LINES_AT, linesEnd)
+  linesEnd = LINES_AT
+  writeFrame({ jsonrpc: '2.0', method: 'lines', params: { number } }, [lines])
+  // In this order: lines that were sent are known by their number, whenever this process ends.
+  memoryHead.setUint32(4, 0, true)
+  memoryHead.setUint32(0, linesNumber, true)
+}
+
+function write (message, attachments) {
+  if (linesEnd > LINES_AT) sendLines()
+  writeFrame(message, attachments)
 }
 
 // Messages are made here: an object of the main realm would be written as its user's toJSON says.
@@ -161,7 +196,8 @@ const tell = (method, params, attachments = []) => write({ jsonrpc: '2.0', metho
 function renew () {
   chunks = []
   size = 0
-  socket = head = undefined
+  socket = head = getMemory = memory = undefined
+  linesEnd = LINES_AT
 }
 
 // A context's, forked while it listened: the event loop has the new socket on the old number.
@@ -172,4 +208,4 @@ function reborn () {
   socket?._handle.setBlocking(false)
 }
 
-return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, tellLine, renew, attachments: () => current }
+return { reborn, read, listen, rest, isListening: () => socket !== undefined, writeResult, writeError, ask, request, tell, tellLine, keepLines, renew, attachments: () => current }

@@ -134,24 +134,31 @@ async function collect (value) {
 
 const asked = new Map()
 let lastAsked = 0
+let quietAsked = 0
 
 // Resolves to {value}, or rejects with {name, message, fields}; `coder` makes and reads what is sent.
-function ask (target, args, coder, references) {
+// A quiet question does not keep the event loop alive.
+function ask (target, args, coder, references, { isQuiet = false, limit = FRAME_BYTES_MAX } = {}) {
   if (state.isPreparing) throw new Error(`${target.slice(1).join('.')} cannot be called while the set-up runs`)
-  const sent = coder.encode(args, FRAME_BYTES_MAX, references)
+  const sent = coder.encode(args, limit, references)
   const id = ++lastAsked
   return new Promise((resolve, reject) => {
-    asked.set(id, { resolve, reject, coder })
+    asked.set(id, { resolve, reject, coder, isQuiet })
+    if (isQuiet) quietAsked++
     channel.listen(receive)
+    restWhenQuiet()
     channel.ask(id, target, sent.value, sent.attachments)
   })
 }
+
+const restWhenQuiet = () => { if (asked.size === quietAsked && !state.answered && !contexts?.isOpen()) channel.rest() }
 
 function settle ({ id, result, error }) {
   const found = asked.get(id)
   if (found === undefined) return
   asked.delete(id)
-  if (asked.size === 0 && !state.answered && !contexts?.isOpen()) channel.rest()
+  if (found.isQuiet) quietAsked--
+  restWhenQuiet()
   const decode = (value) => found.coder.decode(value, channel.attachments())
   try {
     if (error === undefined) found.resolve({ value: decode(result.value) })
@@ -197,7 +204,7 @@ async function declareAll ({ globals, imports }) {
 
 function makeRealm (bridge) {
   const { createRealm } = require('./realm.cjs')
-  const made = createRealm({ bridge: bridge ?? ((target, args) => ask(target, args, made.values, true)), tell: tellLine, values: (own) => load('values.cjs', own), language })
+  const made = createRealm({ bridge: bridge ?? ((target, args, options) => ask(target, args, made.values, true, options)), tell: tellLine, values: (own) => load('values.cjs', own), language })
   return made
 }
 
@@ -291,8 +298,10 @@ function measured () {
 }
 
 async function answerEvaluate (params) {
+  if (params.lines === true && template !== undefined) channel.keepLines(() => template.lines())
   state.cpuBefore = process.cpuUsage()
-  const { exports, late } = await evaluate('evaluate', params)
+  channel.tell('began', { cpuMs: (state.cpuBefore.user + state.cpuBefore.system) / 1000 })
+  const { exports, late } = await evaluate('evaluate', { ...params, measure: measured })
   const sent = realm.encodeExports(exports, params.resultBytes)
   if (late?.error !== undefined) late.error = unicode(late.error)
   answer(channel.writeResult, { exports: sent.value, ...measured(), ...late && { late } }, sent.attachments)
@@ -315,7 +324,17 @@ async function answerFreeze () {
 async function answerRun ({ code, filename, argv }) {
   state.answered = state.isScript = true
   process.argv = [process.execPath, filename, ...argv]
-  await program.prepare(language.translate(code, path.basename(filename)), path.basename(filename), scan, true)
+  await program.prepare(translatedScript(code, path.basename(filename)), path.basename(filename), scan, true)
+}
+
+// Code that a language translates, and that does not compile, has the exit code that the engine gives other compiled languages' (EX_DATAERR of sysexits.h).
+const NOT_COMPILED = 65
+function translatedScript (code, filename) {
+  try {
+    return language.translate(code, filename)
+  } catch (thrown) {
+    return endScript(thrown, NOT_COMPILED)
+  }
 }
 
 // A context is forked between two of its cells: in this process, and in each child that is forked, what comes next is another request.
@@ -370,9 +389,9 @@ function next () {
 
 // -- the process
 
-function endScript (thrown) {
+function endScript (thrown, code = 1) {
   fs.writeSync(2, `${describe(thrown).stack || String(thrown)}\n`)
-  host.exit(1)
+  host.exit(code)
 }
 
 process.on('uncaughtException', (thrown) => {

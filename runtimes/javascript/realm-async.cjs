@@ -1,4 +1,4 @@
-// What `node:async_hooks` exports in the bare realm, a function of `host` (the kit) run in the guest's realm.
+// The exports of `node:async_hooks` in the bare realm, a function of `host` (the kit) run in the guest's realm.
 'use strict'
 const { apply, callable } = host
 

@@ -1,4 +1,4 @@
-// What the host gives: functions that call it, values, expressions; and import(). A function of `host` (the kit) run in the guest's
+// Globals and modules of the host: functions that call it, values, expressions; and import(). A function of `host` (the kit) run in the guest's
 // realm. Node's side sees numbers, and values it hands to the encoder.
 'use strict'
 const { coded, define, defineProperty, describe, getOwnPropertyDescriptor, getPrototypeOf, isObject, isOwn, own, ownKeys, rebuild } = host
@@ -27,7 +27,7 @@ function format (error) {
   } catch {}
 }
 
-// What a container holds, without running the guest's getters: those are the encoder's affair.
+// Visits what a container holds, without running the guest's getters: the encoder runs them.
 function inside (value, visit) {
   if (isArray(value)) {
     for (let i = 0; i < value.length; i++) visit(value[i], i)
@@ -77,28 +77,7 @@ function find (root, sorts, visit = undefined) {
   }
 }
 
-// -- bodies
-
-// Bodies of requests and responses anywhere inside, that are still to be read: a promise that they are, or undefined when there are none.
-function readBodies (root, most = Infinity) {
-  const unread = []
-  let count = 0
-  find(root, NONE, (value) => { if (host.isUnread(value)) define(unread, count++, value) })
-  return count === 0 ? undefined : readAll(unread, count, most)
-}
-
-// False: there are none. Else host.bodiesRead is called, with what went wrong.
-function readExported (exports, most) {
-  const reading = readBodies(exports, most)
-  if (reading === undefined) return false
-  then(reading, () => host.bodiesRead(undefined), (thrown) => host.bodiesRead(describe(own(thrown))))
-  return true
-}
-
-async function readAll (unread, count, most) {
-  const tooLarge = () => coded('ERR_EXPORT_TOO_LARGE', `a body is larger than ${most} bytes`, 'RangeError')
-  for (let i = 0; i < count; i++) await host.readWhole(unread[i], most, tooLarge)
-}
+const everything = (root) => (visit) => { find(root, NONE, visit) }
 
 // -- calls
 
@@ -132,9 +111,13 @@ function call (target, number, args) {
     if (preparing) throw coded('ERR_PREFIX_BRIDGE_CALL', `${nameOf(target)} cannot be called while the prefix is prepared`)
     const bad = find(args, ARGUMENT_SORTS)
     if (bad === undefined) {
-      const reading = readBodies(args)
-      if (reading === undefined) host.bridge(id, number, args)
-      else then(reading, () => host.bridge(id, number, args), (thrown) => take(id).reject(thrown))
+      const bodies = host.takeBodies(everything(args), Infinity)
+      const send = () => {
+        host.bridge(id, number, args)
+        bodies.start()
+      }
+      if (bodies.reading === undefined) send()
+      else then(bodies.reading, send, (thrown) => take(id).reject(thrown))
       return
     }
     const thrown = coded('ERR_FUNCTION_ARGUMENT_NOT_SUPPORTED', `${nameOf(target)}: a function cannot be an argument (${bad.path})`)
@@ -212,13 +195,14 @@ const attempt = (fn) => (a, b) => {
 }
 
 return {
-  readExported,
+  ask,
+  exportedBodies: attempt((exports, most) => host.takeExported(everything(exports), most)),
   importer: (specifier) => ask((id) => host.load(id, `${specifier}`)),
   declare: attempt(declare),
   member: attempt((declaration, target) => make(declaration, JSON.parse(target))),
   collect: attempt(collect),
   resolve: (id, value) => take(id)?.resolve(value),
-  // What the host threw, or an error of this realm that the encoder threw.
+  // The reason is an error of the host, or one of this realm that the encoder threw.
   reject (id, name, message, fields) { take(id)?.reject(rebuild(name, message, fields)) },
   rejectWith (id, thrown) { take(id)?.reject(isObject(thrown) && !isOwn(thrown) ? own(thrown) : thrown) },
   rejectCoded (id, code, name, message) { take(id)?.reject(coded(code, message, name)) },

@@ -8,7 +8,7 @@ const rootPrototype = Object.prototype
 const stringOf = String
 const isObject = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function'
 
-// Whether an object was made in this realm: what it inherits from ends at this realm's Object.prototype.
+// True when an object was made in this realm: its prototype chain ends at this realm's Object.prototype.
 function isOwn (value) {
   try {
     for (let left = 1000, at = value; left > 0 && at !== null; left--) {

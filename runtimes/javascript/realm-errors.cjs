@@ -1,4 +1,4 @@
-// What was thrown, told in the contract's terms. A function of `host` (the kit of realm-core.cjs) run in the guest's realm:
+// Describes what was thrown in the contract's terms. A function of `host` (the kit of realm-core.cjs) run in the guest's realm:
 // looking at the guest's errors from Node's would hand its getters and Error.prepareStackTrace objects of Node's.
 'use strict'
 const { apply, define, defineProperty, isObject, ownKeys, getOwnPropertyDescriptor, stringOf } = host
@@ -61,7 +61,7 @@ function describe (thrown) {
   }
 }
 
-// What the host's function threw, as an error of this realm.
+// Makes an error of this realm from one that a host function threw.
 function rebuild (name, message, fields) {
   const Kind = builtIn[name] ?? Error
   const error = new Kind(message)

@@ -1,5 +1,5 @@
 // Request and Response, a function of `host` (the kit) run in the guest's realm. A body is bytes, or a stream that is read to its end when they are
-// wanted; what leaves the realm is always whole.
+// wanted. What leaves the realm is whole, or goes piece by piece (realm-bodies.cjs).
 'use strict'
 const { Headers, bytesOf, byteText, headerPairs, isObject, provide, stringOf, utf8 } = host
 const { Infinity, JSON, Math, RangeError, TypeError, Uint8Array } = globalThis
@@ -26,19 +26,42 @@ function readBody (body) {
   return { bytes: utf8(stringOf(body)), type: isForm ? 'application/x-www-form-urlencoded;charset=UTF-8' : 'text/plain;charset=UTF-8' }
 }
 
+// A body that goes piece by piece stands as its number in what is sent.
+let numberOf
+class Sent {
+  #number
+
+  static { numberOf = (value) => #number in value ? value.#number : undefined }
+
+  constructor (number) { this.#number = number }
+}
+
 let heldIn
 let handOver
 let copyOf
 let isUnread
+let wasSent
+let sendAs
 let readWhole
 class Body {
   #bytes
   #stream // also of bytes, once somebody asked for it
   #used = false
+  #sent // once it goes piece by piece
 
   static {
-    // For the encoder: a body that was read is gone.
-    heldIn = (holder) => holder.bodyUsed ? null : holder.#bytes
+    // For the encoder: a body that was read is gone. A getter's body is not seen before it is encoded, when it is too late to read it.
+    heldIn = (holder) => {
+      if (holder.#sent !== undefined) return holder.#sent
+      if (holder.bodyUsed) return null
+      if (holder.#bytes === null && holder.#stream !== undefined) throw new TypeError('a body that is a stream cannot be sent from behind a getter: give the value itself')
+      return holder.#bytes
+    }
+    wasSent = (value) => #sent in value && value.#sent !== undefined
+    sendAs = (holder, number) => {
+      holder.#sent = new Sent(number)
+      return holder.#stream
+    }
     // To another Request.
     handOver = (holder) => {
       holder.#mustBeFresh()
@@ -121,7 +144,7 @@ class Response extends Body {
     makeResponse = ({ status, statusText = '', headers = [], body = null, url = '', redirected = false, type = 'default' }) => {
       return make({ status, statusText, headers, url, redirected, type }, body instanceof Held ? body : new Held(body))
     }
-    sendResponse = (value) => #parts in value ? { ...value.#parts, headers: headerPairs(value.#parts.headers), body: heldIn(value) } : undefined
+    sendResponse = (value) => #parts in value ? value.#with(heldIn(value)) : undefined
   }
 
   constructor (body = null, init = undefined) {
@@ -155,7 +178,8 @@ class Response extends Body {
   get type () { return this.#parts.type }
   get url () { return this.#parts.url }
   get redirected () { return this.#parts.redirected }
-  clone () { return makeResponse({ ...sendResponse(this), body: copyOf(this) }) }
+  clone () { return makeResponse(this.#with(copyOf(this))) }
+  #with (body) { return { ...this.#parts, headers: headerPairs(this.#parts.headers), body } }
 }
 
 // -- Request
@@ -231,6 +255,8 @@ const names = Object.keys(forms)
 const HEADERS_MAX = 1024
 
 function encodeClass (value) {
+  const number = numberOf(value)
+  if (number !== undefined) return { t: 'Stream', v: number }
   const form = formOf(value)
   const headers = form?.t === 'Headers' ? form.v : form?.v.headers
   if (headers?.length > HEADERS_MAX) throw new TypeError(`headers of more than ${HEADERS_MAX} entries cannot be sent`)
@@ -249,4 +275,4 @@ for (const name of names) classes[name] = forms[name][1]
 
 const isPlatform = (value) => formOf(value) !== undefined
 
-return { encodeClass, classes, isPlatform, isUnread, readWhole }
+return { encodeClass, classes, isPlatform, isUnread, wasSent, sendAs, readWhole }

@@ -1,5 +1,5 @@
 'use strict'
-// What the bare realm needs of Node, as leaf functions: primitives in and out, but for objects of the guest that are only looked
+// The bare realm's needs of Node, as leaf functions: primitives in and out, but for objects of the guest that are only looked
 // at and handles (a decoder, a storage) that the guest's side keeps in private fields. None calls the guest but storageRun. The
 // guest may have replaced any method its side uses, so what comes is not what was meant: an object where a text should be has
 // methods that Node would call with objects of its own.

@@ -71,4 +71,4 @@ async function drain (stream, most, tooLarge) {
   return all
 }
 
-return { streamOf, streamOfBytes, drain, isStreamLocked: isLocked }
+return { streamOf, streamOfBytes, drain, pieceOf, readerOf, isStreamLocked: isLocked }

@@ -9,7 +9,7 @@ const vm = require('node:vm')
 const { cleanStack, leaves, primitives } = require('./realm-host.cjs')
 const { Failure, Modules } = require('./realm-modules.cjs')
 
-const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 'streams', 'fetch', 'console', 'async', 'wait', 'bridge']
+const PARTS = ['errors', 'events', 'timers', 'text', 'url', 'clone', 'headers', 'streams', 'fetch', 'console', 'async', 'wait', 'bridge', 'bodies']
 // Staged beside the agent; in a source tree npm has it.
 const PONYFILL = ['ponyfill.js', 'node_modules/web-streams-polyfill/dist/ponyfill.js'].map((name) => path.join(__dirname, name))
 const GRACE_MS = 30000
@@ -67,7 +67,7 @@ class Realm {
     return kit
   }
 
-  // What the guest's side calls. No result but numbers, and nothing thrown on purpose.
+  // The guest's side calls these. They return nothing but numbers, and throw nothing on purpose.
   leaves () {
     return {
       uncaught: (report) => {
@@ -75,9 +75,11 @@ class Realm {
         else this.endWaiting('failed', report)
       },
       fatal: (report) => this.stop(this.failure(report)),
-      bodiesRead: (report) => this.settleBodies(report),
+      exportsRead: (report) => this.settleReading(report),
+      bodiesSent: () => this.endBodies?.(),
       waited: (report) => this.endWaiting(report === undefined ? 'settled' : 'failed', report),
       bridge: (id, number, args) => this.call(id, this.targets[number], args),
+      body: (id, step, args) => this.askOfBody(id, `${step}`, args),
       ...primitives(this.textLeaves())
     }
   }
@@ -120,6 +122,16 @@ class Realm {
     )
   }
 
+  // The question `open` is answered when the host gives the body up, for which nothing waits.
+  askOfBody (id, step, args) {
+    const isQuiet = step === 'open'
+    if (!isQuiet) this.calls++
+    new Promise((resolve) => resolve(this.bridge(['body', step], args, { isQuiet }))).finally(() => { if (!isQuiet) this.calls-- }).then(
+      ({ value }) => { this.guest.resolve(id, value === true) },
+      (thrown) => this.refuse(id, thrown)
+    )
+  }
+
   // The host's error comes as its name, message and fields; one of the guest's realm is the encoder's about the arguments.
   refuse (id, thrown) {
     if (this.guest.owns(thrown)) this.guest.rejectWith(id, thrown)
@@ -147,6 +159,8 @@ class Realm {
       this.guest.setPreparing(phase === 'prepare')
       this.guest.begin()
       this.guest.beginWaiting()
+      this.guest.beginBodies(params.bodies === true)
+      this.measure = params.measure
       Object.assign(this, { told: { stdout: 0, stderr: 0 }, asked: 0, graceMs: GRACE_MS, beganMs: performance.now(), wallMs: Infinity })
       const run = this.run
       this.execute(params).then((done) => this.end(run, resolve, done), (thrown) => this.end(run, reject, this.failureOf(thrown)))
@@ -179,34 +193,59 @@ class Realm {
     if (this.loads > 0) throw new Failure('ERR_PREFIX_DID_NOT_SETTLE', 'Error', 'the prefix left an import() pending')
   }
 
-  // The bodies of what is exported are read to their ends: they arrive whole, or the run has failed.
   async collect (module) {
     const { failed, value } = this.guest.collect(module.namespace)
     if (failed) throw this.failure(failed)
     if (value.bad) throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', value.bad)
-    await this.readBodies(value.exports)
-    const late = this.guest.isWaiting() ? await this.awaitWork() : undefined
-    return { exports: value.exports, late }
+    const isStreamed = await this.takeBodies(value.exports)
+    const began = this.soFar()
+    if (isStreamed) await this.sendExports(value.exports)
+    if (this.guest.bodiesOpen() > 0) await new Promise((resolve) => { this.endBodies = resolve })
+    const late = this.guest.isWaiting() ? await this.awaitWork(began) : undefined
+    return { exports: isStreamed ? {} : value.exports, late }
   }
 
-  // The guest's promise stays in its realm: its `then` may be anybody's.
-  readBodies (exports) {
+  // Resolves to true when bodies of the exports go piece by piece; the others are read to their ends. The guest's promise stays in its realm: its `then`
+  // may be anybody's.
+  takeBodies (exports) {
+    const { failed, value } = this.guest.exportedBodies(exports, this.limit)
+    if (failed) throw this.failure(failed)
+    if (!value.isReading) return value.streams > 0
     return new Promise((resolve, reject) => {
-      this.reading = { resolve, reject }
-      if (!this.guest.readExported(exports, this.limit)) resolve()
+      this.settleReading = (report) => {
+        if (report === undefined) resolve(value.streams > 0)
+        else reject(this.failure(report))
+      }
     })
   }
 
-  settleBodies (report) {
-    if (report === undefined) this.reading.resolve()
-    else this.reading.reject(this.failure(report))
+  // The host reads bodies while the run goes on: it gets the exports before them.
+  async sendExports (exports) {
+    let sent
+    try {
+      sent = this.bridge(['body', 'exports'], [exports, { ...this.measure(), isWaiting: this.guest.isWaiting() }], { limit: this.limit })
+    } catch (thrown) {
+      throw this.exportFailure(thrown, this.limit)
+    }
+    this.calls++
+    try {
+      await sent
+    } catch ({ message }) {
+      throw new Failure('ERR_EXPORT_NOT_SERIALIZABLE', 'TypeError', `${message}`)
+    } finally {
+      this.calls--
+    }
+    this.guest.startExported()
   }
 
   // -- work that goes on after the exports are there (waitUntil)
 
-  awaitWork () {
-    const { told, asked } = this
-    const began = { ms: performance.now(), cpu: process.cpuUsage(), stdout: told.stdout, stderr: told.stderr, bridgeCalls: asked }
+  soFar () {
+    const { told: { stdout, stderr }, asked } = this
+    return { ms: performance.now(), cpu: process.cpuUsage(), stdout, stderr, bridgeCalls: asked }
+  }
+
+  awaitWork (began) {
     return new Promise((resolve) => {
       const timer = setTimeout(() => this.endWaiting('truncated'), Math.max(0, Math.min(this.graceMs, this.wallMs - performance.now() - WALL_MARGIN_MS)))
       timer.unref() // work that nothing can settle is not waited for
@@ -236,6 +275,10 @@ class Realm {
     if (this.run === undefined || this.calls > 0 || this.timers.size > 0) return false
     if (this.waiting !== undefined) {
       this.endWaiting('truncated')
+      return true
+    }
+    if (this.guest.bodiesOpen() > 0) {
+      this.guest.abandonBodies()
       return true
     }
     const [code, what] = this.run.phase === 'prepare' ? ['ERR_PREFIX_DID_NOT_SETTLE', 'prefix'] : ['ERR_EXPORT_UNRESOLVED_PROMISE', 'code']
@@ -275,12 +318,16 @@ class Realm {
     try {
       return this.values.encode(exports, limit, true)
     } catch (thrown) {
-      const failure = this.failureOf(thrown)
-      if (failure.name === 'RangeError' && failure.message.includes('larger than')) throw new Failure('ERR_EXPORT_TOO_LARGE', 'RangeError', `the exports are larger than ${limit} bytes`)
-      const code = / headers of more than /.test(failure.message) ? 'ERR_TYPE_NOT_SERIALIZABLE' : 'ERR_EXPORT_NOT_SERIALIZABLE'
-      if (failure.name === 'TypeError' && failure.message.startsWith('$')) throw new Failure(code, 'TypeError', failure.message)
-      throw failure
+      throw this.exportFailure(thrown, limit)
     }
+  }
+
+  exportFailure (thrown, limit) {
+    const failure = this.failureOf(thrown)
+    if (failure.name === 'RangeError' && failure.message.includes('larger than')) return new Failure('ERR_EXPORT_TOO_LARGE', 'RangeError', `the exports are larger than ${limit} bytes`)
+    const code = / headers of more than /.test(failure.message) ? 'ERR_TYPE_NOT_SERIALIZABLE' : 'ERR_EXPORT_NOT_SERIALIZABLE'
+    if (failure.name === 'TypeError' && failure.message.startsWith('$')) return new Failure(code, 'TypeError', failure.message.replace(/^\$\[0\]/, '$'))
+    return failure
   }
 
   hostForValues () {

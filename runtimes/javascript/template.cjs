@@ -227,6 +227,9 @@ class Template {
     return this.isForkable
   }
 
+  // Memory for the console's lines that outlives this process (spec/agent.md, Lines).
+  lines () { return this.library.lines() }
+
   // What siblings must not share.
   born () {
     const { pid, exit } = this.library

@@ -361,7 +361,7 @@ function collected (path, iterator) {
 }
 
 const arrays = host.Array.prototype
-// Whether a class has the method; what somebody put on Object.prototype or Array.prototype is no class's.
+// True when a class has the method; one that somebody put on Object.prototype or Array.prototype is no class's.
 function hasMethod (value, name) {
   for (let owner = Object.getPrototypeOf(value); owner !== null && Object.getPrototypeOf(owner) !== null; owner = Object.getPrototypeOf(owner)) {
     if (owner === arrays) return false
@@ -609,7 +609,7 @@ const addTo = Set.prototype.add
 const setIn = Map.prototype.set
 const inMap = Map.prototype.has
 
-// Who decodes several values of one frame passes the same `ranges` with each: their attachments may not overlap either.
+// Values of one frame are decoded with one `ranges`, for their attachments may not overlap.
 function decode (value, attachments, ranges = []) {
   const decoder = new Decoder(attachments, ranges)
   const made = decoder.decode(value, '', 0)

@@ -56,11 +56,21 @@ def load(code, filename, name):
     if len(names) > 1:
         raise TypeError("code defines several public functions (%s): name one" % ", ".join(names))
     if names:
-        compiled = compile(tree, filename, "exec", dont_inherit=True)
+        compiled = compile_module(tree, filename, names[0])
         main = new_main(code, filename)
         exec(compiled, main.__dict__)
         return resolve(main, names[0])
     return body(tree, code, filename)
+
+
+def compile_module(tree, filename, name):
+    try:
+        return compile(tree, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if error.msg == "'return' outside function":
+            error.msg += ": the code defines %s(), which is called by itself; leave the return out and give %s() its arguments (args), or name it _%s for " \
+                "the code to be the function's body" % (name, name, name)
+        raise
 
 
 def resolve(main, name):
@@ -92,17 +102,45 @@ def body(tree, code, filename):
         compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError:
         return function_body(code, filename, main)
+    unused = ignored_callable(tree)
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         tree.body[-1] = assignment(tree.body[-1])
         compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
 
     def run(*args, **kwargs):
+        if unused and (args or kwargs):
+            raise TypeError("the code defines no function that could take the arguments, but %s: %s" % unused)
         space = main.__dict__
         space["args"], space["kwargs"] = args, kwargs
         waiting = eval(compiled, space)
         return finish(waiting, space) if waiting is not None else space.pop(RESULT, None)
 
     return run
+
+
+def ignored_callable(tree):
+    """The class or lambda that the arguments were meant for, and the way out, where code that only defines things looks at no arguments; else None."""
+    found = None
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        if isinstance(node, _ast.ClassDef):
+            found = "the class " + node.name, "name it as the function, or define a function that uses it"
+        elif isinstance(value, _ast.Lambda):
+            found = "a lambda", "write it with def"
+        elif not isinstance(node, (_ast.Import, _ast.ImportFrom, _ast.Assign, _ast.AnnAssign)) and not (node is tree.body[0] and isinstance(value, _ast.Constant)):
+            return None
+    return None if found is None or reads(tree, ("args", "kwargs")) else found
+
+
+def reads(node, names):
+    if isinstance(node, _ast.Name):
+        return node.id in names
+    for field in node._fields:
+        inner = getattr(node, field, None)
+        for item in inner if isinstance(inner, list) else (inner,):
+            if isinstance(item, _ast.AST) and reads(item, names):
+                return True
+    return False
 
 
 async def finish(waiting, space):

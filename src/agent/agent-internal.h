@@ -15,10 +15,10 @@ struct held_request {
         json_t *owned; /* object of the values without references */
 };
 
-/* Returns 0; or -1 with the reason why params are refused. Call request_done() in both cases. */
+/* Returns 0; or -1 with the reason why params are refused. Call agent_request_done() in both cases. */
 int request_read(enum method method, const json_t *params, const struct frame *frame, struct held_request *ret,
                  struct cloche_err *e);
-void request_done(struct held_request *held);
+void agent_request_done(struct held_request *held);
 
 /* Check a value and resolve its references; a new reference. */
 int request_value(const json_t *value, size_t attachments_size, json_t **ret, struct cloche_err *e);

@@ -221,7 +221,7 @@ static int handle_request(struct agent *a, enum method method, const struct rpc_
                 r = answer_build(a, message->id, &held.request);
         else
                 r = answer_call(a, message->id, &held.request);
-        request_done(&held);
+        agent_request_done(&held);
         return r;
 }
 
@@ -281,7 +281,7 @@ void agent_rehearse(struct agent *a, const char *method, json_t *params)
 
 static void lose_channel(void)
 {
-        channel_close(&agent.channel);
+        agent_channel_close(&agent.channel);
 }
 
 /* Serve until the process must exit or become a template: then CONTINUE. */
@@ -308,7 +308,7 @@ static int serve(struct agent *a)
 
 static int open_channel(struct agent *a)
 {
-        return channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
+        return agent_channel_open(&a->channel, CLOCHE_GUEST_CHANNEL_FD, a->language->forks_ask);
 }
 
 /* Continue in a forked child, with its own channel. */

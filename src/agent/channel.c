@@ -55,7 +55,7 @@ static int move_up(int fd)
         return -errno;
 }
 
-int channel_open(struct channel *c, int fd, int is_shared)
+int agent_channel_open(struct channel *c, int fd, int is_shared)
 {
         struct stat status;
         int flags, moved_fd = move_up(fd);
@@ -83,7 +83,7 @@ void channel_forget(struct channel *c)
         c->shared = NULL;
 }
 
-void channel_close(struct channel *c)
+void agent_channel_close(struct channel *c)
 {
         fd_close(&c->fd);
 }

@@ -17,10 +17,10 @@ struct channel {
 };
 
 /* Move descriptor fd away from its low number. Returns 0 or -errno. */
-int channel_open(struct channel *c, int fd, int is_shared);
+int agent_channel_open(struct channel *c, int fd, int is_shared);
 /* The descriptor has another owner now: forget it. */
 void channel_forget(struct channel *c);
-void channel_close(struct channel *c);
+void agent_channel_close(struct channel *c);
 
 /* Returns 1: a frame, valid until the next read; 0: the stream has ended; -1: the stream is
  * invalid, e has the reason. */

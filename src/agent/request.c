@@ -248,7 +248,7 @@ int request_read(enum method method, const json_t *params, const struct frame *f
         return read_arguments(ret, params, e);
 }
 
-void request_done(struct held_request *held)
+void agent_request_done(struct held_request *held)
 {
         json_decref(held->owned);
         *held = (struct held_request){0};

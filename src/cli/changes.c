@@ -4,6 +4,7 @@
 #include "base/privilege.h"
 #include "cli.h"
 #include "home.h"
+#include "mounts.h"
 #include "session.h"
 #include "wire/json.h"
 
@@ -93,7 +94,7 @@ static int remove_tree(int at_fd, const char *name, int depth)
         return r < 0 ? r : unlinkat(at_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-int changes_drop(const char *name)
+int cli_changes_drop(const char *name)
 {
         _cleanup_fd_ int all_fd = -EBADF;
         int bad = open_all(&all_fd), r;
@@ -106,14 +107,14 @@ int changes_drop(const char *name)
         return r == -ENOENT ? unknown(name) : r < 0 ? cli_bad("cannot remove the changes '%s': %s", name, strerror(-r)) : 0;
 }
 
-int changes_drop_all(void)
+int cli_changes_drop_all(void)
 {
         char **names;
         size_t count;
         int code = changes_names(&names, &count);
 
         for (size_t i = 0; i < count; i++) {
-                int bad = changes_drop(names[i]);
+                int bad = cli_changes_drop(names[i]);
 
                 code = bad ? bad : code;
         }
@@ -133,6 +134,13 @@ int changes_names(char ***ret, size_t *ret_count)
         return bad ? bad : home_names(directory, is_name, ret, ret_count);
 }
 
+static int is_file(const json_t *mount)
+{
+        const char *kind = json_string_value(json_object_get(mount, "kind"));
+
+        return kind && strcmp(kind, "file") == 0;
+}
+
 static int take_mounts(struct changes_kept *kept)
 {
         const json_t *mounts = json_object_get(kept->about, "mounts"), *mount;
@@ -143,9 +151,12 @@ static int take_mounts(struct changes_kept *kept)
         json_array_foreach(mounts, i, mount) {
                 kept->targets[i] = json_string_value(json_object_get(mount, "target"));
                 kept->sources[i] = json_string_value(json_object_get(mount, "source"));
-                if (!kept->targets[i] || !kept->sources[i])
+                if (!kept->targets[i] || !kept->sources[i] || kept->sources[i][0] != '/')
                         return -1;
+                kept->roots[i] = is_file(mount) ? mounts_directory(kept->sources[i]) : strdup(kept->sources[i]);
                 kept->mount_count++;
+                if (!kept->roots[i])
+                        return -1;
         }
         return 0;
 }
@@ -165,17 +176,63 @@ static int read_about(struct changes_kept *kept)
         return take_mounts(kept);
 }
 
-static int newest(char ret[CHANGES_NAME_BYTES])
+/* Fills *ret of the set ret->name; 0, or an exit code with a line. */
+static int open_one(int all_fd, struct changes_kept *ret)
 {
-        char **names;
+        ret->dir_fd = openat(all_fd, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->dir_fd < 0)
+                return errno == ENOENT || all_fd < 0 ? unknown(ret->name)
+                                                     : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
+        ret->set_fd = openat(ret->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->set_fd < 0 || read_about(ret) < 0)
+                return cli_bad("the changes '%s' are damaged: cloche changes drop %s", ret->name, ret->name);
+        return 0;
+}
+
+static int is_within(const char *path, const char *directory)
+{
+        size_t size = strlen(directory);
+
+        while (size > 0 && directory[size - 1] == '/')
+                size--;
+        return strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
+}
+
+/* One of its directories holds this one, or lies in it. */
+static int is_of(const struct changes_kept *kept, const char *here)
+{
+        for (size_t i = 0; i < kept->mount_count; i++)
+                if (is_within(here, kept->sources[i]) || is_within(kept->sources[i], here))
+                        return 1;
+        return 0;
+}
+
+static int none_here(const char *newest)
+{
+        return cli_bad("no kept changes are of this directory; the newest of others are '%s' (cloche changes list shows them all, and a name chooses some)", newest);
+}
+
+/* Names are in order of age. A damaged set does not say what it is of: that it is damaged is what there is to say. */
+static int open_newest(int all_fd, struct changes_kept *ret)
+{
+        char *here = realpath(".", NULL), **names;
         size_t count;
         int bad = changes_names(&names, &count);
 
         if (bad == 0 && count == 0)
                 bad = cli_bad("there are no kept changes");
-        if (bad == 0)
-                snprintf(ret, CHANGES_NAME_BYTES, "%s", names[count - 1]);
+        for (size_t i = count; bad == 0 && i > 0; i--) {
+                snprintf(ret->name, sizeof(ret->name), "%s", names[i - 1]);
+                bad = open_one(all_fd, ret);
+                if (bad || !here || is_of(ret, here))
+                        break;
+                changes_close(ret);
+                *ret = (struct changes_kept){.set_fd = -EBADF, .dir_fd = -EBADF};
+                if (i == 1)
+                        bad = none_here(names[count - 1]);
+        }
         home_names_done(names, count);
+        free(here);
         return bad;
 }
 
@@ -187,25 +244,17 @@ int changes_open(const char *name, struct changes_kept *ret)
         *ret = (struct changes_kept){.set_fd = -EBADF, .dir_fd = -EBADF};
         if (name && !is_name(name))
                 return unknown(name);
-        if (name)
-                strcpy(ret->name, name);
-        bad = name ? 0 : newest(ret->name);
-        if (bad == 0)
-                bad = open_all(&all_fd);
-        if (bad)
-                return bad;
-        ret->dir_fd = openat(all_fd, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->dir_fd < 0)
-                return errno == ENOENT || all_fd < 0 ? unknown(ret->name)
-                                                     : cli_bad("cannot open the changes '%s': %s", ret->name, strerror(errno));
-        ret->set_fd = openat(ret->dir_fd, "set", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->set_fd < 0 || read_about(ret) < 0)
-                return cli_bad("the changes '%s' are damaged: cloche changes drop %s", ret->name, ret->name);
-        return 0;
+        bad = open_all(&all_fd);
+        if (bad || !name)
+                return bad ? bad : open_newest(all_fd, ret);
+        strcpy(ret->name, name);
+        return open_one(all_fd, ret);
 }
 
 void changes_close(struct changes_kept *kept)
 {
+        for (size_t i = 0; i < kept->mount_count; i++)
+                free(kept->roots[i]);
         json_decref(kept->about);
         fd_close(&kept->set_fd);
         fd_close(&kept->dir_fd);
@@ -220,17 +269,21 @@ int changes_lock(const struct changes_kept *kept)
 
 int changes_find_mount(const char *const *targets, size_t count, const char *path, const char **ret_below)
 {
+        size_t best_size = 0;
+        int best = -1;
+
         for (size_t i = 0; i < count; i++) {
                 size_t size = strlen(targets[i]);
 
                 while (size > 1 && targets[i][size - 1] == '/')
                         size--;
-                if (strncmp(path, targets[i], size) == 0 && path[size] == '/') {
-                        *ret_below = path + size + 1;
-                        return (int)i;
-                }
+                if (strncmp(path, targets[i], size) != 0 || (path[size] && path[size] != '/') || size < best_size)
+                        continue;
+                best = (int)i;
+                best_size = size;
+                *ret_below = path + size + (path[size] == '/');
         }
-        return -1;
+        return best;
 }
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
@@ -241,7 +294,7 @@ static json_t *about_mounts(const json_t *mount)
         const char *target;
 
         json_object_foreach(json_object_get(mount, "dirs"), target, dir)
-                json_array_append_new(list, json_pack("{s:s, s:O}", "target", target, "source", json_object_get(dir, "path")));
+                json_array_append_new(list, json_pack("{s:s, s:O, s:O*}", "target", target, "source", json_object_get(dir, "path"), "kind", json_object_get(dir, "kind")));
         return list;
 }
 
@@ -377,7 +430,7 @@ static int receive_directory(struct errand *errand, char name[CHANGES_NAME_BYTES
         return 0;
 }
 
-int changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES])
+int cli_changes_keep(struct errand *errand, const cloche_changeset *set, uint32_t count, char ret_name[CHANGES_NAME_BYTES])
 {
         _cleanup_fd_ int set_fd = -EBADF;
         char name[CHANGES_NAME_BYTES];

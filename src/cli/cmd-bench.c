@@ -478,7 +478,7 @@ static int run(struct cli_request *request)
         if (request->cold && request->prefix)
                 return cli_bad("--cold: a cold call is not forked from a prefix");
         if (request->prefix)
-                code = store_load(request->prefix, &bench.stored);
+                code = cli_store_load(request->prefix, &bench.stored);
         if (code)
                 return code;
         request->runs = request->runs ? request->runs : RUNS;

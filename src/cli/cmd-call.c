@@ -106,7 +106,7 @@ static int run_in(cloche_engine *engine, struct cli_request *request)
 {
         cloche_result *result = NULL;
         struct cloche_err e = {0};
-        int r = session_run(engine, &request->run, &result, &e);
+        int r = cli_session_run(engine, &request->run, &result, &e);
 
         r = r < 0 ? options_refuse_language(request, &e) : report(request, result);
         cloche_result_free(result);

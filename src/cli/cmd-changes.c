@@ -61,9 +61,9 @@ static int drop(struct cli_request *request)
         if (request->all == (request->positional_count > 0))
                 return cli_bad("expected names, or --all (usage: cloche changes drop NAME… | --all)");
         if (request->all)
-                return changes_drop_all();
+                return cli_changes_drop_all();
         for (int i = 0; i < request->positional_count; i++) {
-                int bad = changes_drop(request->positional[i]);
+                int bad = cli_changes_drop(request->positional[i]);
 
                 code = bad ? bad : code;
         }

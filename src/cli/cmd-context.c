@@ -72,11 +72,26 @@ static void print_nothing(const json_t *answer)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
+static int ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code) {
+                json_decref(params);
+                return code;
+        }
+        sandbox_tell_lost(&client, request, request->positional[0]);
+        code = sandbox_ask(&client, method, params, ret);
+        daemon_close(&client);
+        return code;
+}
+
 /* Send one request and print the whole answer. params is stolen. */
 static int ask_one(struct cli_request *request, const char *method, json_t *params, void (*print)(const json_t *answer))
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, method, params, &answer);
+        int code = ask(request, method, params, &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
@@ -90,7 +105,7 @@ static int ask_one(struct cli_request *request, const char *method, json_t *para
 static int ask_rows(struct cli_request *request, const char *method, json_t *params, const char *name, void (*print)(const json_t *row))
 {
         json_t *answer = NULL;
-        int code = sandbox_ask_once(request, method, params, &answer);
+        int code = ask(request, method, params, &answer);
 
         if (code == 0)
                 say_rows(json_object_get(answer, name), request->json, print);
@@ -179,6 +194,7 @@ static int each(struct cli_request *request, const char *method, int first, json
 
         if (code)
                 return code;
+        sandbox_tell_lost(&client, request, request->positional[0]);
         for (int i = first; i < request->positional_count; i++) {
                 int bad = sandbox_ask(&client, method, params(request, request->positional[i]), NULL);
 

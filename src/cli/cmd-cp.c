@@ -151,8 +151,9 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
+        sandbox_tell_lost(&copy.client, request, copy.sandbox);
         progress_begin("copying");
-        code = from ? copy_out(&copy, from, target) : copy_in(&copy, source, to);
+        code = from ? cli_copy_out(&copy, from, target) : cli_copy_in(&copy, source, to);
         progress_end();
         daemon_close(&copy.client);
         if (cancelled)

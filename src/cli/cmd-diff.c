@@ -299,7 +299,7 @@ static int show(const struct cli_request *request, const struct changes_kept *ke
 {
         cloche_changeset *set = NULL;
         struct cloche_err e = {0};
-        struct view view = {.mounts = {kept->targets, kept->sources, kept->mount_count}, .host = host};
+        struct view view = {.mounts = {kept->targets, (const char *const *)kept->roots, kept->mount_count}, .host = host};
         int code = session_drop_privilege(&e) < 0 || cloche_changeset_load(NULL, kept->set_fd, &set, &e) < 0 ? cli_fail(&e) : 0;
 
         if (code == 0)
@@ -323,7 +323,7 @@ static int run(struct cli_request *request)
         if (request->json && request->unified)
                 return cli_bad("-u and --json exclude each other");
         code = changes_open(request->positional[0], &kept);
-        files = (struct host_files){kept.sources, kept.mount_count};
+        files = (struct host_files){(const char *const *)kept.roots, kept.mount_count};
         if (code == 0 && request->unified)
                 code = host_files_prepare(&host, &files);
         if (code == 0)

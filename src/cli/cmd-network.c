@@ -135,11 +135,11 @@ static int print_log(struct cli_request *request)
 static int net(struct cli_request *request)
 {
         json_t *policy = sandbox_network(request), *params = sandbox_params(request), *sandbox = NULL;
-        int code = 0;
+        int code = sandbox_check_network(request);
 
-        if (request->sandbox.none && (request->sandbox.allow || request->sandbox.deny))
+        if (code == 0 && request->sandbox.none && (request->sandbox.allow || request->sandbox.deny))
                 code = cli_bad("--none excludes --allow and --deny");
-        else if (request->sandbox.log && policy)
+        else if (code == 0 && request->sandbox.log && policy)
                 code = cli_bad("--log shows; change the rules in another request");
         if (code || request->sandbox.log) {
                 json_decref(policy);

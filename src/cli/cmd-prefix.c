@@ -20,7 +20,7 @@ static int save(void *data, int out_fd)
         const struct saving *saving = data;
 
         (void)out_fd;
-        return store_save(saving->name, &saving->prefix, saving->force);
+        return cli_store_save(saving->name, &saving->prefix, saving->force);
 }
 
 static int try_set_up(struct cli_request *request, const struct cloche_prefix_options *opt)
@@ -97,7 +97,7 @@ static int list(struct cli_request *request)
 
         for (size_t i = 0; i < count; i++) {
                 struct stored stored;
-                int bad = store_load(names[i], &stored);
+                int bad = cli_store_load(names[i], &stored);
 
                 if (bad == 0) {
                         json_array_append_new(rows, row(names[i], &stored));

@@ -197,6 +197,8 @@ static int repl(struct cli_request *request)
 
         if (code)
                 return code;
+        if (request->sandbox.sandbox)
+                sandbox_tell_lost(&r.client, request, request->sandbox.sandbox);
         code = place_open(&r.place, &r.client, request->sandbox.sandbox, request->sandbox.context, request->positional[0]);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));

@@ -93,8 +93,10 @@ static json_t *said(const struct cli_request *request)
 static int create(struct cli_request *request)
 {
         json_t *made = NULL;
-        int code = sandbox_ask_once(request, "sandbox.create", said(request), &made);
+        int code = sandbox_check_network(request);
 
+        if (code == 0)
+                code = sandbox_ask_once(request, "sandbox.create", said(request), &made);
         if (code == 0 && request->json)
                 sandbox_print_json(made);
         else if (code == 0)

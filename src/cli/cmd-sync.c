@@ -21,7 +21,7 @@ static int settle(void *data, int fd)
 
         if (fd_read_full(fd, &left, sizeof(left)) < 0)
                 return 1;
-        return left == 0 ? changes_drop(kept->name) : changes_recount(kept, left);
+        return left == 0 ? cli_changes_drop(kept->name) : changes_recount(kept, left);
 }
 
 /* Remove the written changes from the set, even if others failed. */
@@ -156,7 +156,7 @@ static int run(struct cli_request *request)
         struct changes_kept kept;
         int code = changes_open(request->positional[0], &kept);
 
-        request->engine.mount_roots = kept.sources;
+        request->engine.mount_roots = (const char *const *)kept.roots;
         request->engine.mount_root_count = kept.mount_count;
         if (code == 0)
                 code = changes_lock(&kept);

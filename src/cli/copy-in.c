@@ -272,7 +272,7 @@ static int find_target(struct copy *copy, const char *host, const char *inside, 
         return copy_join(ret, inside, last, e);
 }
 
-int copy_in(struct copy *copy, const char *host, const char *inside)
+int cli_copy_in(struct copy *copy, const char *host, const char *inside)
 {
         struct in in = {.copy = copy, .links = BUF_INIT(16u << 20), .piece = malloc(COPY_PIECE_BYTES)};
         char target[COPY_PATH_BYTES];

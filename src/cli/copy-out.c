@@ -361,7 +361,7 @@ static int fetch_to(struct copy *copy, const char *inside, const char *host, int
         return r;
 }
 
-int copy_out(struct copy *copy, const char *inside, const char *host)
+int cli_copy_out(struct copy *copy, const char *inside, const char *host)
 {
         struct cloche_err e = {0};
         json_t *entry = NULL;

@@ -18,8 +18,8 @@ struct copy {
 /* Each returns 0, or the exit code after a line was printed. */
 
 /* inside: an absolute path of the sandbox, or one below its /workspace; host: a path of the host, or "-". */
-int copy_in(struct copy *copy, const char *host, const char *inside);
-int copy_out(struct copy *copy, const char *inside, const char *host);
+int cli_copy_in(struct copy *copy, const char *host, const char *inside);
+int cli_copy_out(struct copy *copy, const char *inside, const char *host);
 
 /* One request for a path; more is stolen and may be NULL. *ret: the answer, to be freed; ret may be NULL. */
 int copy_ask(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size, struct daemon_told *ret,

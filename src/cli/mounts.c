@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int make(struct mounts_said *mounts)
 {
@@ -28,7 +29,7 @@ static int read_rules(const char *path, json_t **ret)
 
 /* A file holds permissions alone, or permissions with other members of a directory. Returns the
  * directory's object. */
-static json_t *describe(const char *path, json_t *file)
+static json_t *describe(const char *path, int is_file, json_t *file)
 {
         static const char *const members[] = {"permissions", "loading", "security", "onPermissionDenied"};
         json_t *dir = NULL;
@@ -38,6 +39,8 @@ static json_t *describe(const char *path, json_t *file)
                         dir = json_incref(file);
         if (!dir)
                 dir = json_pack("{s:O*}", "permissions", file);
+        if (dir && is_file)
+                json_object_set_new(dir, "kind", json_string("file"));
         if (dir && json_object_set_new(dir, "path", json_string(path)) < 0) {
                 json_decref(dir);
                 return NULL;
@@ -45,10 +48,26 @@ static json_t *describe(const char *path, json_t *file)
         return dir;
 }
 
-static int resolve(const char *path, char **ret)
+char *mounts_directory(const char *path)
 {
-        *ret = realpath(path, NULL);
-        return *ret ? 0 : cli_bad("--mount: cannot open '%s': %s", path, strerror(errno));
+        size_t size = (size_t)(strrchr(path, '/') - path);
+
+        return strndup(path, size ? size : 1);
+}
+
+/* Its real path, what may be mounted for it, and whether it is a file. */
+static int resolve(const char *path, char **ret_path, char **ret_root, int *ret_is_file)
+{
+        struct stat st;
+
+        *ret_path = realpath(path, NULL);
+        if (!*ret_path || stat(*ret_path, &st) < 0)
+                return cli_bad("--mount: cannot open '%s': %s", path, strerror(errno));
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                return cli_bad("--mount: '%s' is neither a directory nor a file: nothing else is mounted", path);
+        *ret_is_file = S_ISREG(st.st_mode);
+        *ret_root = *ret_is_file ? mounts_directory(*ret_path) : strdup(*ret_path);
+        return *ret_root ? 0 : cli_bad("out of memory");
 }
 
 /* A directory name may contain colons: only a last part that ends in .json names rules. */
@@ -57,8 +76,10 @@ static int split(const char *value, char **ret_target, char **ret_source, char *
         const char *equals = strchr(value, '='), *colon = equals ? strrchr(equals, ':') : NULL;
         size_t size = colon ? strlen(colon) : 0;
 
-        if (!equals || equals == value || !equals[1] || value[0] != '/')
-                return cli_bad("--mount: '%s' is not VDIR=HOSTDIR[:RULES.json]", value);
+        if (!equals || equals == value || !equals[1])
+                return cli_bad("--mount: '%s' is not PLACE=HOSTPATH[:RULES.json]", value);
+        if (value[0] != '/')
+                return cli_bad("--mount: '%s': the place in the box must be an absolute path: --mount /workspace/%s", value, value + strspn(value, "./"));
         if (size < 7 || strcmp(colon + size - 5, ".json") != 0)
                 colon = NULL;
         *ret_target = strndup(value, (size_t)(equals - value));
@@ -69,16 +90,16 @@ static int split(const char *value, char **ret_target, char **ret_source, char *
 
 int mounts_add(struct mounts_said *mounts, const char *value)
 {
-        char *target = NULL, *source = NULL, *rules = NULL;
+        char *target = NULL, *source = NULL, *rules = NULL, *path = NULL;
         json_t *dir = NULL, *file = NULL, *dirs;
-        int bad = make(mounts);
+        int bad = make(mounts), is_file = 0;
 
         if (bad == 0 && mounts->count == MOUNTS_MAX)
                 bad = cli_bad("--mount: given more than %d times", MOUNTS_MAX);
         if (bad == 0)
                 bad = split(value, &target, &source, &rules);
         if (bad == 0)
-                bad = resolve(source, &mounts->roots[mounts->count]);
+                bad = resolve(source, &path, &mounts->roots[mounts->count], &is_file);
         if (bad == 0) {
                 dirs = json_object_get(mounts->object, "dirs");
                 if (json_object_get(dirs, target))
@@ -87,11 +108,13 @@ int mounts_add(struct mounts_said *mounts, const char *value)
         if (bad == 0 && rules)
                 bad = read_rules(rules, &file);
         if (bad == 0) {
-                dir = describe(mounts->roots[mounts->count++], file);
+                mounts->count++;
+                dir = describe(path, is_file, file);
                 if (!dir || json_object_set_new(dirs, target, dir) < 0)
                         bad = cli_bad("--mount: '%s' is no text", value);
         }
         json_decref(file);
+        free(path);
         free(target);
         free(source);
         free(rules);
@@ -168,7 +191,7 @@ int mounts_bind(struct mounts_said *mounts, struct cloche_engine_options *engine
         if (!mounts->object)
                 return 0;
         if (mounts->count == 0)
-                return cli_bad("expected --mount VDIR=HOSTDIR beside what is said of mounts");
+                return cli_bad("expected --mount PLACE=HOSTPATH beside what is said of mounts");
         prepend_rules(mounts->object);
         mounts->text = json_dumps(mounts->object, JSON_COMPACT);
         if (!mounts->text)

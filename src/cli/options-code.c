@@ -91,6 +91,8 @@ static int set_value(struct cli_request *r, const char *option, const char *v, c
         struct text text = {0};
         int bad;
 
+        if (*ret)
+                return cli_bad("%s: given twice; a call has one value for all of them", option);
         if (v[0] != '@' && strcmp(v, "-") != 0) {
                 *ret = v;
                 return 0;

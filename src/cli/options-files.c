@@ -171,6 +171,11 @@ static int set_conflict(struct cli_request *r, const char *v)
         return mounts_set(&r->mounts, "sync", "conflict", "--conflict", v);
 }
 
+static int set_links(struct cli_request *r, const char *v)
+{
+        return mounts_set(&r->mounts, "sync", "links", "--links", v);
+}
+
 static int set_on_denied(struct cli_request *r, const char *v)
 {
         return mounts_set(&r->mounts, NULL, "onPermissionDenied", "--on-denied", v);
@@ -190,11 +195,12 @@ const struct cli_option options_files[] = {
         {0},
 };
 const struct cli_option options_mounts[] = {
-        {"--mount", "VDIR=HOSTDIR[:RULES.json]", "show a host directory in the box, to be read; may be repeated", set_mount},
+        {"--mount", "PLACE=HOSTPATH[:RULES.json]", "show a directory or one file of the host in the box, to be read; may be repeated, also within each other", set_mount},
         {"--rule", "PATTERN=[-]ACTION,…", "permit (with -: deny) read, list, create, modify, delete or * there; the first match decides", set_rule},
         {"--sync", "MODE", "batch: changes are written to the host after success; manual: kept for cloche sync", set_sync},
         {"--on-error", "POLICY", "when a change cannot be written: rollback, continue or abort", set_on_error},
         {"--conflict", "POLICY", "when the host changed a file meanwhile: refuse, keepBoth or overwrite", set_conflict},
+        {"--links", "WHERE", "inside: symbolic links that lead out of their directory are not written to the host (default: any)", set_links},
         {"--on-denied", "POLICY", "what the code sees of a denial: throw (an error), ignore or virtual", set_on_denied},
         {"--denials", NULL, "tell of denials on standard error as they happen", set_denials},
         {0},

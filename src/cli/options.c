@@ -175,7 +175,7 @@ const struct cli_option options_sync[] = {
         {"--dry-run", NULL, "say what would be done, and what would be denied or in conflict; write nothing", set_dry_run},
         {"--on-error", "POLICY", "rollback, continue or abort when a change cannot be written; default: as the run said", set_sync_on_error},
         {"--conflict", "POLICY", "refuse, keepBoth or overwrite what the host changed meanwhile; default: as the run said", set_sync_conflict},
-        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: any)", set_links},
+        {"--links", "WHERE", "inside: refuse symbolic links that lead out of their directory (default: as the run said)", set_links},
         {0},
 };
 const struct cli_option options_diff[] = {
@@ -349,7 +349,7 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
         take_words(operation, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
         bind_request(request);
         if (request->denials && !request->mounts.object && !request->sandbox.allow && !request->sandbox.deny)
-                return cli_bad("--denials: expected --mount VDIR=HOSTDIR or --network RULES");
+                return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
         return mounts_bind(&request->mounts, &request->engine, &request->run);

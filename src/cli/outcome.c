@@ -17,7 +17,8 @@ void outcome_print_path(FILE *out, const struct outcome_mounts *mounts, const js
 
         if (at >= 0) {
                 say_name(out, mounts->sources[at]);
-                fputc('/', out);
+                if (*below)
+                        fputc('/', out);
                 say_name(out, below);
         } else {
                 say_name(out, bytes);
@@ -220,7 +221,7 @@ static int settle(struct cli_request *request, cloche_changeset *set, const json
                 changeset_forget(set, json_object_get(sync, "synced"));
         left = sync && !ret->has_failed ? 0 : changeset_count(set);
         if (left > 0)
-                code = changes_keep(&request->keeping, set, (uint32_t)left, ret->name);
+                code = cli_changes_keep(&request->keeping, set, (uint32_t)left, ret->name);
         else
                 errand_cancel(&request->keeping);
         name_mounts(request->mounts.object, &mounts);

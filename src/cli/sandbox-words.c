@@ -128,19 +128,17 @@ int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, jso
         return r < 0 ? sandbox_fail(&e) : 0;
 }
 
-/* Print one line at the first use of a sandbox that lost its latest changes. A failure here recurs
- * in the actual request, which reports it. */
-static void tell_lost(struct daemon_client *c, const struct cli_request *request)
+void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox)
 {
         struct cloche_err ignored = {0};
         struct daemon_told told = {0};
         const json_t *lost;
 
-        if (request->json || daemon_call(c, "sandbox.get", sandbox_params(request), NULL, 0, &told, &ignored) < 0)
+        if (request->json || daemon_call(c, "sandbox.get", json_pack("{s:s}", "sandbox", sandbox), NULL, 0, &told, &ignored) < 0)
                 return;
         lost = json_object_get(told.body, "lost");
-        if (lost && notice_take_lost(request->positional[0], sandbox_text(lost, "to")))
-                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", request->positional[0],
+        if (lost && notice_take_lost(sandbox, sandbox_text(lost, "to")))
+                cli_bad("%s: what changed in it from %s to %s may be lost, for the daemon's engine ended without saving it (printed once)", sandbox,
                         sandbox_text(lost, "from"), sandbox_text(lost, "to"));
         daemon_told_done(&told);
 }
@@ -149,7 +147,7 @@ int sandbox_session(struct daemon_client *c, const struct cli_request *request)
 {
         json_t *params = sandbox_params(request);
 
-        tell_lost(c, request);
+        sandbox_tell_lost(c, request, request->positional[0]);
         if (!request->sandbox.session) {
                 json_decref(params);
                 return 0;
@@ -210,6 +208,41 @@ json_t *sandbox_env(const struct cli_request *request)
                 json_object_setn_new(env, request->env[i], (size_t)(equals - request->env[i]), json_string(equals + 1));
         }
         return env;
+}
+
+/* The host of a rule: HOST, HOST:PORT or HOST:FIRST-LAST. */
+static int is_loopback(const char *rule)
+{
+        return strncmp(rule, "127.", 4) == 0 || (strncmp(rule, "localhost", 9) == 0 && (rule[9] == ':' || !rule[9]));
+}
+
+/* '*' and whatever has a letter; IPv4 addresses have none. */
+static int is_name(const char *rule)
+{
+        size_t host = strcspn(rule, ":");
+
+        for (size_t i = 0; i < host; i++)
+                if (rule[i] == '*' || ((rule[i] | 32) >= 'a' && (rule[i] | 32) <= 'z'))
+                        return 1;
+        return 0;
+}
+
+int sandbox_check_network(const struct cli_request *request)
+{
+        const char *loopback = NULL, *rule;
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach(request->sandbox.allow, i, item) {
+                rule = json_string_value(item);
+                if (is_loopback(rule))
+                        loopback = rule;
+                else if (is_name(rule))
+                        return 0;
+        }
+        return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this machine is reached by a name that leads to it: "
+                                  "allow that name and 127.0.0.1:PORT", loopback)
+                        : 0;
 }
 
 json_t *sandbox_network(const struct cli_request *request)

@@ -35,6 +35,9 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
 int sandbox_ask(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
 /* Ensure the session that -s names. Without -s no request is sent: the default one is created at first use. */
 int sandbox_session(struct daemon_client *c, const struct cli_request *request);
+/* Print one line at the first use of a sandbox that lost its latest changes, unless --json was given.
+ * A failure here recurs in the actual request, which reports it. */
+void sandbox_tell_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
 /* Open, send one request, close. */
 int sandbox_ask_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
 
@@ -51,6 +54,9 @@ json_t *sandbox_limits(const struct cli_request *request);
 json_t *sandbox_env(const struct cli_request *request);
 /* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);
+/* 0, or an exit code where the rules permit the box's own loopback alone: their author wants the
+ * host's. */
+int sandbox_check_network(const struct cli_request *request);
 /* The words after "--", for a shell: one word is shell text, several are a command and its
  * arguments. NULL when out of memory. */
 json_t *sandbox_command(const struct cli_request *request);

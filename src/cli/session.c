@@ -159,7 +159,7 @@ static const char *phase_of_current(void)
         return run ? cloche_run_phase(run) : NULL;
 }
 
-int session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
+int cli_session_run(cloche_engine *engine, const struct cloche_run_options *opt, cloche_result **ret, struct cloche_err *e)
 {
         cloche_run *run = NULL;
         int r = cloche_run_start(engine, opt, &run, e);
@@ -185,11 +185,13 @@ static int bind_network(struct cli_request *request)
 {
         json_t *policy = sandbox_network(request);
         char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
-        int bad = policy && !text ? cli_bad("out of memory") : 0;
+        int bad = policy && !text ? cli_bad("out of memory") : sandbox_check_network(request);
 
         json_decref(policy);
-        if (bad || !text)
+        if (bad || !text) {
+                free(text);
                 return bad;
+        }
         request->run.network = text;
         return options_keep_text(request, text);
 }
@@ -199,7 +201,7 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
         struct stored stored = {0};
         cloche_engine *engine = NULL;
         struct cloche_err e = {0};
-        int code = request->prefix ? store_load(request->prefix, &stored) : 0;
+        int code = request->prefix ? cli_store_load(request->prefix, &stored) : 0;
 
         if (code == 0)
                 code = outcome_prepare(request);

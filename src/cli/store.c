@@ -184,7 +184,7 @@ static int read_parts(struct stored *stored)
         return read_files(stored, &at, &left) < 0 || left > 0 ? -1 : 0;
 }
 
-int store_load(const char *name, struct stored *ret)
+int cli_store_load(const char *name, struct stored *ret)
 {
         struct stored stored = {0};
         int bad = map_file(name, &stored);
@@ -293,7 +293,7 @@ static int rename_to(const char *from, const char *to, int force)
         return rename(from, to) < 0 ? -errno : 0;
 }
 
-int store_save(const char *name, const struct cloche_prefix_options *prefix, int force)
+int cli_store_save(const char *name, const struct cloche_prefix_options *prefix, int force)
 {
         char directory[PATH_BYTES], path[PATH_BYTES], beside[PATH_BYTES + 32];
         int bad = find_file(name, path, sizeof(path)), fd, r;

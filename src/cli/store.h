@@ -21,10 +21,10 @@ struct stored {
 int store_check_name(const char *name);
 /* 1 or 0 */
 int store_has(const char *name);
-int store_load(const char *name, struct stored *ret);
+int cli_store_load(const char *name, struct stored *ret);
 void store_done(struct stored *stored);
 /* Save the request's set-up under that name; force: replace an older one. */
-int store_save(const char *name, const struct cloche_prefix_options *prefix, int force);
+int cli_store_save(const char *name, const struct cloche_prefix_options *prefix, int force);
 int store_drop(const char *name);
 /* Sorted names, *ret_count of them; the list and its entries are owned by the caller. */
 int store_names(char ***ret, size_t *ret_count);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "engine/bridge.h"
+#include "engine/changeset.h"
 #include "wire/json.h"
 #include "wire/value.h"
 
@@ -115,7 +116,7 @@ void bridge_ask_sync(struct client *client, const json_t *id, const void *owner,
                 ask = ask_new(client, owner, open);
         if (!ask) {
                 json_decref(about);
-                (void)cloche_sync_answer(question, CLOCHE_SYNC_ABORT, e.code ? e.msg : "there is nobody to ask", NULL);
+                sync_unanswered(question, e.code ? e.msg : "there is nobody to ask");
                 return;
         }
         ask->question = question;
@@ -174,7 +175,7 @@ static void give_action(cloche_sync_question *question, const struct rpc_message
         const char *reason = json_string_value(json_object_get(m->result, "reason"));
 
         if (m->kind == RPC_ERROR) {
-                (void)cloche_sync_answer(question, CLOCHE_SYNC_ABORT, m->error_message, NULL);
+                sync_unanswered(question, m->error_message);
                 return;
         }
         for (int i = 0; said && i < 3; i++)
@@ -182,8 +183,7 @@ static void give_action(cloche_sync_question *question, const struct rpc_message
                         (void)cloche_sync_answer(question, (enum cloche_sync_action)i, reason, NULL);
                         return;
                 }
-        (void)cloche_sync_answer(question, CLOCHE_SYNC_ABORT, "the answer to sync.before must have an action: continue, skip or abort",
-                                 NULL);
+        sync_unanswered(question, "the answer to sync.before must have an action: continue, skip or abort");
 }
 
 void bridge_answered(struct client *client, const struct rpc_message *m, const struct frame *f)
@@ -217,7 +217,7 @@ void bridge_owner_over(struct client *client, const void *owner)
                         continue;
                 ask_free(client, ask);
                 if (was.question)
-                        (void)cloche_sync_answer(was.question, CLOCHE_SYNC_ABORT, "the host is gone", NULL);
+                        sync_unanswered(was.question, "the host is gone");
                 else
                         refuse(was.call, "the host is gone");
         }

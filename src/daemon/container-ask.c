@@ -538,6 +538,12 @@ static json_t *context_of(const struct container_ask *a)
         return context;
 }
 
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status)
+{
+        return json_pack("{s:o, s:o, s:s, s:o, s:i, s:o}", "error", container_words(short_text ? short_text : message), "message", container_words(message), "code", code, "context",
+                         context, "httpStatus", (int)status, "timestamp", container_now());
+}
+
 void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
 {
         char message[1400];
@@ -551,8 +557,7 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
         context = context_of(a);
         json_object_update(context, json_object_get(more, "context"));
         json_object_del(more, "context");
-        body = json_pack("{s:o, s:o, s:s, s:o, s:i}", "error", container_words(short_text ? short_text : message), "message", container_words(message), "code",
-                         codes[code].name, "context", context, "httpStatus", (int)codes[code].status);
+        body = container_error_body(short_text, message, codes[code].name, context, codes[code].status);
         if (more)
                 json_object_update(body, more);
         json_decref(more);

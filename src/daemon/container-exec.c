@@ -1,5 +1,6 @@
 #include "container-internal.h"
 
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,43 +49,6 @@ static json_int_t timeout_of(const struct container_ask *a, const json_t *result
         return json_integer_value(said ? said : json_object_get(result, "durationMs"));
 }
 
-/* -- failed connections --------------------------------------------------------------------------------------- */
-
-/* This API has no error for the network: the text that programs print when a name or host is
- * unreachable does not mention a policy. */
-static int is_of_network(const char *text)
-{
-        static const char *const said[] = {
-                "ould not resolve host", "emporary failure in name resolution", "ailure resolving", "ame or service not known", "nable to resolve",
-                "EAI_AGAIN", "ENOTFOUND", "etwork is unreachable", "ENETUNREACH", "ame resolution", "rname not found",
-        };
-
-        for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-                if (strstr(text, said[i]))
-                        return 1;
-        return 0;
-}
-
-/* Return our line to append to the output of a failed command. NULL: there is none. */
-static char *network_line(const struct container_ask *a)
-{
-        char why[800], *line;
-
-        if (!sandboxes_explain_network(a->daemon->sandboxes, a->principal, a->sandbox, why, sizeof(why)) || asprintf(&line, "cloche: %s\n", why) < 0)
-                return NULL;
-        return line;
-}
-
-static void explain(const struct container_ask *a, json_t *outcome)
-{
-        const char *printed = json_string_value(json_object_get(outcome, "stderr"));
-        char *line = printed && json_integer_value(json_object_get(outcome, "exitCode")) != 0 && is_of_network(printed) ? network_line(a) : NULL;
-
-        if (line)
-                json_object_set_new(outcome, "stderr", json_sprintf("%s%s", printed, line));
-        free(line);
-}
-
 /* -- execute --------------------------------------------------------------------------------------------------- */
 
 static json_t *outcome_of(const struct container_reply *reply)
@@ -120,7 +84,7 @@ static void executed(struct container_ask *a, const struct container_reply *repl
 {
         json_t *answer = outcome_of(reply);
 
-        explain(a, answer);
+        container_network_explain(a, answer, json_object_get(answer, "exitCode"));
         if (is_timeout(a, reply->result)) {
                 container_refuse(a, CONTAINER_COMMAND_EXECUTION_ERROR, NULL, in_context(answer), "Command timeout after %lldms",
                                  (long long)timeout_of(a, reply->result));
@@ -171,26 +135,13 @@ void container_execute(struct container_ask *a)
 
 struct streams {
         struct container_utf8 out, err;
-        int is_of_network; /* the output has an error about the network */
-        char err_end[48];  /* end of the error output: longer than the words searched for, which may come in pieces */
+        struct container_network network;
 };
 
 static void tell(struct container_ask *a, json_t *event)
 {
         container_put(event, "command", container_copy(a, "command"));
         container_line(a, with_session(a, event));
-}
-
-static void look_for_network(struct streams *streams, const struct buf *text)
-{
-        _cleanup_buf_ struct buf whole = BUF_INIT(SIZE_MAX / 2);
-        size_t kept;
-
-        if (buf_append(&whole, streams->err_end, strlen(streams->err_end)) < 0 || buf_append(&whole, text->data, text->size) < 0 || buf_append(&whole, "", 1) < 0)
-                return;
-        streams->is_of_network |= is_of_network(whole.data);
-        kept = whole.size < sizeof(streams->err_end) ? whole.size : sizeof(streams->err_end);
-        memcpy(streams->err_end, whole.data + whole.size - kept, kept);
 }
 
 static void tell_text(struct container_ask *a, const char *stream, const char *bytes, size_t size, int is_end)
@@ -203,13 +154,13 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
                 return;
         tell(a, json_pack("{s:s, s:s%}", "type", stream, "data", text.data, text.size));
         if (utf8 == &streams->err)
-                look_for_network(streams, &text);
+                container_network_look(&streams->network, &text);
 }
 
 static void explain_stream(struct container_ask *a, const json_t *result)
 {
         const struct streams *streams = a->state;
-        char *line = streams->is_of_network && json_integer_value(json_object_get(result, "exitCode")) != 0 ? network_line(a) : NULL;
+        char *line = streams->network.words.is_found && json_integer_value(json_object_get(result, "exitCode")) != 0 ? container_network_line(a) : NULL;
 
         if (line)
                 tell(a, json_pack("{s:s, s:s}", "type", "stderr", "data", line));

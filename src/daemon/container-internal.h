@@ -5,6 +5,7 @@
 #include "container.h"
 
 #include "base/buf.h"
+#include "engine/network-words.h"
 #include "http/server.h"
 #include "sandbox/sandbox.h"
 
@@ -203,6 +204,25 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* for requests that match no route */
+/* -- container-network.c: failed connections ----------------------------------------------------------------- */
+
+struct container_network {
+        struct network_words words;
+        int is_line_over; /* the line with the error is complete */
+        int is_in_line;   /* the last output does not end with a newline */
+        int is_explained; /* our line was sent */
+};
+/* Search the next piece of standard error. */
+void container_network_look(struct container_network *network, const struct buf *text);
+/* Return a line that names who can allow the connection; owned by the caller. NULL: there is
+ * none. */
+char *container_network_line(const struct container_ask *a);
+/* Append that line to "stderr" of an answer, unless exit_code is 0. NULL: the process still
+ * runs. */
+void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code);
+
+/* Make the body of an error. short_text: NULL: the message. context: stolen. */
+json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status);
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 

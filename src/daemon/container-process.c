@@ -225,22 +225,22 @@ static void logged(struct container_ask *a, const struct container_reply *reply)
         json_t *answer = json_pack("{s:b, s:s, s:o, s:o}", "success", 1, "processId", a->part, "stdout",
                                    container_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
                                    container_string(json_object_get(reply->result, "stderr"), reply->attachments));
-        json_t *session = a->state;
+        const json_t *process = a->state;
 
-        a->state = NULL;
-        container_answer(a, container_put(answer, "sessionId", session));
+        container_network_explain(a, answer, json_object_get(process, "exitCode")); /* also for a running process */
+        container_answer(a, container_put(answer, "sessionId", json_incref(json_object_get(process, "session"))));
 }
 
-static void release(void *session)
+static void release(void *process)
 {
-        json_decref(session);
+        json_decref(process);
 }
 
 static void log_of(struct container_ask *a, const struct container_reply *reply)
 {
         json_t *params = params_of(a);
 
-        a->state = json_incref(json_object_get(reply->result, "session"));
+        a->state = json_copy((json_t *)reply->result);
         a->state_done = release;
         json_object_set_new(params, "limit", json_integer(CONTAINER_OUTPUT_BYTES));
         container_call(a, "process.logs", params, NULL, logged);
@@ -253,6 +253,7 @@ void container_process_logs(struct container_ask *a)
 
 struct follow {
         struct container_utf8 out, err;
+        struct container_network network;
         json_t *session;
 };
 
@@ -278,8 +279,24 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
         struct follow *follow = a->state;
         int is_err = strcmp(stream, "stderr") == 0;
 
-        if (container_utf8_append(is_err ? &follow->err : &follow->out, bytes, size, is_end, &text) == 0 && text.size > 0)
-                tell(a, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
+        if (container_utf8_append(is_err ? &follow->err : &follow->out, bytes, size, is_end, &text) < 0 || text.size == 0)
+                return;
+        tell(a, json_pack("{s:s, s:s%}", "type", is_err ? "stderr" : "stdout", "data", text.data, text.size));
+        if (is_err)
+                container_network_look(&follow->network, &text);
+}
+
+/* Send our line once: when the line with the failure is complete, because the process may run for
+ * long, or at the end. */
+static void explain_network(struct container_ask *a, int is_end)
+{
+        struct container_network *network = &((struct follow *)a->state)->network;
+        char *line = network->words.is_found && !network->is_explained && (is_end || network->is_line_over) ? container_network_line(a) : NULL;
+
+        network->is_explained |= line != NULL;
+        if (line)
+                tell(a, json_pack("{s:s, s:o}", "type", "stderr", "data", json_sprintf("%s%s", network->is_in_line ? "\n" : "", line)));
+        free(line);
 }
 
 static void on_output(struct container_ask *a, const char *event, const json_t *about, const struct buf *attachments)
@@ -287,8 +304,10 @@ static void on_output(struct container_ask *a, const char *event, const json_t *
         const char *stream = json_string_value(json_object_get(about, "stream")), *bytes;
         size_t size;
 
-        if (strcmp(event, "output") == 0 && stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+        if (strcmp(event, "output") == 0 && stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
                 tell_text(a, stream, bytes, size, 0);
+                explain_network(a, 0);
+        }
 }
 
 /* 0.3 expects "complete", later clients "exit". Only 0.3 sends Accept: text/event-stream here. */
@@ -304,6 +323,7 @@ static void followed(struct container_ask *a, const struct container_reply *repl
 
         tell_text(a, "stdout", "", 0, 1);
         tell_text(a, "stderr", "", 0, 1);
+        explain_network(a, 1);
         container_put(event, "status", json_incref(json_object_get(reply->result, "status")));
         json_object_set_new(event, "data", json_sprintf("Process exited with code %lld", (long long)json_integer_value(code)));
         tell(a, event);

@@ -240,13 +240,18 @@ static void answer_since(struct container_ask *a, const struct container_watcher
                 answer_check(a, w, version.changes == w->changes ? "unchanged" : "changed", NULL);
 }
 
+static void stop_waiting(struct container_ask *a)
+{
+        free(a->state);
+        a->state = NULL;
+        a->state_done = NULL;
+}
+
 static void answer_waiting(struct container_ask *a, const struct container_watcher *w)
 {
         int is_first = waiting_of(a)->is_first;
 
-        free(a->state);
-        a->state = NULL;
-        a->state_done = NULL;
+        stop_waiting(a);
         answer_since(a, w, is_first);
 }
 
@@ -299,9 +304,7 @@ static void watcher_over(struct container_watcher *w, const struct cloche_err *e
 
         w->ask = NULL;
         while ((a = waiting_for(w, 1))) {
-                free(a->state);
-                a->state = NULL;
-                a->state_done = NULL;
+                stop_waiting(a);
                 container_fail(a, &(struct container_reply){.e = e});
         }
         watcher_free(w);

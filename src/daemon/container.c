@@ -94,8 +94,7 @@ static int takes_events(const struct http_request *request)
 
 void container_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e)
 {
-        json_t *body = json_pack("{s:o, s:o, s:s, s:{}, s:i, s:o}", "error", container_words(e->msg), "message", container_words(e->msg), "code",
-                                 container_code_name(e->code), "context", "httpStatus", (int)status, "timestamp", container_now());
+        json_t *body = container_error_body(NULL, e->msg, container_code_name(e->code), json_object(), status);
         char *text = json_dumps(body, JSON_COMPACT);
 
         add_cors(request);

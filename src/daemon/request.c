@@ -263,6 +263,7 @@ int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t 
                 .build = json_object_get(params, "build"),
                 .globals = json_object_get(params, "globals"),
                 .imports = json_object_get(params, "imports"),
+                .has_bodies = kind == CLOCHE_EVALUATE && json_is_true(json_object_get(params, "bodies")),
         };
         limits_read(json_object_get(params, "limits"), &ret->run.limits);
         read_result_options(json_object_get(params, "resultOptions"), &ret->run);

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/err.h"
 #include "engine.h"
 #include "wire/json.h"
@@ -8,6 +9,10 @@
 #include <string.h>
 
 #define CALL_FORM_BYTES 112 /* of a call's message beside its arguments, about */
+/* Calls about bodies are not the code's own and count against no limit of its calls: their number and size are bounded here, so
+ * that no more than 16 MiB of them wait for a caller who does not read. */
+#define BODY_CALLS_MAX 129 /* two for each of 64 bodies, and the exports */
+#define BODY_BYTES_MAX 131072
 
 struct cloche_bridge_call {
         TAILQ_ENTRY(cloche_bridge_call) link;
@@ -15,6 +20,7 @@ struct cloche_bridge_call {
         json_t *id, *args, *kwargs; /* values held */
         char *target;
         char *args_text, *kwargs_text; /* for callers who read texts */
+        int is_body;
 };
 
 void bridge_init(struct bridge *bridge, cloche_bridge_handler handler, void *data)
@@ -48,16 +54,52 @@ static int check_limits(struct cloche_run *run, uint64_t bytes, struct cloche_er
         return 0;
 }
 
-static int is_steps(const json_t *target)
+static const char *step_of(const struct rpc_message *m, size_t i)
 {
-        const char *first = json_string_value(json_array_get(target, 0));
+        const char *step = json_string_value(json_array_get(json_object_get(m->params, "target"), i));
 
-        if (json_array_size(target) < 2 || json_array_size(target) > VALUE_DEPTH_MAX || !first)
+        return step ? step : "";
+}
+
+static int is_steps(const struct rpc_message *m, int is_body)
+{
+        const json_t *target = json_object_get(m->params, "target");
+
+        if (json_array_size(target) < 2 || json_array_size(target) > VALUE_DEPTH_MAX)
                 return 0;
-        for (size_t i = 1; i < json_array_size(target); i++)
+        for (size_t i = 0; i < json_array_size(target); i++)
                 if (!json_is_string(json_array_get(target, i)))
                         return 0;
-        return strcmp(first, "global") == 0 || strcmp(first, "import") == 0;
+        return is_body || strcmp(step_of(m, 0), "global") == 0 || strcmp(step_of(m, 0), "import") == 0;
+}
+
+static int is_exports(const struct rpc_message *m)
+{
+        return strcmp(step_of(m, 1), "exports") == 0;
+}
+
+/* Exceeding these bounds is no act of the code but of an agent that was taken over. */
+static int check_body(struct cloche_run *run, const struct rpc_message *m, uint64_t bytes, struct cloche_err *e)
+{
+        if (run->bridge.bodies_open >= BODY_CALLS_MAX)
+                return err_set(e, CLOCHE_E_PROTOCOL, "more than %d calls about bodies wait for their answers", BODY_CALLS_MAX);
+        if (is_exports(m) && run->bridge.has_exported)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the exports came twice");
+        if (!is_exports(m) && bytes > BODY_BYTES_MAX)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a piece of a body has %llu bytes, at most %d may be", (unsigned long long)bytes, BODY_BYTES_MAX);
+        run->bridge.has_exported |= is_exports(m);
+        return 0;
+}
+
+/* The exports come before the run has ended: what it printed so far goes along. */
+static int add_so_far(struct cloche_bridge_call *call, struct cloche_err *e)
+{
+        const struct cloche_run *run = call->run;
+
+        json_decref(call->kwargs);
+        call->kwargs = json_pack("{s:{s:o, s:o}, s:f}", "console", "stdout", json_copy(run->console[0].lines), "stderr",
+                                 json_copy(run->console[1].lines), "wallMs", (double)(clock_now_ns() - run->started_ns) / 1e6);
+        return call->kwargs ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "pass on the exports");
 }
 
 static int write_call_texts(struct cloche_bridge_call *call, struct cloche_err *e)
@@ -73,7 +115,7 @@ static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *
         const json_t *kwargs = json_object_get(m->params, "kwargs");
         int r;
 
-        if (!is_steps(target) || !json_is_array(args) || (kwargs && !json_is_object(kwargs)))
+        if (!is_steps(m, call->is_body) || !json_is_array(args) || (kwargs && !json_is_object(kwargs)))
                 return err_set(e, CLOCHE_E_PROTOCOL, "a call of a host function must have target, args and perhaps kwargs");
         call->target = json_dumps(target, JSON_COMPACT);
         if (!call->target)
@@ -83,19 +125,23 @@ static int call_fill(struct cloche_bridge_call *call, const struct rpc_message *
                 r = value_read(kwargs, VALUE_FRAME, f->attachments, f->attachments_size, &call->kwargs, e);
         if (r == 0 && !kwargs && !(call->kwargs = json_object()))
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
+        if (r == 0 && call->is_body && is_exports(m))
+                r = add_so_far(call, e);
         return r < 0 || !call->run->has_texts ? r : write_call_texts(call, e);
 }
 
 int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
+        int is_body = run->bridge.has_bodies && strcmp(step_of(m, 0), "body") == 0, r;
         struct cloche_bridge_call *call;
         uint64_t bytes;
-        int r;
 
         if (strcmp(m->method, "bridge") != 0 || !run->bridge.handler)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent called \"%.60s\", which nobody offers", m->method);
         bytes = f->attachments_size + (f->json_size > CALL_FORM_BYTES ? f->json_size - CALL_FORM_BYTES : 0);
-        r = check_limits(run, bytes, e);
+        r = is_body ? check_body(run, m, bytes, e) : check_limits(run, bytes, e);
+        if (r < 0 && is_body)
+                return r;
         if (r < 0) {
                 run_broke_bridge(run, e);
                 return 0;
@@ -104,6 +150,7 @@ int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const st
         if (!call)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a call of a host function");
         call->run = run;
+        call->is_body = is_body;
         call->id = json_incref(m->id);
         r = call_fill(call, m, f, e);
         if (r < 0) {
@@ -111,6 +158,7 @@ int bridge_receive(struct cloche_run *run, const struct rpc_message *m, const st
                 return r;
         }
         TAILQ_INSERT_TAIL(&run->bridge.open, call, link);
+        run->bridge.bodies_open += is_body;
         run->bridge.handler(run->bridge.data, call);
         return 0;
 }
@@ -201,6 +249,7 @@ static int finish(struct cloche_bridge_call *call, int r)
 
         if (run) {
                 TAILQ_REMOVE(&run->bridge.open, call, link);
+                run->bridge.bodies_open -= call->is_body;
                 channel_flush(&run->channel);
         }
         call_free(call);

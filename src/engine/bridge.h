@@ -12,6 +12,9 @@ struct bridge {
         cloche_bridge_handler handler; /* NULL: nothing is offered */
         void *data;
         uint64_t calls, call_bytes; /* so far */
+        int has_bodies;             /* what is asked of bodies is passed on too (spec/agent.md, Bodies) */
+        int has_exported;
+        unsigned bodies_open; /* of open */
         TAILQ_HEAD(bridge_calls, cloche_bridge_call) open;
 };
 

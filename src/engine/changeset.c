@@ -39,6 +39,7 @@ void cloche_changeset_free(cloche_changeset *set)
         for (size_t i = 0; i < set->count; i++) {
                 free(set->rows[i].target);
                 free(set->rows[i].source);
+                free(set->rows[i].file);
                 free(set->rows[i].path);
                 json_decref(set->rows[i].permissions);
                 json_decref(set->rows[i].changes);
@@ -54,8 +55,9 @@ static int name_row(struct changeset_row *row, const struct mount_option *option
         row->source = strdup(option->source);
         row->path = strdup(option->path);
         row->root = option->root;
+        row->file = option->file ? strdup(option->file) : NULL;
         row->permissions = json_incref(option->permissions);
-        return row->target && row->source && row->path ? 0 : -1;
+        return row->target && row->source && row->path && !row->file == !option->file ? 0 : -1;
 }
 
 static int take_options(struct cloche_changeset *set, const struct mount_options *options)
@@ -64,6 +66,8 @@ static int take_options(struct cloche_changeset *set, const struct mount_options
 
         set->on_error = options->on_error;
         set->conflict = options->conflict;
+        set->abort_skips = options->abort_skips;
+        set->links = options->links;
         for (size_t i = 0; r == 0 && i < options->count; i++)
                 r = name_row(&set->rows[set->count++], &options->rows[i]);
         return r;
@@ -175,6 +179,17 @@ static json_t *join(const char *base, const json_t *path)
         return r < 0 ? NULL : files_bytes_to_json(whole.data, whole.size);
 }
 
+/* Where the box has it, and where the host. A mount of one file is that file. */
+static json_t *box_path(const struct changeset_row *row, const json_t *path)
+{
+        return row->file ? json_string(row->target) : join(row->target, path);
+}
+
+static json_t *host_path(const struct changeset_row *row, const json_t *path)
+{
+        return row->file ? files_bytes_to_json(row->source, strlen(row->source)) : join(row->source, path);
+}
+
 static const char *change_type(const json_t *change)
 {
         const char *type = json_string_value(json_object_get(change, "type"));
@@ -195,8 +210,8 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         static const char *const passed[] = {"kind", "mode", "size", "target", "virtual", "over", "content"};
         const json_t *path = json_object_get(change, "path"), *from = json_object_get(change, "from"), *link = json_object_get(change, "link");
         json_int_t mtime_ns = json_integer_value(json_object_get(change, "mtimeNs"));
-        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", join(row->target, path), "realPath",
-                                 join(row->source, path), "timestamp", mtime_ns / 1000000);
+        json_t *told = json_pack("{s:s, s:o, s:o, s:I}", "type", change_type(change), "path", box_path(row, path), "realPath",
+                                 host_path(row, path), "timestamp", mtime_ns / 1000000);
 
         if (!told)
                 return NULL;
@@ -205,9 +220,9 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
         if (json_is_false(json_object_get(change, "content")))
                 json_object_set_new(told, "attributesOnly", json_true());
         if (from)
-                json_object_set_new(told, "renamedFrom", join(row->target, from));
+                json_object_set_new(told, "renamedFrom", box_path(row, from));
         if (link)
-                json_object_set_new(told, "linkOf", join(row->target, link));
+                json_object_set_new(told, "linkOf", box_path(row, link));
         return told;
 }
 
@@ -242,10 +257,10 @@ static json_t *describe_old_name(const struct changeset_row *row, const json_t *
 {
         const json_t *from = json_object_get(change, "from");
 
-        return json_pack("{s:s, s:o, s:o, s:O, s:i, s:o, s:o}", "type", "deleted", "path", join(row->target, from), "realPath", join(row->source, from),
+        return json_pack("{s:s, s:o, s:o, s:O, s:i, s:o, s:o}", "type", "deleted", "path", box_path(row, from), "realPath", host_path(row, from),
                          "kind", json_object_get(change, "kind"), "size", 0, "timestamp",
                          json_integer(json_integer_value(json_object_get(change, "mtimeNs")) / 1000000), "renamedTo",
-                         join(row->target, json_object_get(change, "path")));
+                         box_path(row, json_object_get(change, "path")));
 }
 
 static int describe(const struct changeset_row *row, const json_t *change, int omit_contents, uint64_t *left, json_t *created, json_t *modified,
@@ -313,7 +328,7 @@ static char *key_of(const json_t *path)
 
 static int is_among(const json_t *keys, const struct changeset_row *row, const json_t *change)
 {
-        json_t *path = join(row->target, json_object_get(change, "path"));
+        json_t *path = box_path(row, json_object_get(change, "path"));
         char *key = key_of(path);
         int found = key && json_object_get(keys, key);
 
@@ -400,9 +415,10 @@ static json_t *to_list(const struct cloche_changeset *set)
         json_t *rows = json_array();
 
         for (size_t i = 0; i < set->count; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:O, s:O*}", "target", set->rows[i].target, "source", set->rows[i].source, "changes", set->rows[i].changes,
-                                                    "permissions", set->rows[i].permissions));
-        return json_pack("{s:i, s:o, s:s, s:s}", "format", FORMAT, "mounts", rows, "onError", set->on_error, "conflict", set->conflict);
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:O, s:O*}", "target", set->rows[i].target, "source", set->rows[i].source, "kind",
+                                                    set->rows[i].file ? "file" : "directory", "changes", set->rows[i].changes, "permissions", set->rows[i].permissions));
+        return json_pack("{s:i, s:o, s:s, s:s, s:s, s:b}", "format", FORMAT, "mounts", rows, "onError", set->on_error, "conflict", set->conflict, "links", set->links,
+                          "allowAbort", !set->abort_skips);
 }
 
 static int save_list(const struct cloche_changeset *set, int dir_fd, const char *name, struct cloche_err *e)
@@ -452,7 +468,8 @@ static int load_row(const cloche_engine *engine, const json_t *saved, int dir_fd
 
         if (!target || !json_is_string(source) || !json_is_array(changes))
                 return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": mounts[%zu] must have a target, a source and changes", index);
-        mount = json_pack("{s:{s:O}, s:O*}", "dirs", target, source, "permissions", json_object_get(saved, "permissions"));
+        mount = json_pack("{s:{s:{s:O, s:O*}}, s:O*}", "dirs", target, "path", source, "kind", json_object_get(saved, "kind"), "permissions",
+                          json_object_get(saved, "permissions"));
         r = mount_options_load(engine ? &engine->mount_roots : &anywhere, mount, &options, e);
         json_decref(mount);
         set->count++;
@@ -475,8 +492,10 @@ static int load_list(const cloche_engine *engine, const json_t *list, int dir_fd
                 return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": not a list of changes of format %d", FORMAT);
         set->on_error = mount_on_error(json_string_value(json_object_get(list, "onError")));
         set->conflict = mount_conflict(json_string_value(json_object_get(list, "conflict")));
-        if (!set->on_error || !set->conflict)
-                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError or conflict is none of their names");
+        set->abort_skips = json_is_false(json_object_get(list, "allowAbort"));
+        set->links = mount_links(json_string_value(json_object_get(list, "links")));
+        if (!set->on_error || !set->conflict || !set->links)
+                return err_set(e, CLOCHE_E_INVALID_JSON, LIST_NAME ": onError, conflict or links is none of their names");
         for (size_t i = 0; r == 0 && i < json_array_size(rows); i++)
                 r = load_row(engine, json_array_get(rows, i), dir_fd, i, set, e);
         return r;
@@ -522,17 +541,22 @@ static int write_given(const struct changeset_row *row, const json_t *content, o
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the contents") : 0;
 }
 
+/* The mount that lies deepest. */
 static struct changeset_row *find_row(struct cloche_changeset *set, const char *path, const char **ret_below)
 {
-        for (size_t i = 0; i < set->count; i++) {
-                size_t size = strlen(set->rows[i].target);
+        struct changeset_row *best = NULL;
 
-                if (strncmp(path, set->rows[i].target, size) == 0 && path[size] == '/' && path[size + 1]) {
-                        *ret_below = path + size + 1;
-                        return &set->rows[i];
-                }
+        for (struct changeset_row *row = set->rows; row < set->rows + set->count; row++) {
+                size_t size = strlen(row->target);
+
+                if (strncmp(path, row->target, size) != 0 || (best && strlen(best->target) > size))
+                        continue;
+                if (row->file ? path[size] : path[size] != '/' || !path[size + 1])
+                        continue;
+                best = row;
+                *ret_below = row->file ? row->file : path + size + 1;
         }
-        return NULL;
+        return best;
 }
 
 static int is_change_type(const char *type)

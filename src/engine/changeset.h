@@ -7,6 +7,7 @@
 struct cloche_changeset {
         struct changeset_row {
                 char *target, *source;
+                char *file;      /* its only name, when it is a mount of one file, which target and source are; else NULL */
                 uint32_t root;
                 char *path;      /* beneath the root */
                 json_t *permissions;
@@ -15,7 +16,8 @@ struct cloche_changeset {
                 int contents_fd; /* a directory of numbered files; one file, in which a number is where contents begin, plus one; or -EBADF: nobody wrote anything */
         } rows[KEEPER_MOUNTS_MAX];
         size_t count;
-        const char *on_error, *conflict; /* static */
+        const char *on_error, *conflict, *links; /* static */
+        int abort_skips;                 /* as of struct mount_options */
 };
 
 /* What was collected goes over. */
@@ -39,6 +41,8 @@ json_t *changeset_describe_one(const struct changeset_row *row, const json_t *ch
 /* sync.c: finish or undo what a killed sync has begun in the directories of opt->changes, whose own changes are not looked
  * at. The result has it as "recovered": [{state: none, finished, undone or busy, paths}]. */
 int sync_recover(cloche_engine *engine, const struct cloche_sync_options *opt, cloche_sync **ret, struct cloche_err *e);
+/* sync.c: ends a question that nobody could answer: the whole sync is aborted, also where the mount permits the caller no abort. */
+void sync_unanswered(cloche_sync_question *question, const char *reason);
 /* sync.c: the object that cloche_sync_result is the text of; a new reference, not to be changed. */
 int sync_result(const cloche_sync *sync, json_t **ret, struct cloche_err *e);
 

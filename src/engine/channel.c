@@ -5,6 +5,7 @@
 #include "base/peer.h"
 #include "handle.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,12 +52,26 @@ static int take_frames(struct channel *c, struct cloche_err *e)
         return 0;
 }
 
-static ssize_t receive_with_directory(struct channel *c, char *to, size_t room)
+/* Memory alone has seals: reading and closing it waits for nobody, as a file's server could make us. It is small, and stays so: who closes it last
+ * gives its pages back, on our time. */
+static int is_wanted(const struct channel *c, int fd)
+{
+        const int fixed = F_SEAL_SHRINK | F_SEAL_GROW;
+        int seals = c->takes == S_IFREG ? fcntl(fd, F_GET_SEALS) : 0;
+        struct stat st;
+
+        return c->takes != S_IFREG || (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 && st.st_size <= CHANNEL_MEMORY_BYTES_MAX);
+}
+
+static ssize_t receive_with_descriptor(struct channel *c, char *to, size_t room)
 {
         int fd;
-        ssize_t n = peer_receive_with(c->fd, to, room, S_IFDIR, &fd, MSG_DONTWAIT);
+        ssize_t n = peer_receive_with(c->fd, to, room, c->takes, &fd, MSG_DONTWAIT);
 
-        if (fd >= 0) {
+        if (fd >= 0 && !is_wanted(c, fd)) {
+                peer_discard(&fd, 1);
+                n = -EBADMSG;
+        } else if (fd >= 0) {
                 fd_close(&c->received_fd);
                 c->received_fd = fd;
         }
@@ -70,7 +85,7 @@ static int read_some(struct channel *c)
         struct cloche_err e = {0};
         size_t room;
         char *to = frame_reader_room(&c->reader, &room);
-        ssize_t n = !to ? -1 : c->takes_directories ? receive_with_directory(c, to, room) : peer_receive(c->fd, to, room);
+        ssize_t n = !to ? -1 : c->takes ? receive_with_descriptor(c, to, room) : peer_receive(c->fd, to, room);
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
@@ -212,7 +227,7 @@ void channel_close(struct channel *c)
         if (c->fd >= 0)
                 fd_close(&c->out_fd);
         peer_close(&c->fd);
-        if (c->takes_directories)
+        if (c->takes)
                 fd_close(&c->received_fd);
         frame_reader_done(&c->reader);
         buf_done(&c->out);

@@ -6,10 +6,13 @@
 
 #include <uv.h>
 
+#define CHANNEL_MEMORY_BYTES_MAX 65536
+
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended, is_paused;
-        int takes_directories; /* of descriptors that come along: the last one is kept, until the next */
+        /* Descriptors of this kind may come along, and the last one is kept: S_IFDIR, of programs of ours; S_IFREG, memory of an agent's (memfd_create(2)) of a fixed size, at most CHANNEL_MEMORY_BYTES_MAX; 0: none. */
+        mode_t takes;
         int received_fd; /* or -EBADF */
         uv_poll_t *poll;
         struct frame_reader reader;

@@ -197,8 +197,10 @@ struct cloche_run {
         json_t *warnings;
         struct {
                 json_t *lines;
-                uint64_t total, kept;
+                uint64_t total, kept, memory;
         } console[2]; /* of CLOCHE_EVALUATE */
+        json_int_t lines_number; /* of the last message with many lines */
+        double began_cpu_ms;     /* by its agent's clock, when its code began; 0: it did not */
 };
 
 #define REQUEST_CALL_ID 1 /* a run asks its agent once */

@@ -43,6 +43,13 @@ const char *mount_conflict(const char *name)
         return name_among(names, COUNT(names), name);
 }
 
+const char *mount_links(const char *name)
+{
+        static const char *const names[] = {"any", "inside"};
+
+        return name_among(names, COUNT(names), name);
+}
+
 static const char *sync_mode(const char *name)
 {
         static const char *const names[] = {"batch", "manual"};
@@ -128,10 +135,29 @@ static int check_security(const json_t *security, struct cloche_err *e)
 
 static int check_dir(const json_t *dir, struct cloche_err *e)
 {
-        static const char *const members[] = {"path", "permissions", "loading", "security", "onPermissionDenied"};
+        static const char *const members[] = {"path", "kind", "permissions", "loading", "security", "onPermissionDenied"};
         int r = json_is_object(dir) ? check_members(dir, "dirs", members, COUNT(members), e) : 0;
 
         return r < 0 ? r : check_security(json_object_get(dir, "security"), e);
+}
+
+/* The name of a file goes: its directory is what is opened, and where a sync puts the new one. */
+static int take_kind(const json_t *dir, struct mount_option *row, struct cloche_err *e)
+{
+        const json_t *kind = json_object_get(dir, "kind");
+        const char *name = strrchr(row->source, '/') + 1, *text = json_string_value(kind);
+        char *slash = strrchr(row->path, '/');
+
+        if (!kind || (text && strcmp(text, "directory") == 0))
+                return 0;
+        if (!text || strcmp(text, "file") != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': kind must be directory or file", row->target);
+        if (!row->path[0])
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s is a directory that may be mounted (of a daemon: cloched --mount-root), not a file beneath one",
+                               row->source);
+        row->file = strdup(name);
+        *(slash ? slash : row->path) = '\0';
+        return row->file ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
 }
 
 static int take_place(const struct mount_roots *roots, const char *target, const json_t *dir, struct mount_option *ret, struct cloche_err *e)
@@ -162,10 +188,10 @@ static int check_configuration(struct mount_option *row, struct cloche_err *e)
 {
         const unsigned writing = 1u << RULES_CREATE | 1u << RULES_MODIFY | 1u << RULES_DELETE;
         struct settings settings = {0};
-        int r = settings_load(row->configure, &settings, e);
+        int r = fs_settings_load(row->configure, &settings, e);
 
         row->is_written = r == 0 && (rules_any(settings.rules) & writing) != 0;
-        settings_done(&settings);
+        fs_settings_done(&settings);
         return r < 0 ? err_wrap(e, "mount") : 0;
 }
 
@@ -183,6 +209,36 @@ static json_t *configuration(const json_t *mount, const json_t *dir, const struc
         return configure;
 }
 
+/* Rules of a file are decided once, by the name that the box has it under: the host's may be another. */
+static int decide_file(struct mount_option *row, struct cloche_err *e)
+{
+        struct rules *rules = NULL;
+        json_t *rights = json_object();
+        int r = rules_load(row->permissions, &rules, e);
+        unsigned allowed = r < 0 ? 0 : rules_decide(rules, strrchr(row->target, '/') + 1, NULL);
+
+        for (unsigned i = 0; i < RULES_ACTION_COUNT; i++)
+                json_object_set_new(rights, rules_action_name((enum rules_action)i), json_boolean(allowed & 1u << i));
+        rules_free(rules);
+        json_decref(row->permissions);
+        row->permissions = json_pack("{s:o}", "default", rights);
+        if (r < 0)
+                return err_wrap(e, "mount");
+        return row->permissions ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
+}
+
+/* The caller named the file: of loading only its size bound counts. */
+static int configure_file(struct mount_option *row, struct cloche_err *e)
+{
+        json_t *max = json_object_get(json_object_get(row->configure, "loading"), "maxFileSize");
+        int r = json_object_set_new(row->configure, "file", json_string(row->file));
+
+        if (json_object_get(row->configure, "loading"))
+                r |= json_object_set_new(row->configure, "loading", max ? json_pack("{s:O}", "maxFileSize", max) : json_object());
+        r |= json_object_set(row->configure, "permissions", row->permissions);
+        return r < 0 ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s': the file's name on the host is no text", row->target) : 0;
+}
+
 static int take_rows(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
 {
         const char *target;
@@ -198,6 +254,8 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 r = check_dir(dir, e);
                 if (r == 0)
                         r = take_place(roots, target, dir, row, e);
+                if (r == 0)
+                        r = take_kind(dir, row, e);
                 if (r < 0)
                         return r;
                 row->permissions = json_incref(member_of(mount, dir, "permissions"));
@@ -205,16 +263,76 @@ static int take_rows(const struct mount_roots *roots, const json_t *mount, struc
                 if (!row->configure)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' is no text", target);
                 r = check_configuration(row, e);
+                if (r == 0 && row->file)
+                        r = decide_file(row, e);
+                if (r == 0 && row->file)
+                        r = configure_file(row, e);
+                if (r == 0 && row->file)
+                        r = check_configuration(row, e);
                 if (r < 0)
                         return r;
         }
         return ret->count > 0 ? 0 : refuse(e, "dirs", "an object of at least one path of the box to a path of the host");
 }
 
+/* The one that another lies in, and closest. */
+static struct mount_option *find_outer(struct mount_options *options, const struct mount_option *inner)
+{
+        struct mount_option *best = NULL;
+
+        for (struct mount_option *row = options->rows; row < options->rows + options->count; row++)
+                if (row != inner && path_is_at_or_below(inner->target, row->target) && (!best || strlen(row->target) > strlen(best->target)))
+                        best = row;
+        return best;
+}
+
+/* Servers show places for what lies in their mounts. */
+static int add_points(struct mount_options *options, struct cloche_err *e)
+{
+        for (struct mount_option *row = options->rows; row < options->rows + options->count; row++) {
+                struct mount_option *outer = find_outer(options, row);
+                json_t *points = outer ? json_object_get(outer->configure, "points") : NULL;
+
+                if (!outer)
+                        continue;
+                if (outer->file)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it", row->target, outer->target);
+                if (strcmp(outer->target, row->target) == 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' is given twice", row->target);
+                if (!points && json_object_set_new(outer->configure, "points", points = json_array()) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
+                json_array_append_new(points, json_pack("{s:s, s:s}", "path", row->target + strlen(outer->target) + 1, "kind", row->file ? "file" : "directory"));
+        }
+        return 0;
+}
+
+const struct mount_option *mount_options_find(const struct mount_options *options, const char *path, const char **ret_below)
+{
+        const struct mount_option *best = NULL;
+
+        for (const struct mount_option *row = options->rows; row < options->rows + options->count; row++) {
+                size_t size = strlen(row->target);
+
+                if (strncmp(path, row->target, size) != 0 || path[size] != (row->file ? '\0' : '/') || (best && strlen(best->target) > size))
+                        continue;
+                best = row;
+                *ret_below = path + size + !row->file;
+        }
+        return best;
+}
+
+static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_err *e)
+{
+        if (given && !json_is_boolean(given))
+                return refuse(e, "sync.allowAbort", "true or false");
+        *ret_skips = json_is_false(given);
+        return 0;
+}
+
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"dirs", "permissions", "loading", "sync", "security", "onPermissionDenied"};
-        static const char *const sync_members[] = {"mode", "onError", "conflict"};
+        static const char *const sync_members[] = {"mode", "onError", "conflict", "links", "allowAbort"};
         const json_t *sync = json_object_get(mount, "sync");
         const char *mode = NULL;
         int r;
@@ -233,16 +351,22 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
                 r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort", &ret->on_error, e);
         if (r == 0)
                 r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite", &ret->conflict, e);
+        if (r == 0)
+                r = read_allow_abort(json_object_get(sync, "allowAbort"), &ret->abort_skips, e);
+        if (r == 0)
+                r = read_name(sync, "links", mount_links, "sync.links", "any or inside", &ret->links, e);
         if (r < 0)
                 return r;
         ret->is_manual = strcmp(mode, "manual") == 0;
-        return take_rows(roots, mount, ret, e);
+        r = take_rows(roots, mount, ret, e);
+        return r < 0 ? r : add_points(ret, e);
 }
 
 void mount_options_done(struct mount_options *options)
 {
         for (size_t i = 0; i < options->count; i++) {
                 free(options->rows[i].source);
+                free(options->rows[i].file);
                 json_decref(options->rows[i].permissions);
                 json_decref(options->rows[i].configure);
         }

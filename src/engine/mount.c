@@ -97,22 +97,27 @@ void mounts_unref(struct mounts *mounts)
 void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec)
 {
         spec->mount_count = (uint32_t)mounts->options.count;
+        spec->file_mounts = 0;
+        for (size_t i = 0; i < mounts->options.count; i++)
+                if (mounts->options.rows[i].file)
+                        spec->file_mounts |= 1u << i;
         for (size_t i = 0; i < mounts->options.count; i++)
                 memcpy(spec->mounts[i], mounts->options.rows[i].target, sizeof(spec->mounts[i]));
 }
 
 struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below)
 {
-        for (size_t i = 0; mounts && i < mounts->options.count; i++) {
-                const char *target = mounts->options.rows[i].target;
-                size_t size = strlen(target);
+        const struct mount_option *option = mounts ? mount_options_find(&mounts->options, path, ret_below) : NULL;
 
-                if (strncmp(path, target, size) == 0 && path[size] == '/') {
-                        *ret_below = path + size + 1;
-                        return &mounts->rows[i];
-                }
-        }
-        return NULL;
+        return option ? &mounts->rows[option - mounts->options.rows] : NULL;
+}
+
+int mounts_are_awaited(const struct mounts *mounts)
+{
+        for (size_t i = 0; mounts && i < mounts->options.count; i++)
+                if (mounts->options.rows[i].file || json_object_get(mounts->options.rows[i].configure, "points"))
+                        return 1;
+        return 0;
 }
 
 /* -- what a server says --------------------------------------------------------------------------------------- */
@@ -325,6 +330,7 @@ static int recover(struct mount *mount, struct cloche_err *e)
         mount->recovered->count = 1;
         mount->recovered->on_error = mount_on_error(NULL);
         mount->recovered->conflict = mount_conflict(NULL);
+        mount->recovered->links = mount_links(NULL);
         opt.changes = mount->recovered;
         return sync_recover(mounts->engine, &opt, &mount->recovery, e);
 }
@@ -387,6 +393,8 @@ static void on_served(void *data, struct keeper_reply *reply)
         if (reply->error) {
                 struct cloche_err e = *reply->error;
 
+                if (e.os_errno == ENOTDIR && !mount->option->file)
+                        err_set(&e, (enum cloche_code)e.code, "it is no directory: one file is mounted with \"kind\": \"file\" beside its \"path\"");
                 err_wrap(&e, "mount %.60s of %.80s", mount->option->target, mount->option->source);
                 fail(mount, &e);
         }
@@ -400,7 +408,7 @@ static int serve(struct mount *mount, uint32_t index, const struct box *box, str
         int r = spec ? channel_open(&mount->channel, FRAME_BYTES_MAX, &server_fd, e) : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve a mount");
 
         if (r == 0) {
-                mount->channel.takes_directories = 1;
+                mount->channel.takes = S_IFDIR;
                 mount->channel.on_message = on_message;
                 mount->channel.on_end = on_end;
                 mount->channel.data = mount;
@@ -498,6 +506,8 @@ int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mo
 
         if (mount->all->error.code || mount->channel.fd < 0)
                 r = err_set(e, CLOCHE_E_MOUNT, "the mount %.60s: %.150s", mount->option->target, mount->all->error.msg);
+        else if (mount->option->file)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "no file of the call can stand at %.100s: a file of the host is mounted there", mount->option->target);
         else if (S_ISREG(mode) && own_fd < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "place a file in the mount %.60s", mount->option->target);
         if (r == 0)

@@ -63,8 +63,10 @@ void mounts_describe(const struct mounts *mounts, struct keeper_box_spec *spec);
 /* The box is made: have them served. Failures come later, as error and on_failed. */
 int mounts_serve(struct mounts *mounts, const struct box *box, struct cloche_err *e);
 
-/* The mount that path lies in, with *ret_below what is beneath it; NULL: none. */
+/* As mount_options_find(). */
 struct mount *mounts_find(struct mounts *mounts, const char *path, const char **ret_below);
+/* Does one lie in another, or is one a file? Then PID 1 answers only once all stand (jail/root-inner.c). */
+int mounts_are_awaited(const struct mounts *mounts);
 /* Put a virtual file there, before the guest runs, one at a time. file: its contents, or a link's target; borrowed. done is called later, once. */
 CLOCHE_MUST_CHECK int mount_place(struct mount *mount, const char *below, int file_fd, uint32_t mode, void (*done)(void *data, const struct cloche_err *e),
                                   void *data, struct cloche_err *e);

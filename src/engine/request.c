@@ -206,6 +206,10 @@ static int fill_params(json_t *params, const struct cloche_run_options *opt, con
             json_object_set_new(params, "function", opt->function ? json_string(opt->function) : json_null()) < 0 ||
             json_object_set_new(params, "resultBytes", json_integer((json_int_t)result_bytes)) < 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file's or function's name is not UTF-8 text");
+        if (opt->kind == CLOCHE_EVALUATE && !opt->on_output && json_object_set_new(params, "lines", json_true()) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
+        if (values->has_bodies && json_object_set_new(params, "bodies", json_true()) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "write the call");
         r = opt->kind == CLOCHE_CALL ? add_arguments(params, values, arguments, attachments, e) : 0;
         return r < 0 ? r : add_declarations(params, values, attachments, e);
 }

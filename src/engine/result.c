@@ -220,17 +220,17 @@ static json_t *error_object(const struct cloche_run *run, const struct verdict *
         return json_pack("{s:o, s:o, s:n}", "type", text_of(v->type), "message", text_of(v->message), "stack");
 }
 
-/* The agent measures its evaluation, which cannot have cost more than the box used, and the heap that it left. */
+/* The agent measures its evaluation, which cannot have cost more than the box used, and the heap that it left. Of one that was ended the box's
+ * clock is known, and how much of it had passed when the code began. */
 static void add_evaluation(json_t *usage, const struct cloche_run *run, double box_ms)
 {
-        const json_t *from = run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
+        const json_t *from = run->end != RUN_END_NONE ? NULL : run->answer_is_error ? json_object_get(run->answer, "data") : run->answer;
         const json_t *cpu_ms = json_object_get(from, "cpuMs"), *heap_bytes = json_object_get(from, "heapBytes");
-        double own_ms;
+        double own_ms = json_is_number(cpu_ms) ? json_number_value(cpu_ms) : run->began_cpu_ms > 0 ? box_ms - run->began_cpu_ms : -1;
 
-        if (run->kind != CLOCHE_EVALUATE || run->end != RUN_END_NONE)
+        if (run->kind != CLOCHE_EVALUATE)
                 return;
-        own_ms = json_number_value(cpu_ms);
-        if (json_is_number(cpu_ms) && own_ms >= 0)
+        if (own_ms >= 0)
                 json_object_set_new(usage, "evaluationCpuMs", json_real(own_ms < box_ms ? own_ms : box_ms));
         if (json_is_integer(heap_bytes) && json_integer_value(heap_bytes) >= 0)
                 json_object_set(usage, "heapUsedBytes", (json_t *)heap_bytes);
@@ -396,6 +396,8 @@ int result_make(struct cloche_run *run, const struct keeper_usage *usage, const 
         json_object_set_new(result->root, "files", files_object(run, changes));
         if (run->synced)
                 json_object_set(result->root, "sync", run->synced);
+        if (v.status != CLOCHE_STATUS_SUCCESS)
+                run_explain_network(run);
         json_object_set_new(result->root, "meta", meta_object(run, &v, usage, quiet));
         if (!result->root || (run->has_texts && write_texts(result, value) < 0)) {
                 cloche_result_free(result);

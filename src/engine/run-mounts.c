@@ -92,7 +92,7 @@ static void on_collected(void *data)
 static void on_denied(void *data, const struct mount *mount, const json_t *denial)
 {
         struct cloche_run *run = data;
-        struct changeset_row row = {.target = (char *)mount->option->target, .source = mount->option->source};
+        struct changeset_row row = {.target = (char *)mount->option->target, .source = mount->option->source, .file = mount->option->file};
         json_t *told;
         char *text;
 

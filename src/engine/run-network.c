@@ -105,6 +105,21 @@ void run_stop_network(struct cloche_run *run)
         run->network.gate = NULL;
 }
 
+static int has_words(const json_t *text)
+{
+        return json_is_string(text) && network_words_find(json_string_value(text), json_string_length(text));
+}
+
+void run_explain_network(struct cloche_run *run)
+{
+        const json_t *failure = run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
+
+        if (run->network.policy || run->kind == CLOCHE_EVALUATE)
+                return;
+        if (run->network.words.is_found || has_words(json_object_get(failure, "message")) || has_words(json_object_get(failure, "stack")))
+                run_warn(run, "this run has no network, which its code asked for: rules permit connections (network; --network HOST:PORT on the command line)");
+}
+
 void run_network_done(struct cloche_run *run)
 {
         run_stop_network(run);

@@ -307,6 +307,8 @@ void run_seated(struct cloche_run *run, struct seat *seat)
         run->before = seat->before;
         run->in_used_box = seat->is_used;
         run->channel = seat->channel;
+        if (run->kind == CLOCHE_EVALUATE)
+                run->channel.takes = S_IFREG;
         seat->trunk = NULL;
         seat->channel = (struct channel){.fd = -EBADF};
         streams_take(run, &seat->stdio);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "console.h"
 #include "engine.h"
 #include "prefix.h"
 #include "wire/rpc.h"
@@ -208,32 +209,6 @@ static int keep_result(struct cloche_run *run, const struct rpc_message *m, cons
         return run->answer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the result");
 }
 
-/* A line that is not Unicode is a value; its text is what can be shown of it. A line that would cross the limit is dropped
- * whole, and counted. */
-static int keep_console(struct cloche_run *run, const json_t *params, const struct frame *f, struct cloche_err *e)
-{
-        const char *stream = json_string_value(json_object_get(params, "stream"));
-        json_t *text = json_object_get(params, "text"), *exact = json_object_get(params, "exact"), *line = NULL;
-        int i = stream && strcmp(stream, "stderr") == 0, r;
-
-        if (!stream || (!i && strcmp(stream, "stdout") != 0) || !json_is_string(text))
-                return err_set(e, CLOCHE_E_PROTOCOL, "a line of the console must have a stream and a text");
-        run->console[i].total += json_string_length(text);
-        if (run->console[i].kept + json_string_length(text) > run->limits.output_bytes)
-                return 0;
-        run->console[i].kept += json_string_length(text);
-        if (run->on_output) {
-                run->on_output(run->data, run, i + 1, json_string_value(text), json_string_length(text));
-                run->on_output(run->data, run, i + 1, "\n", 1);
-        }
-        r = exact ? value_read(exact, VALUE_FRAME, f->attachments, f->attachments_size, &line, e) : 0;
-        if (r < 0)
-                return r;
-        if (json_array_append_new(run->console[i].lines, exact ? line : json_incref(text)) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a line");
-        return 0;
-}
-
 static int keep_message(struct cloche_run *run, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         int is_build = run->build.is_asked && m->id && json_integer_value(m->id) == BUILD_ID;
@@ -247,8 +222,12 @@ static int keep_message(struct cloche_run *run, const struct rpc_message *m, con
                 return bridge_receive(run, m, f, e);
         if (m->kind == RPC_RESULT)
                 return keep_result(run, m, f, e);
-        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "console") == 0)
-                return keep_console(run, m->params, f, e);
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && (strcmp(m->method, "console") == 0 || strcmp(m->method, "lines") == 0))
+                return console_receive(run, m, f, e);
+        if (m->kind == RPC_NOTIFICATION && run->kind == CLOCHE_EVALUATE && strcmp(m->method, "began") == 0 && run->began_cpu_ms == 0) {
+                run->began_cpu_ms = json_number_value(json_object_get(m->params, "cpuMs"));
+                return 0;
+        }
         if (m->kind == RPC_NOTIFICATION)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the agent told of \"%.60s\", which nobody asked for", m->method);
         run->answer_is_error = 1;
@@ -640,6 +619,7 @@ static int run_start(cloche_engine *engine, const struct cloche_run_options *opt
         run->is_forked = opt->prefix || opt->warm;
         run->has_texts = has_texts;
         run->values = values;
+        run->bridge.has_bodies = values->has_bodies;
         run->schema = opt->kind == CLOCHE_CALL ? json_incref(values->schema) : NULL;
         r = opt->network ? run_take_network(run, opt, e) : 0;
         if (r == 0)
@@ -838,6 +818,7 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
 
         run->own_changes = NULL;
         close_handles(run);
+        console_take_rest(run);
         channel_close(&run->channel);
         bridge_done(&run->bridge);
         /* The caller need not wait until the box is gone. */

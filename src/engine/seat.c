@@ -225,17 +225,17 @@ static int ask_init(struct seat *seat, const struct init_request *request, struc
         return control_ask(seat->box.control, request, NULL, 0, on_init_answer, seat, e);
 }
 
-/* A box that shares is asked only to hear that it has arrived (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. A box with mounts is not
+/* A box that shares, or has mounts in others, or of files, is asked only to hear that it is ready (keeper/protocol.h): for what costs nothing, a signal to a pid nobody has. A box with mounts is not
  * used again: it need not be remembered. */
 static void go_on(struct seat *seat)
 {
         static const struct init_request mark = {.op = INIT_MARK}, nothing = {.op = INIT_KILL, .pid = INT32_MAX, .signal = SIGCONT};
-        int is_shared = seat->shared_with != KEEPER_NO_BOX;
+        int is_awaited = seat->shared_with != KEEPER_NO_BOX || mounts_are_awaited(seat->mounts);
         struct cloche_err e = {0};
 
-        if (!is_shared && (seat->is_template || seat->mounts || is_of_context(seat)))
+        if (!is_awaited && (seat->is_template || seat->mounts || is_of_context(seat)))
                 fork_or_hold(seat);
-        else if (ask_init(seat, is_shared ? &nothing : &mark, &e) < 0)
+        else if (ask_init(seat, is_awaited ? &nothing : &mark, &e) < 0)
                 fail(seat, &e);
 }
 

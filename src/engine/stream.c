@@ -72,6 +72,8 @@ static void take(struct stream *s, const char *data, size_t size)
 {
         uint64_t left = s->relay_bytes_max > s->kept.total ? s->relay_bytes_max - s->kept.total : 0;
 
+        if (!s->run->network.policy && (s == &s->run->streams[1] || s->run->has_terminal))
+                network_words_add(&s->run->network.words, data, size);
         if (!s->relayed) {
                 if (s->run->on_output)
                         s->run->on_output(s->run->data, s->run, s == &s->run->streams[0] ? 1 : 2, data, size);

@@ -218,25 +218,49 @@ static void skip_all(struct cloche_sync *sync)
         }
 }
 
-int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e)
+/* Frees the question. NULL: nobody waits for its answer any more. */
+static struct cloche_sync *take_question(cloche_sync_question *question, struct cloche_err *e)
 {
         struct cloche_sync *sync = question->sync;
 
         free(question);
         if (!sync)
-                return err_set(e, CLOCHE_E_STATE, "the sync is over");
-        sync->question = NULL;
-        if (action == CLOCHE_SYNC_SKIP) {
+                err_set(e, CLOCHE_E_STATE, "the sync is over");
+        else
+                sync->question = NULL;
+        return sync;
+}
+
+static void abort_all(struct cloche_sync *sync, const char *reason)
+{
+        sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason", reason);
+        skip_all(sync);
+}
+
+int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason, struct cloche_err *e)
+{
+        struct cloche_sync *sync = take_question(question, e);
+
+        if (!sync)
+                return -(int)CLOCHE_E_STATE;
+        if (action == CLOCHE_SYNC_SKIP || (action == CLOCHE_SYNC_ABORT && sync->set->abort_skips))
                 skip(sync, reason ? reason : "skipped by the caller");
-        } else if (action == CLOCHE_SYNC_ABORT) {
-                sync->aborted = json_pack("{s:o, s:s}", "path", path_of(sync, json_object_get(current(sync), "path")), "reason",
-                                          reason ? reason : "aborted by the caller");
-                skip_all(sync);
-        } else {
+        else if (action == CLOCHE_SYNC_ABORT)
+                abort_all(sync, reason ? reason : "aborted by the caller");
+        else
                 choose(sync);
-        }
         step_later(sync);
         return 0;
+}
+
+void sync_unanswered(cloche_sync_question *question, const char *reason)
+{
+        struct cloche_sync *sync = take_question(question, NULL);
+
+        if (!sync)
+                return;
+        abort_all(sync, reason);
+        step_later(sync);
 }
 
 /* 1: all are decided. */
@@ -505,14 +529,14 @@ int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *o
 {
         const char *on_error = opt->on_error ? mount_on_error(opt->on_error) : opt->changes->on_error;
         const char *conflict = opt->conflict ? mount_conflict(opt->conflict) : opt->changes->conflict;
-        const char *links = opt->links && strcmp(opt->links, "inside") == 0 ? "inside" : "any";
+        const char *links = opt->links ? mount_links(opt->links) : opt->changes->links;
         struct cloche_sync *sync;
 
         if (!on_error)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "onError must be rollback, continue or abort, not '%.40s'", opt->on_error);
         if (!conflict)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "conflict must be refuse, keepBoth or overwrite, not '%.40s'", opt->conflict);
-        if (opt->links && strcmp(opt->links, links) != 0)
+        if (!links)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links must be inside or any, not '%.40s'", opt->links);
         sync = calloc(1, sizeof(*sync));
         if (!sync)

@@ -9,6 +9,7 @@
 /* NULL: not given. */
 struct values {
         json_t *args, *kwargs, *schema, *build, *globals, *imports;
+        int has_bodies; /* CLOCHE_EVALUATE: bodies come piece by piece, by calls of the host (spec/agent.md, Bodies) */
 };
 
 /* The texts of opt, loaded and checked; done with values_done(), also on failure. */

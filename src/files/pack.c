@@ -173,6 +173,22 @@ static int pack_one(struct pack *p, int dir_fd, const char *name, const char *pa
         return r;
 }
 
+/* Return whether the box itself shows this entry in a sandbox's root. Its mounts are on other devices;
+ * it also makes the links of a merged /usr (bin -> usr/bin). */
+static int is_image(const struct pack *p, const struct walk_entry *entry)
+{
+        char target[64];
+        ssize_t size;
+
+        if (entry->status->st_dev != p->saved_device)
+                return 1;
+        if (*p->prefix || strchr(entry->path, '/') || !S_ISLNK(entry->status->st_mode))
+                return 0;
+        size = readlinkat(entry->dir_fd, entry->name, target, sizeof(target) - 1);
+        target[size < 0 ? 0 : size] = '\0';
+        return strncmp(target, "usr/", 4) == 0 && strcmp(target + 4, entry->name) == 0;
+}
+
 /* Pipes, sockets and devices cannot be unpacked, so they are skipped. */
 static int pack_found(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
@@ -184,6 +200,8 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
         if (event != WALK_FOUND)
                 return WALK_ON;
         if (is_itself(p, entry->status) || path_is_temporary(entry->name) || sieve_excludes(&p->sieve, entry->path))
+                return WALK_PASS_OVER;
+        if (p->is_saving && is_image(p, entry))
                 return WALK_PASS_OVER;
         if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
                 return WALK_ON;
@@ -270,7 +288,7 @@ int archive_create(struct request *q, struct cloche_err *e)
         if (r == 0)
                 r = place_make_directories(to, 0, 0755, NULL, e);
         if (r == 0)
-                r = place_open(&place, to, 0, e);
+                r = files_place_open(&place, to, 0, e);
         if (r == 0)
                 r = pack(&p, q, path, to, place.fd, e);
         if (p.links)
@@ -303,11 +321,12 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
         p->saved_device = p->saved_device ? p->saved_device : status.st_dev;
         if (status.st_dev != p->saved_device)
                 return 0;
-        prefix = path_join(path + strspn(path, "/"), "");
+        path += strspn(path, "/");
+        prefix = *path ? path_join(path, "") : strdup("");
         if (!prefix)
                 return request_no_memory(e);
         p->prefix = prefix;
-        r = pack_one(p, AT_FDCWD, path, prefix, e);
+        r = *path ? pack_one(p, fd, ".", prefix, e) : 0; /* the root is there before all that is unpacked */
         return r < 0 ? r : walk_tree(fd, &walk, e);
 }
 

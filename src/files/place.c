@@ -148,7 +148,7 @@ int place_open_at(struct place *p, int dir_fd, const char *name, const char *pat
         return fchmod(p->fd, mode) < 0 ? files_os(e, errno, "set the mode of %s", path) : 0;
 }
 
-int place_open(struct place *p, const char *path, mode_t mode, struct cloche_err *e)
+int files_place_open(struct place *p, const char *path, mode_t mode, struct cloche_err *e)
 {
         _cleanup_text_ char *parent = path_parent(path);
         _cleanup_fd_ int dir_fd = parent ? open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;

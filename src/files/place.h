@@ -20,7 +20,7 @@ struct place {
 
 /* Open a temporary file beside path, which stays unchanged. mode 0: the existing file's, or 0644. A
  * directory or device at path is CLOCHE_E_FILE_KIND. */
-CLOCHE_MUST_CHECK int place_open(struct place *p, const char *path, mode_t mode, struct cloche_err *e);
+CLOCHE_MUST_CHECK int files_place_open(struct place *p, const char *path, mode_t mode, struct cloche_err *e);
 /* The same for a name in a directory; dir_fd is borrowed, path for messages. */
 CLOCHE_MUST_CHECK int place_open_at(struct place *p, int dir_fd, const char *name, const char *path, mode_t mode, struct cloche_err *e);
 CLOCHE_MUST_CHECK int place_commit(struct place *p, const char *path, struct cloche_err *e);

@@ -50,7 +50,7 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
         /* The rename would succeed on a read-only file, but its owner made it read-only on purpose. */
         if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 && (errno == EACCES || errno == EROFS))
                 return files_os(e, errno, "write %s", path);
-        r = place_open(&place, path, mode, e);
+        r = files_place_open(&place, path, mode, e);
         if (r < 0)
                 return r;
         r = write_all_at(place.fd, b, 0);

@@ -10,7 +10,7 @@
 
 #define TEXT_BYTES_MAX (64u << 10)
 
-void request_done(struct request *q)
+void files_request_done(struct request *q)
 {
         json_decref(q->result);
         q->result = NULL;

@@ -1,5 +1,5 @@
 /* One request in progress: its parameters and its answer. Handlers fill result (and attached, for
- * bytes), or fail. Members are borrowed except result and attached, which request_done() frees. */
+ * bytes), or fail. Members are borrowed except result and attached, which files_request_done() frees. */
 #ifndef CLOCHE_FILES_REQUEST_H
 #define CLOCHE_FILES_REQUEST_H
 
@@ -25,7 +25,7 @@ struct request {
         struct buf attached;
 };
 
-void request_done(struct request *q);
+void files_request_done(struct request *q);
 
 /* The absolute path of a parameter, without "//", "." and trailing slash; owned by the caller.
  * -CLOCHE_E_INVALID_ARGUMENT. */

@@ -85,7 +85,7 @@ static int answer_found(const struct server *s, const json_t *id, int found)
         struct request q = {.id = id, .result = json_pack("{s:b}", "found", found)};
         int r = answer_result(s->channel_fd, &q);
 
-        request_done(&q);
+        files_request_done(&q);
         return r;
 }
 
@@ -143,7 +143,7 @@ static int work(struct server *s, const struct rpc_message *m, const struct fram
                 r = operation->run(&q, &e);
         }
         r = r < 0 ? answer_error(s->channel_fd, m->id, &e) : answer_result(s->channel_fd, &q);
-        request_done(&q);
+        files_request_done(&q);
         return r;
 }
 

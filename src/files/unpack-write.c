@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "path.h"
 #include "request.h"
+#include "walk.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -198,19 +199,49 @@ static int write_hard_link(struct unpack *u, const struct member *m, const char 
         return 0;
 }
 
-static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+/* At the top of a restored root a link of the image goes, when the sandbox had a directory in its place. */
+static int make_directory(const struct unpack *u, const struct member *m, const char *name)
 {
         struct stat status;
 
-        if (!*m->path)
+        if (mkdirat(u->dir_fd, name, 0700) == 0)
                 return 0;
-        if (mkdirat(u->dir_fd, name, 0700) < 0) {
-                if (errno != EEXIST)
-                        return files_os(e, errno, "make the directory %s", m->path);
-                if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
-                        return files_os(e, ENOTDIR, "make the directory %s", m->path);
-        }
-        return remember(u, m, e);
+        if (errno != EEXIST)
+                return -errno;
+        if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        if (S_ISDIR(status.st_mode))
+                return 0;
+        if (!u->is_restored || name != m->path || !S_ISLNK(status.st_mode) || unlinkat(u->dir_fd, name, 0) < 0)
+                return -ENOTDIR;
+        return mkdirat(u->dir_fd, name, 0700) < 0 ? -errno : 0;
+}
+
+static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        int r = *m->path ? make_directory(u, m, name) : 0;
+
+        if (r < 0)
+                return files_os(e, -r, "make the directory %s", m->path);
+        return *m->path ? remember(u, m, e) : 0;
+}
+
+static int remove_directory(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
+{
+        (void)data;
+        if (event == WALK_LEAVE && unlinkat(entry->dir_fd, entry->name, AT_REMOVEDIR) < 0)
+                return files_os(e, errno, "remove the directory %s", entry->path);
+        return WALK_ON;
+}
+
+/* A directory that every sandbox has in its root at first, with no more than directories in it: this one had a file or a link in its place. */
+static int clear_fresh(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = openat(u->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct walk_options walk = {.visit = remove_directory};
+        int r = fd < 0 ? files_os(e, errno, "replace %s", m->path) : walk_tree(fd, &walk, e);
+
+        return r == 0 && unlinkat(u->dir_fd, name, AT_REMOVEDIR) < 0 ? files_os(e, errno, "replace %s", m->path) : r;
 }
 
 /* Remove an existing entry first, so that nothing is written through a link. */
@@ -218,7 +249,7 @@ static int clear(const struct unpack *u, const struct member *m, const char *nam
 {
         if (m->kind == MEMBER_DIRECTORY || unlinkat(u->dir_fd, name, 0) == 0 || errno == ENOENT)
                 return 0;
-        return files_os(e, errno, "replace %s", m->path);
+        return u->is_restored && errno == EISDIR ? clear_fresh(u, m, name, e) : files_os(e, errno, "replace %s", m->path);
 }
 
 static int is_link_to_itself(const struct member *m)

@@ -278,7 +278,7 @@ static const struct server_method methods[] = {
         {"place", SERVER_AFTER, do_place},      {NULL, SERVER_ALWAYS, NULL},
 };
 
-void control_init(struct control *control, int fd, struct mount *mount)
+void fs_control_init(struct control *control, int fd, struct mount *mount)
 {
         const struct server_options options = {
                 .methods = methods, .argument = control, .request_bytes_max = REQUEST_MAX, .reply_bytes_max = FRAME_BYTES_MAX, .notify_bytes_max = NOTIFY_MAX};
@@ -287,7 +287,7 @@ void control_init(struct control *control, int fd, struct mount *mount)
         server_init(&control->server, fd, &options);
 }
 
-void control_done(struct control *control)
+void fs_control_done(struct control *control)
 {
         changes_done(&control->list);
         server_done(&control->server);

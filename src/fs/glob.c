@@ -14,6 +14,7 @@
 
 #define SEGMENTS_MAX 512
 #define LITERAL_OPENERS_MAX 16
+#define RANGE_DIGITS_MAX 15
 
 enum segment_kind {
         SEGMENT_ANY_DEPTH, /* "**" */
@@ -62,35 +63,54 @@ uint32_t glob_next_character(const char **at)
 
 /* -- one segment ---------------------------------------------------------------------------------------------- */
 
+/* minimatch's classes are Unicode categories; here they hold their ASCII characters only. */
+static int is_punctuation(int c)
+{
+        return c && strchr("!\"#%&'()*,-./:;?@[\\]_{}", c) != NULL;
+}
+
+static int is_word(int c)
+{
+        return isalnum(c) || c == '_';
+}
+
+static int is_ascii(int c)
+{
+        return c < 0x80;
+}
+
+struct named_class {
+        const char *text;
+        int (*holds)(int);
+};
+
+/* The named class that begins here. NULL: the bracket is a member. */
+static const struct named_class *named_class(const char *p)
+{
+        static const struct named_class rows[] = {
+                {"[:alnum:]", isalnum}, {"[:alpha:]", isalpha}, {"[:ascii:]", is_ascii}, {"[:blank:]", isblank}, {"[:cntrl:]", iscntrl},
+                {"[:digit:]", isdigit}, {"[:graph:]", isgraph}, {"[:lower:]", islower}, {"[:print:]", isprint}, {"[:punct:]", is_punctuation},
+                {"[:space:]", isspace}, {"[:upper:]", isupper}, {"[:word:]", is_word}, {"[:xdigit:]", isxdigit},
+        };
+
+        for (size_t i = 0; *p == '[' && i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strncmp(p, rows[i].text, strlen(rows[i].text)) == 0)
+                        return &rows[i];
+        return NULL;
+}
+
 /* The "]" that ends the class; p: after its "[". It is not the first member. NULL: the bracket is literal. */
 static const char *class_end(const char *p)
 {
         p += *p == '!' || *p == '^';
         for (int first = 1; *p; first = 0) {
+                const struct named_class *named = named_class(p);
+
                 if (*p == ']' && !first)
                         return p;
-                if (*p == '[' && p[1] == ':' && strstr(p + 2, ":]"))
-                        p = strstr(p + 2, ":]") + 2;
-                else
-                        p += *p == '\\' && p[1] ? 2 : 1;
+                p += named ? strlen(named->text) : *p == '\\' && p[1] ? 2 : 1;
         }
         return NULL;
-}
-
-static int in_named_class(const char *name, size_t size, uint32_t c)
-{
-        static const struct {
-                const char *name;
-                int (*holds)(int);
-        } rows[] = {
-                {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl}, {"digit", isdigit}, {"graph", isgraph},
-                {"lower", islower}, {"print", isprint}, {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
-        };
-
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-                if (strlen(rows[i].name) == size && memcmp(rows[i].name, name, size) == 0)
-                        return c < 0x80 && rows[i].holds((int)c) != 0;
-        return 0;
 }
 
 static uint32_t class_character(const char **at)
@@ -99,30 +119,33 @@ static uint32_t class_character(const char **at)
         return glob_next_character(at);
 }
 
+/* A range whose end is before its start is no member. A class without members matches nothing,
+ * negated or not, and so does one with a range to a named class. */
 int glob_in_class(const char *p, const char *end, uint32_t c)
 {
-        int negated = *p == '!' || *p == '^', found = 0;
-        const char *name_end = p; /* end of the next class name: searched once */
+        int negated = *p == '!' || *p == '^', found = 0, has_member = 0;
+        const struct named_class *named;
 
         p += negated;
         while (p < end) {
                 uint32_t from, to;
 
-                if (p[0] == '[' && p[1] == ':' && name_end && name_end < p + 2)
-                        name_end = strstr(p + 2, ":]");
-                if (p[0] == '[' && p[1] == ':' && name_end && name_end < end) {
-                        found |= in_named_class(p + 2, (size_t)(name_end - p - 2), c);
-                        p = name_end + 2;
+                if ((named = named_class(p))) {
+                        found |= c < 0x80 && named->holds((int)c) != 0;
+                        has_member = 1;
+                        p += strlen(named->text);
                         continue;
                 }
                 from = to = class_character(&p);
                 if (p[0] == '-' && p + 1 < end) {
-                        p++;
+                        if (named_class(++p))
+                                return 0;
                         to = class_character(&p);
                 }
+                has_member |= from <= to;
                 found |= c >= from && c <= to;
         }
-        return found != negated;
+        return has_member && found != negated;
 }
 
 /* Match one pattern character or '?' against one of the text; both advance on a match. "*" and
@@ -258,7 +281,7 @@ static int too_many(const struct expansion *x)
         return err_set(x->e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' stands for more than %d", x->pattern, GLOB_ALTERNATIVES_MAX);
 }
 
-/* Skip one character, a backslash pair or a class, inside which braces and commas are literal. */
+/* Skip one character, a backslash pair or a class, inside which special characters are literal. */
 const char *glob_skip_plain(const char *p)
 {
         const char *end;
@@ -270,13 +293,20 @@ const char *glob_skip_plain(const char *p)
         return p + 1;
 }
 
+/* Skip one character or a backslash pair. As in minimatch braces are expanded before classes are
+ * read: `[{a,b}]` is `[a]` or `[b]`. */
+static const char *skip_escaped(const char *p)
+{
+        return p + (*p == '\\' && p[1] ? 2 : 1);
+}
+
 /* The brace that closes the one at p, or NULL; *ret_commas counts those at its own level. */
 static const char *closing_brace(const char *p, int *ret_commas)
 {
         int depth = 0;
 
         *ret_commas = 0;
-        for (; *p; p = glob_skip_plain(p)) {
+        for (; *p; p = skip_escaped(p)) {
                 depth += (*p == '{') - (*p == '}');
                 *ret_commas += depth == 1 && *p == ',';
                 if (depth == 0)
@@ -285,15 +315,36 @@ static const char *closing_brace(const char *p, int *ret_commas)
         return NULL;
 }
 
-static int is_range(const char *open, const char *close, long *ret_from, long *ret_to)
-{
-        char *end;
+struct range {
+        int64_t from, to;
+        size_t width; /* with zeros in front; 0: as it comes */
+};
 
-        *ret_from = strtol(open + 1, &end, 10);
-        if (end == open + 1 || strncmp(end, "..", 2) != 0 || open[1] == ' ' || end[2] == ' ')
+/* Read an optional minus and up to RANGE_DIGITS_MAX digits. Returns the place after them, or NULL. */
+static const char *read_range_end(const char *p, int64_t *ret, size_t *ret_size, int *ret_padded)
+{
+        const char *digits = p + (*p == '-');
+        size_t count = strspn(digits, "0123456789");
+
+        if (count == 0 || count > RANGE_DIGITS_MAX)
+                return NULL;
+        *ret = strtoll(p, NULL, 10);
+        *ret_size = (size_t)(digits - p) + count;
+        *ret_padded |= *digits == '0' && count > 1;
+        return digits + count;
+}
+
+static int is_range(const char *open, const char *close, struct range *ret)
+{
+        size_t from_size, to_size;
+        int padded = 0;
+        const char *p = read_range_end(open + 1, &ret->from, &from_size, &padded);
+
+        if (!p || strncmp(p, "..", 2) != 0)
                 return 0;
-        *ret_to = strtol(end + 2, &end, 10);
-        return end == close;
+        p = read_range_end(p + 2, &ret->to, &to_size, &padded);
+        ret->width = padded ? from_size > to_size ? from_size : to_size : 0;
+        return p == close;
 }
 
 static int expand(struct expansion *x, const char *text);
@@ -317,7 +368,7 @@ static int expand_list(struct expansion *x, const char *text, const char *open, 
         const char *part = open + 1;
         int depth = 0, r = 0;
 
-        for (const char *p = part; r == 0; p = glob_skip_plain(p)) {
+        for (const char *p = part; r == 0; p = skip_escaped(p)) {
                 if (p == close || (depth == 0 && *p == ',')) {
                         r = expand_with(x, text, open, part, (size_t)(p - part), close + 1);
                         part = p + 1;
@@ -329,17 +380,17 @@ static int expand_list(struct expansion *x, const char *text, const char *open, 
         return r;
 }
 
-static int expand_range(struct expansion *x, const char *text, const char *open, const char *close, long from, long to)
+static int expand_range(struct expansion *x, const char *text, const char *open, const char *close, const struct range *range)
 {
         int r = 0;
 
-        if ((from > to ? from - to : to - from) >= GLOB_ALTERNATIVES_MAX || from < -1000000 || from > 1000000)
+        if ((range->from > range->to ? range->from - range->to : range->to - range->from) >= GLOB_ALTERNATIVES_MAX)
                 return too_many(x);
-        for (long i = from; r == 0; i += from <= to ? 1 : -1) {
+        for (int64_t i = range->from; r == 0; i += range->from <= range->to ? 1 : -1) {
                 char number[24];
 
-                r = expand_with(x, text, open, number, (size_t)snprintf(number, sizeof(number), "%ld", i), close + 1);
-                if (i == to)
+                r = expand_with(x, text, open, number, (size_t)snprintf(number, sizeof(number), "%0*lld", (int)range->width, (long long)i), close + 1);
+                if (i == range->to)
                         break;
         }
         return r;
@@ -348,19 +399,19 @@ static int expand_range(struct expansion *x, const char *text, const char *open,
 /* Expand the first brace with alternatives, then process the results again. */
 static int expand(struct expansion *x, const char *text)
 {
-        for (const char *p = text; *p; p = glob_skip_plain(p)) {
+        for (const char *p = text; *p; p = skip_escaped(p)) {
                 const char *close;
-                long from, to;
+                struct range range;
                 int commas;
 
                 if (*p != '{' || !(close = closing_brace(p, &commas)))
                         continue;
                 if (commas)
                         return expand_list(x, text, p, close);
-                if (is_range(p, close, &from, &to))
-                        return expand_range(x, text, p, close, from, to);
+                if (is_range(p, close, &range))
+                        return expand_range(x, text, p, close, &range);
         }
-        if (x->count == GLOB_ALTERNATIVES_MAX)
+        if (x->count == GLOB_ALTERNATIVES_MAX || strlen(text) > GLOB_BYTES_MAX)
                 return too_many(x);
         x->texts[x->count] = strdup(text);
         return x->texts[x->count++] ? 0 : err_os(x->e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
@@ -413,23 +464,26 @@ static int opens_no_class(const char *p)
         return *p == '[' && !class_end(p + 1);
 }
 
-static int opens_nothing(const char *p)
+static int opens_no_group(const char *p)
 {
+        return *p && strchr("@?*+!", *p) && p[1] == '(' && !glob_group_end(p);
+}
+
+static int opens_no_brace(const char *p)
+{
+        struct range range;
         const char *close;
-        long from, to;
         int commas;
 
-        if (*p == '{')
-                return !(close = closing_brace(p, &commas)) || (commas == 0 && !is_range(p, close, &from, &to));
-        return opens_no_class(p) || (*p && strchr("@?*+!", *p) && p[1] == '(' && !glob_group_end(p));
+        return *p == '{' && (!(close = closing_brace(p, &commas)) || (commas == 0 && !is_range(p, close, &range)));
 }
 
 /* True if there are too many: each is searched for to the pattern's end, repeatedly. */
-static int has_literal_openers(const char *pattern, int (*is_one)(const char *p))
+static int has_literal_openers(const char *pattern, int (*is_one)(const char *p), const char *(*skip)(const char *p))
 {
         unsigned count = 0;
 
-        for (const char *p = pattern; *p && count <= LITERAL_OPENERS_MAX; p = glob_skip_plain(p))
+        for (const char *p = pattern; *p && count <= LITERAL_OPENERS_MAX; p = skip(p))
                 count += is_one(p) != 0;
         return count > LITERAL_OPENERS_MAX;
 }
@@ -438,30 +492,59 @@ static int refuse_others(const char *pattern, struct cloche_err *e)
 {
         if (!*pattern || strlen(pattern) > GLOB_BYTES_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a pattern must have 1 to %d bytes", GLOB_BYTES_MAX);
-        if (has_literal_openers(pattern, opens_no_class) || has_literal_openers(pattern, opens_nothing))
+        if (has_literal_openers(pattern, opens_no_class, glob_skip_plain) || has_literal_openers(pattern, opens_no_brace, skip_escaped) ||
+            has_literal_openers(pattern, opens_no_group, glob_skip_plain))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                         "the pattern '%.80s' has more than %d of '[', '{' and groups that open nothing: write a backslash before them",
                         pattern, LITERAL_OPENERS_MAX);
         return check_groups(pattern, pattern + strlen(pattern), 0, 0, pattern, e);
 }
 
+/* Braces and commas that are left after expansion are literal; a backslash keeps them so inside
+ * the braces that are written around them. */
+static int append_escaped(struct buf *ret, const char *from, const char *to)
+{
+        int r = 0;
+
+        for (const char *p = from, *next; r == 0 && p < to; p = next) {
+                next = skip_escaped(p);
+                if (strchr("{},", *p))
+                        r = buf_append(ret, "\\", 1);
+                if (r == 0)
+                        r = buf_append(ret, p, (size_t)(next - p));
+        }
+        return r;
+}
+
+static int has_choices(const char *open, const char *close)
+{
+        int depth = 0;
+
+        for (const char *p = open + 1; p < close; p = glob_skip_plain(p)) {
+                depth += (*p == '(') - (*p == ')');
+                if (depth == 0 && *p == '|')
+                        return 1;
+        }
+        return 0;
+}
+
 /* Write a group that contains '/' with braces: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`. A
  * single choice is written as it is: braces around one are no alternatives. */
 static int write_group(const char *open, const char *close, int is_optional, struct buf *ret)
 {
-        int depth = 0, has_choice = is_optional, r;
+        int depth = 0, has_choice = is_optional || has_choices(open, close), r;
 
-        for (const char *p = open + 1; p < close; p = glob_skip_plain(p))
-                has_choice |= *p == '|';
-        r = buf_append(ret, has_choice ? "{," : "", has_choice ? 1 + (size_t)is_optional : 0);
+        if (!has_choice)
+                return buf_append(ret, open + 1, (size_t)(close - open - 1));
+        r = buf_append(ret, "{,", 1 + (size_t)is_optional);
         for (const char *p = open + 1; r == 0 && p < close;) {
                 const char *next = glob_skip_plain(p);
 
                 depth += (*p == '(') - (*p == ')');
-                r = buf_append(ret, *p == '|' && depth == 0 ? "," : p, *p == '|' && depth == 0 ? 1 : (size_t)(next - p));
+                r = *p == '|' && depth == 0 ? buf_append(ret, ",", 1) : append_escaped(ret, p, next);
                 p = next;
         }
-        return r < 0 ? r : buf_append(ret, "}", (size_t)has_choice);
+        return r < 0 ? r : buf_append(ret, "}", 1);
 }
 
 /* Inner groups are expanded in later rounds. */
@@ -488,7 +571,7 @@ static int without_groups(const char *pattern, char **ret, struct cloche_err *e)
         int r = text ? 1 : -ENOMEM;
 
         while (r > 0) {
-                struct buf written = BUF_INIT(2 * GLOB_BYTES_MAX);
+                struct buf written = BUF_INIT(4 * GLOB_BYTES_MAX);
 
                 r = write_groups(text, &written);
                 free(text);
@@ -561,34 +644,62 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
         return 0;
 }
 
+/* Add to x every alternative of a pattern without negation: expand its braces, then write its
+ * groups that contain '/' with braces and expand those. */
+static int write_out(struct expansion *x, const char *pattern)
+{
+        struct expansion *outer = calloc(1, sizeof(*outer));
+        int r = outer ? 0 : err_os(x->e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+
+        if (r < 0)
+                return r;
+        *outer = (struct expansion){.pattern = x->pattern, .e = x->e};
+        r = expand(outer, pattern);
+        for (size_t i = 0; i < outer->count; i++) {
+                char *plain = NULL, *text = outer->texts[i];
+
+                if (r == 0)
+                        r = check_groups(text, text + strlen(text), 0, 0, x->pattern, x->e);
+                if (r == 0)
+                        r = without_groups(text, &plain, x->e);
+                if (r == 0)
+                        r = expand(x, plain);
+                free(plain);
+                free(text);
+        }
+        free(outer);
+        return r;
+}
+
+static int compile(struct glob *glob, struct expansion *x, const char *pattern)
+{
+        int r = refuse_others(pattern, x->e);
+
+        if (r == 0)
+                r = write_out(x, pattern);
+        if (r == 0 && !(glob->alternatives = calloc(x->count, sizeof(*glob->alternatives))))
+                r = err_os(x->e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        for (size_t i = 0; r == 0 && i < x->count; i++) {
+                glob->count++;
+                r = cut(x->texts[i], &glob->alternatives[i], pattern, x->e);
+                x->texts[i] = NULL;
+        }
+        for (size_t i = 0; i < x->count; i++)
+                free(x->texts[i]);
+        return r;
+}
+
 int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e)
 {
         struct expansion x = {.pattern = pattern, .e = e};
         struct glob *glob = calloc(1, sizeof(*glob));
-        char *plain = NULL;
-        int r = glob ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        int r;
 
-        for (; r == 0 && pattern[0] == '!' && (pattern[1] != '(' || !closing_group(pattern + 1)); pattern++)
+        if (!glob)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
+        for (; pattern[0] == '!' && (pattern[1] != '(' || !closing_group(pattern + 1)); pattern++)
                 glob->is_negated = !glob->is_negated;
-        if (r == 0)
-                r = refuse_others(pattern, e);
-        if (r == 0)
-                r = without_groups(pattern, &plain, e);
-        if (r == 0)
-                r = expand(&x, plain);
-        free(plain);
-        if (r == 0) {
-                glob->alternatives = calloc(x.count, sizeof(*glob->alternatives));
-                if (!glob->alternatives)
-                        r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a pattern");
-        }
-        for (size_t i = 0; r == 0 && i < x.count; i++) {
-                glob->count++;
-                r = cut(x.texts[i], &glob->alternatives[i], pattern, e);
-                x.texts[i] = NULL;
-        }
-        for (size_t i = 0; i < x.count; i++)
-                free(x.texts[i]);
+        r = compile(glob, &x, pattern);
         if (r < 0) {
                 glob_free(glob);
                 return r;

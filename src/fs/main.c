@@ -10,6 +10,7 @@
  * socket or the connection closes. */
 #include "control.h"
 #include "overlay.h"
+#include "place.h"
 #include "session.h"
 
 #include "base/err.h"
@@ -99,7 +100,7 @@ static int prepare(const json_t *params, struct cloche_err *e)
 {
         uint64_t seed[2];
         double keep_s;
-        int r = settings_load(params, &mount.settings, e);
+        int r = fs_settings_load(params, &mount.settings, e);
 
         if (r == 0)
                 r = loading_new(&mount.settings, &mount.loading, e);
@@ -118,6 +119,25 @@ static int prepare(const json_t *params, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "look at the mounted directory") : 0;
 }
 
+/* A mount of one file: its inode is the connection's root, and no other is ever asked for. */
+static int show_file(struct cloche_err *e)
+{
+        struct node *node = NULL;
+        int r = mount.settings.file ? overlay_lookup(&mount, mount.tree.root, mount.settings.file, NULL, &node) : 0;
+
+        if (!mount.settings.file)
+                return 0;
+        if (r == -ENOENT && mount.settings.max_file_bytes)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "the file %.150s is not there, or larger than maxFileSize", mount.settings.file);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "open the file %.150s", mount.settings.file);
+        if (node->kind != S_IFREG)
+                return err_set(e, CLOCHE_E_UNREADABLE_FILE, "%.150s is no file: a link is not followed, and a directory is mounted without \"kind\"", mount.settings.file);
+        node->pins++;
+        mount.file = node;
+        return 0;
+}
+
 /* A failure ends the process: a partial configuration is not repeated. */
 static int configure(struct control *control, const json_t *params, json_t **ret, struct cloche_err *e)
 {
@@ -133,9 +153,15 @@ static int configure(struct control *control, const json_t *params, json_t **ret
         mount.tree.root->ino = mount.tree.root->st.st_ino;
         mount.ledger.tell = tell_denial;
         mount.ledger.argument = &control->server;
+        r = points_make(&mount, e);
+        if (r < 0)
+                return r;
         r = overlay_load_eagerly(&mount);
         if (r < 0)
                 return err_os(e, CLOCHE_E_TOO_LARGE, -r, "load the directory");
+        r = show_file(e);
+        if (r < 0)
+                return r;
         *ret = json_pack("{s:i, s:b, s:b}", "landlock", abi, "seccomp", filtered, "passthrough", mount.passthrough.keeper_fd >= 0);
         return 0;
 }
@@ -167,7 +193,7 @@ int main(int argc, char **argv)
         umask(0);
         mount.lower.root_fd = LOWER_FD;
         mount.upper.dir_fd = UPPER_FD;
-        control_init(&control, CONTROL_FD, &mount);
+        fs_control_init(&control, CONTROL_FD, &mount);
         control.configure = configure;
         if (wait_for_configuration(&control.server) < 0)
                 return 0;

@@ -126,7 +126,7 @@ static void judge_cache(struct mount *mount, struct node *node, struct fuse_file
         node->stored = false;
         /* The kernel's cached size is stale as well. Invalidate attributes only: a read that we
          * have yet to answer may hold a page lock. */
-        fuse_lowlevel_notify_inval_inode(mount->session, (fuse_ino_t)(uintptr_t)node, -1, 0);
+        fuse_lowlevel_notify_inval_inode(mount->session, ino_of(mount, node), -1, 0);
 }
 
 /* Pass a small file to the kernel's cache at open, which saves its read requests. Only while the
@@ -145,7 +145,7 @@ static void store(struct mount *mount, struct node *node, const struct fuse_file
                 return;
         data.buf[0].mem = bytes;
         data.buf[0].size = (size_t)n;
-        node->stored = fuse_lowlevel_notify_store(mount->session, (fuse_ino_t)(uintptr_t)node, 0, &data, 0) == 0;
+        node->stored = fuse_lowlevel_notify_store(mount->session, ino_of(mount, node), 0, &data, 0) == 0;
 }
 
 /* A file that is entirely in the kernel's cache is opened at its first read request. */

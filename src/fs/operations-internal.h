@@ -20,6 +20,7 @@ struct handle {
 
 struct mount *mount_of(fuse_req_t req);
 struct node *node_of(fuse_req_t req, fuse_ino_t ino);
+fuse_ino_t ino_of(const struct mount *mount, const struct node *node);
 
 /* Map a verdict: 1: perform the operation; 0: pretend to; -EACCES. */
 int go_on(enum permit permit);

@@ -20,10 +20,16 @@ struct mount *mount_of(fuse_req_t req)
 
 struct node *node_of(fuse_req_t req, fuse_ino_t ino)
 {
-        struct node *node = ino == FUSE_ROOT_ID ? mount_of(req)->tree.root : (struct node *)(uintptr_t)ino;
+        const struct mount *mount = mount_of(req);
+        struct node *node = ino != FUSE_ROOT_ID ? (struct node *)(uintptr_t)ino : mount->file ? mount->file : mount->tree.root;
 
         assert(node->magic == NODE_MAGIC);
         return node;
+}
+
+fuse_ino_t ino_of(const struct mount *mount, const struct node *node)
+{
+        return node == (mount->file ? mount->file : mount->tree.root) ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)node;
 }
 
 int go_on(enum permit permit)
@@ -47,7 +53,7 @@ double attr_cache_s(const struct mount *mount, const struct node *node)
 void fill_entry(struct mount *mount, struct node *node, struct fuse_entry_param *ret)
 {
         *ret = (struct fuse_entry_param){
-                .ino = node == mount->tree.root ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)node,
+                .ino = ino_of(mount, node),
                 .attr_timeout = attr_cache_s(mount, node),
                 .entry_timeout = entry_cache_s(mount, node),
         };

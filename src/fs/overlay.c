@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "permit.h"
+#include "points.h"
 #include "reserved.h"
 
 #include <dirent.h>
@@ -475,6 +476,8 @@ static int load_entry(struct eager *eager, const char *text)
         if (before + size + 2 > NODE_PATH_MAX || reserved_is(text, size))
                 return 0; /* the guest cannot reach it either */
         memcpy(eager->path + before, text, size + 1);
+        if (points_have(eager->mount, eager->path))
+                return 0;
         if (lower_stat(&eager->mount->lower, eager->path, &st) < 0)
                 st.st_mode = 0; /* removed just now */
         if (!loading_admits(eager->mount->loading, eager->path, &st, &why)) {

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "overlay.h"
+#include "points.h"
 #include "reserved.h"
 
 #include <fcntl.h>
@@ -87,13 +88,14 @@ static int read_placing(const json_t *params, int fd, struct placing *ret, struc
 
 /* -- placing -------------------------------------------------------------------------------------------------- */
 
+/* from_fd: -EBADF: it is empty. */
 static int fill(struct mount *mount, struct node *node, int from_fd)
 {
         _cleanup_fd_ int to_fd = -EBADF;
         struct stat st;
         int r = overlay_copy_up(mount, node, 0);
 
-        if (r < 0)
+        if (r < 0 || from_fd < 0)
                 return r;
         to_fd = upper_open(&mount->upper, node->content, O_RDWR);
         if (to_fd < 0)
@@ -170,6 +172,8 @@ static int put_last(struct mount *mount, struct node *parent, const char *text, 
 
         if (r < 0 && r != -ENOENT)
                 return r;
+        if (r == 0 && points_hold(mount, there) && what->kind != S_IFDIR)
+                return -EBUSY;
         if (r == 0 && there->kind == S_IFDIR && (what->kind == S_IFDIR || there->entry_count))
                 return what->kind == S_IFDIR ? 0 : -EISDIR;
         return put(mount, parent, text, what, &node);
@@ -217,5 +221,43 @@ int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *
                 r = err_os(e, done == -ENOSPC || done == -ENOMEM ? CLOCHE_E_RESOURCE : CLOCHE_E_INVALID_ARGUMENT, -done, "place %.200s",
                            what.path);
         placing_done(&what);
+        return r;
+}
+
+/* -- places of other mounts ----------------------------------------------------------------------------------- */
+
+static int make_point(struct mount *mount, const json_t *point, size_t index, struct cloche_err *e)
+{
+        struct placing what = {.fd = -EBADF};
+        struct node *parent = mount->tree.root, *node;
+        const char *last;
+        int r = read_kind(point, &what, e), done;
+
+        what.path = r == 0 ? path_from_json(json_object_get(point, "path")) : NULL;
+        last = what.path;
+        if (r == 0)
+                r = what.path ? check_path(what.path, e) : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "path: expected a string, or bytes");
+        if (r == 0 && what.kind == S_IFLNK)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "kind: a mount stands at a file or directory");
+        if (r == 0) {
+                done = reserved_is_in(what.path) ? -EACCES : make_way(mount, &last, &parent);
+                if (done == 0)
+                        done = put(mount, parent, last, &what, &node);
+                if (done == 0)
+                        mount->points[index] = tree_find(&mount->tree, parent, last);
+                else
+                        r = done == -ENOTDIR ? err_set(e, CLOCHE_E_MOUNT, "no mount can stand at %.200s in it: the host has there, or above, what is no directory", what.path)
+                                             : err_os(e, CLOCHE_E_MOUNT, -done, "make the place of a mount, %.200s", what.path);
+        }
+        placing_done(&what);
+        return r < 0 ? err_wrap(e, "points[%zu]", index) : 0;
+}
+
+int points_make(struct mount *mount, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < json_array_size(mount->settings.points); i++)
+                r = make_point(mount, json_array_get(mount->settings.points, i), i, e);
         return r;
 }

@@ -10,4 +10,7 @@
  * fault; only directories may have been placed by then. */
 int place(struct mount *mount, const json_t *params, int fd, struct cloche_err *e);
 
+/* The points of the settings (points.h), {path, kind: "file"|"directory"} each. */
+int points_make(struct mount *mount, struct cloche_err *e);
+
 #endif

@@ -75,6 +75,31 @@ static int read_path(const json_t *params, const char *key, char **ret, struct c
         return 0;
 }
 
+/* The places that other mounts are attached to. */
+static int read_points(const json_t *points, struct settings *s, struct cloche_err *e)
+{
+        if (!points || json_is_null(points))
+                return 0;
+        if (!json_is_array(points) || json_array_size(points) > SETTINGS_POINTS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "points: expected an array of at most %d", SETTINGS_POINTS_MAX);
+        s->points = json_incref((json_t *)points);
+        return 0;
+}
+
+/* A plain name. */
+static int read_file(const json_t *params, struct settings *s, struct cloche_err *e)
+{
+        const json_t *value = json_object_get(params, "file");
+        const char *text = json_string_value(value);
+
+        if (!value || json_is_null(value))
+                return 0;
+        if (!text || !*text || strchr(text, '/') || strcmp(text, ".") == 0 || strcmp(text, "..") == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "file: expected the name of a file of the directory");
+        s->file = strdup(text);
+        return s->file ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the settings");
+}
+
 static int read_loading(const json_t *loading, struct settings *s, struct cloche_err *e)
 {
         int mode = LOADING_LAZY, r;
@@ -155,7 +180,7 @@ static int read_optional(const json_t *optional, struct settings *s, struct cloc
 static int check_members(const json_t *params, struct cloche_err *e)
 {
         static const char *const known[] = {"permissions", "loading", "followSymlinks", "onPermissionDenied", "source", "target", "uid",
-                                            "gid", "cacheSeconds", "limits", "optional"};
+                                            "gid", "points", "file", "cacheSeconds", "limits", "optional"};
         const char *name;
         json_t *value;
 
@@ -172,7 +197,7 @@ static int check_members(const json_t *params, struct cloche_err *e)
         return 0;
 }
 
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
+int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
 {
         const json_t *permissions = json_object_get(params, "permissions");
         int denied = DENIED_THROW, r;
@@ -192,6 +217,10 @@ int settings_load(const json_t *params, struct settings *ret, struct cloche_err 
         if (r == 0)
                 r = read_path(params, "target", &ret->target, e);
         if (r == 0)
+                r = read_points(json_object_get(params, "points"), ret, e);
+        if (r == 0)
+                r = read_file(params, ret, e);
+        if (r == 0)
                 r = read_owner(params, ret, e);
         if (r == 0)
                 r = read_limits(json_object_get(params, "limits"), ret, e);
@@ -202,10 +231,12 @@ int settings_load(const json_t *params, struct settings *ret, struct cloche_err 
         return r;
 }
 
-void settings_done(struct settings *s)
+void fs_settings_done(struct settings *s)
 {
         rules_free(s->rules);
         json_decref(s->include);
+        json_decref(s->points);
+        free(s->file);
         free(s->source);
         free(s->target);
         *s = (struct settings){0};

@@ -6,6 +6,8 @@
 #include "node.h"
 #include "rules.h"
 
+#define SETTINGS_POINTS_MAX 8
+
 enum denied_policy { DENIED_THROW, DENIED_IGNORE, DENIED_VIRTUAL };
 enum links_policy { LINKS_SHOWN, LINKS_NONE, LINKS_RESTRICTED };
 enum loading_mode { LOADING_LAZY, LOADING_EAGER, LOADING_EXPLICIT };
@@ -19,6 +21,8 @@ struct settings {
         json_t *include;                       /* for LOADING_EXPLICIT */
         uint64_t max_file_bytes, max_total_bytes; /* 0: none */
         char *source, *target;                 /* path on the host and in the guest, for absolute links; NULL: unknown */
+        char *file;                            /* the mount is this one file of the directory; NULL: the directory */
+        json_t *points;                        /* where other mounts stand in this one: [{path, kind}], or NULL */
         uid_t uid;
         gid_t gid;
         double cache_s; /* the kernel's cache timeout for data that only the host can change */
@@ -28,8 +32,8 @@ struct settings {
         bool landlock_optional, seccomp_optional;
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call settings_done() after a failure too. */
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
-void settings_done(struct settings *settings);
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call fs_settings_done() after a failure too. */
+int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
+void fs_settings_done(struct settings *settings);
 
 #endif

@@ -80,7 +80,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
                 watch(control);
 }
 
-int control_notify(struct control *control, const char *method, json_t *params)
+int gate_control_notify(struct control *control, const char *method, json_t *params)
 {
         int r = server_notify(&control->server, method, params);
 
@@ -89,7 +89,7 @@ int control_notify(struct control *control, const char *method, json_t *params)
 }
 
 /* Send the statistics that have changed. */
-void control_tick(struct control *control)
+void gate_control_tick(struct control *control)
 {
         struct gate *gate = control->gate;
         uint64_t now[5] = {gate->count, gate->accepted, 0, 0, gate->resolver.queries};
@@ -97,13 +97,13 @@ void control_tick(struct control *control)
         connections_stats(gate, &now[2], &now[3]);
         if (!control->server.is_open || memcmp(now, control->sent, sizeof(now)) == 0)
                 return;
-        if (control_notify(control, "stats", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0], "connectionsTotal", (json_int_t)now[1],
+        if (gate_control_notify(control, "stats", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections", (json_int_t)now[0], "connectionsTotal", (json_int_t)now[1],
                                                        "bytesIn", (json_int_t)now[2], "bytesOut", (json_int_t)now[3], "queries", (json_int_t)now[4],
                                                        "lost", (json_int_t)gate->report.lost)) == 0)
                 memcpy(control->sent, now, sizeof(now));
 }
 
-int control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e)
+int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e)
 {
         const struct server_options options = {
                 .methods = methods, .argument = gate, .request_bytes_max = 1u << 20, .reply_bytes_max = 1u << 20, .notify_bytes_max = 512u << 10};

@@ -15,11 +15,11 @@ struct control {
         uint64_t sent[5]; /* the last statistics sent */
 };
 
-int control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
+int gate_control_open(struct control *control, struct gate *gate, int fd, struct cloche_err *e);
 /* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
-int control_notify(struct control *control, const char *method, json_t *params);
+int gate_control_notify(struct control *control, const char *method, json_t *params);
 /* Called once a second. */
-void control_tick(struct control *control);
+void gate_control_tick(struct control *control);
 
 /* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and
  * "seccomp", or NULL. *ret: the protections in force. */

@@ -207,7 +207,7 @@ void inspect_answer(struct connection *c)
                 c->in.passed = c->in.size;
                 return;
         }
-        switched = c->in.total > 0 ? 0 : http_answer(&c->http, c->in.data + c->in.start, c->in.size);
+        switched = c->in.total > 0 ? 0 : gate_http_answer(&c->http, c->in.data + c->in.start, c->in.size);
         if (switched < 0 && !c->in.is_ended)
                 return;
         if (c->in.total > 0)

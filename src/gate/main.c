@@ -27,7 +27,7 @@ static void tell_decision(void *data, json_t *decision)
 {
         struct gate *g = data;
 
-        if (control_notify(&g->control, "decision", decision) < 0)
+        if (gate_control_notify(&g->control, "decision", decision) < 0)
                 g->report.lost++;
 }
 
@@ -42,7 +42,7 @@ static void on_tick(uv_timer_t *timer)
                 return;
         resolver_tick(&gate.resolver);
         report_tick(&gate.report);
-        control_tick(&gate.control);
+        gate_control_tick(&gate.control);
 }
 
 static int set_up(uv_timer_t *timer, struct cloche_err *e)
@@ -66,7 +66,7 @@ static int set_up(uv_timer_t *timer, struct cloche_err *e)
                 r = uv_timer_start(timer, on_tick, TICK_MS, TICK_MS);
         if (r == 0)
                 r = lookups_new(&gate.loop, &gate.lookups, e);
-        return r < 0 ? r : control_open(&gate.control, &gate, CONTROL_FD, e);
+        return r < 0 ? r : gate_control_open(&gate.control, &gate, CONTROL_FD, e);
 }
 
 int main(int argc, char **argv)

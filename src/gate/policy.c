@@ -131,6 +131,16 @@ static int read_host(const char *text, size_t size, struct rule *rule, struct cl
         return 0;
 }
 
+/* A rule is about connections, which have no scheme and no path. */
+static int refuse_url(const char *text, struct cloche_err *e)
+{
+        const char *host = strstr(text, "://") + 3;
+        int size = (int)strcspn(host, "/?#");
+        const char *port = memchr(host, ':', (size_t)size) ? "" : strncmp(text, "https:", 6) == 0 ? ":443" : strncmp(text, "http:", 5) == 0 ? ":80" : "";
+
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has no scheme and no path; expected '%.*s%s'", size, host, port);
+}
+
 static int read_rule(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
 {
         const char *colon;
@@ -138,6 +148,8 @@ static int read_rule(const char *text, size_t size, struct rule *rule, struct cl
 
         if (size > RULE_BYTES_MAX || strlen(text) != size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has at most %d bytes, and no NUL", RULE_BYTES_MAX);
+        if (strstr(text, "://"))
+                return refuse_url(text, e);
         colon = strchr(text, ':');
         if (colon && (strchr(colon + 1, ':') || text[0] == '['))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there are no rules for IPv6 addresses; expected HOST, HOST:PORT or HOST:FIRST-LAST");

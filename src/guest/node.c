@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ WEAK int napi_set_named_property(napi_env, napi_value, const char *, napi_value)
 WEAK int napi_create_double(napi_env, double, napi_value *);
 WEAK int napi_create_string_utf8(napi_env, const char *, size_t, napi_value *);
 WEAK int napi_get_undefined(napi_env, napi_value *);
+WEAK int napi_create_external_arraybuffer(napi_env, void *, size_t, void (*)(napi_env, void *, void *), void *, napi_value *);
 WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t *, napi_value *, napi_value *, void **);
 WEAK int napi_get_value_int32(napi_env, napi_value, int *);
 WEAK int napi_add_env_cleanup_hook(napi_env, void (*)(void *), void *);
@@ -458,6 +460,58 @@ static napi_value reap(napi_env env, napi_callback_info info)
         return ret;
 }
 
+/* The frame that the descriptor goes with: the sizes of itself and of its JSON, little endian, and `lines` without params (spec/agent.md, Lines). */
+#define LINES_JSON "{\"jsonrpc\":\"2.0\",\"method\":\"lines\"}"
+#define LINES_BYTES 65536
+
+static int send_memory(int fd)
+{
+        static const struct __attribute__((packed)) {
+                uint32_t size, json_size;
+                char json[sizeof(LINES_JSON) - 1];
+        } frame = {4 + sizeof(LINES_JSON) - 1, sizeof(LINES_JSON) - 1, LINES_JSON};
+        union {
+                char bytes[CMSG_SPACE(sizeof(int))];
+                struct cmsghdr align;
+        } control = {0};
+        struct iovec iov = {(void *)&frame, sizeof(frame)};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
+        struct pollfd polled = {.fd = CLOCHE_GUEST_CHANNEL_FD, .events = POLLOUT};
+
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+        for (;;) {
+                /* A frame this small goes whole or not at all. */
+                ssize_t n = sendmsg(CLOCHE_GUEST_CHANNEL_FD, &msg, MSG_NOSIGNAL);
+
+                if (n >= 0)
+                        return n == (ssize_t)sizeof(frame) ? 0 : -EIO;
+                if (errno != EAGAIN && errno != EINTR)
+                        return -errno;
+                poll(&polled, 1, -1);
+        }
+}
+
+/* Memory for lines of the console, which the engine can read when this process was killed; undefined when there is none. */
+static napi_value lines(napi_env env, napi_callback_info info)
+{
+        int fd = memfd_create("lines", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        napi_value ret = NULL;
+        void *at = MAP_FAILED;
+
+        (void)info;
+        if (fd >= 0 && ftruncate(fd, LINES_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+                at = mmap(NULL, LINES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (at == MAP_FAILED || send_memory(fd) < 0 || napi_create_external_arraybuffer(env, at, LINES_BYTES, NULL, NULL, &ret) != 0)
+                napi_get_undefined(env, &ret);
+        if (fd >= 0)
+                close(fd);
+        return ret;
+}
+
 /* True if a request is waiting already. */
 static napi_value is_asked(napi_env env, napi_callback_info info)
 {
@@ -495,7 +549,7 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 napi_callback call;
         } rows[] = {
                 {"start", start}, {"freeze", freeze}, {"children", children}, {"branches", branches}, {"reap", reap}, {"isAsked", is_asked},
-                {"pid", pid}, {"exit", leave}, {"exitCode", exit_code},
+                {"pid", pid}, {"lines", lines}, {"exit", leave}, {"exitCode", exit_code},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -94,16 +94,18 @@ static int hand_out_root(int ns_fd, int report_fd, struct cloche_err *e)
 static int hand_out_mounts(const struct jail_plan *plan, int report_fd, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
-        int r = 0;
+        int tree_fds[JAIL_MOUNTS_MAX], r = 0;
 
+        for (size_t i = 0; i < JAIL_MOUNTS_MAX; i++)
+                tree_fds[i] = -EBADF;
         for (size_t i = 0; r == 0 && i < plan->mount_count; i++) {
                 _cleanup_fd_ int fuse_fd = -EBADF;
 
-                r = root_mount_fuse(plan, i, &fuse_fd, e);
+                r = root_mount_fuse(plan, i, &fuse_fd, &tree_fds[i], e);
                 if (r == 0 && (r = fd_send(report_fd, &fine, sizeof(fine), &fuse_fd, 1)) < 0)
                         r = err_os(e, CLOCHE_E_KEEPER, -r, "hand a mount to the keeper");
         }
-        return r;
+        return r < 0 ? r : root_attach_inner(plan, tree_fds, e);
 }
 
 static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche_err *e)

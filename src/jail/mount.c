@@ -6,19 +6,19 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 /* glibc 2.36 declares these in <sys/mount.h>, which clashes with <linux/mount.h> there. */
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+extern int umount2(const char *target, int flags);
+#define MNT_DETACH_FLAG 2
 
-int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
+static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t attributes, int *ret_fd, struct cloche_err *e)
 {
         struct mount_attr attr = {.attr_set = attributes};
         _cleanup_fd_ int fd = -EBADF;
 
-        /* Recursive: in a less privileged mount namespace the children are locked to their parent.
-         * A copy without them is refused, as it would show the files they cover. */
-        fd = (int)syscall(SYS_open_tree, dir_fd, name,
-                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+        fd = (int)syscall(SYS_open_tree, dir_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive | AT_SYMLINK_NOFOLLOW);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "take %s", name);
         if (attributes && syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
@@ -27,10 +27,45 @@ int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, 
         return 0;
 }
 
+/* Recursive: in a less privileged mount namespace the children are locked to their parent and a copy without
+ * them is refused, as it would show what they cover. */
+int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
+{
+        return clone_tree(dir_fd, name, AT_RECURSIVE, attributes, ret_fd, e);
+}
+
+int mount_clone_alone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
+{
+        return clone_tree(dir_fd, name, 0, attributes, ret_fd, e);
+}
+
 int mount_attach(int tree_fd, const char *target, struct cloche_err *e)
 {
         if (syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "attach /%s", target);
+        return 0;
+}
+
+int mount_make(const char *type, const char *const *options, uint64_t attributes)
+{
+        _cleanup_fd_ int fs_fd = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+        int fd;
+
+        if (fs_fd < 0)
+                return -errno;
+        for (; options[0]; options += 2)
+                if (syscall(SYS_fsconfig, fs_fd, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options[0], options[1], 0) < 0)
+                        return -errno;
+        if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -errno;
+        fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC, attributes);
+        return fd < 0 ? -errno : fd;
+}
+
+int mount_attach_to(int tree_fd, int place_fd, const char *name, struct cloche_err *e)
+{
+        if (syscall(SYS_move_mount, tree_fd, "", place_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "attach /%s", name);
         return 0;
 }
 
@@ -51,5 +86,17 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 
         if (syscall(SYS_mount_setattr, AT_FDCWD, target, 0, &attr, sizeof(attr)) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "restrict /%s", target);
+        return 0;
+}
+
+int mount_turn(struct cloche_err *e)
+{
+        /* The old root is stacked on the new one and taken away from there; no put_old directory is needed. */
+        if (syscall(SYS_pivot_root, ".", ".") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "change the root");
+        if (umount2(".", MNT_DETACH_FLAG) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "leave the old root");
+        if (chdir("/") < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
         return 0;
 }

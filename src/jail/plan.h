@@ -10,6 +10,7 @@
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
 #define JAIL_PLACES 5 /* writable places of a guest: root_places */
+#define JAIL_SHARED_PLACES 4 /* the places of a sandbox: the first of these */
 #define JAIL_GROUPS_FD 6 /* descriptors of the control groups in box-init of a sharing box, from here on */
 
 struct jail_plan {
@@ -17,6 +18,7 @@ struct jail_plan {
         const char *runtime_dir; /* plain files copied to /run/cloche, or "" */
         const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */
         size_t mount_count;
+        unsigned file_mounts; /* a bit each: it is a file, not a directory */
         int fuse_dir_fd; /* a directory with the node "fuse" in it */
         uint64_t disk_bytes, disk_inodes;
         uint64_t file_bytes, open_files, pids, cpu_ms;

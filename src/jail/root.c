@@ -19,14 +19,12 @@
 #include <unistd.h>
 
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
-extern int umount2(const char *target, int flags);
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_NOEXEC_FLAG 8
 #define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
 /* A separate instance, so it shows no other box's terminals. All boxes together share
  * kernel.pty.max (4096). */
 #define TERMINAL_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=64"
-#define MNT_DETACH_FLAG 2
 
 #define RUNTIME_FILES_MAX 64
 #define RUNTIME_FILE_BYTES_MAX (4u << 20)
@@ -322,40 +320,44 @@ static int is_beside_home(const char *path)
         return strncmp(path, "home/", 5) == 0 && path[5];
 }
 
-/* The mount point of a mount outside of the writable places, below a directory at the top that
- * holds only mounts. */
+/* One that lies in another of them: its place is none that can be made here. */
+static int is_inner(const struct jail_plan *plan, size_t mount)
+{
+        for (size_t i = 0; i < plan->mount_count; i++)
+                if (i != mount && path_is_at_or_below(plan->mounts[mount], plan->mounts[i]))
+                        return 1;
+        return 0;
+}
+
+/* The directory or file that a mount is attached to. */
+static int make_point(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
+{
+        const char *path = plan->mounts[mount] + 1;
+        int r = make_parents(path, e);
+
+        if (r < 0 || !(plan->file_mounts & 1u << mount))
+                return r < 0 ? r : make_directory(path, 0755, e);
+        return access(path, F_OK) == 0 ? 0 : write_file(path, "", 0, 0644, e);
+}
+
+/* The mount point of a mount outside of the writable places: below a directory at the top that
+ * holds only mounts, or a file at the top. */
 static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
 {
         const char *path = plan->mounts[mount] + 1;
         char top[256];
-        int r;
 
-        if (root_is_writable(path))
+        if (root_is_writable(path) || is_inner(plan, mount))
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
         if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a mount at /%s would cover what the box has at /%s", path, top);
-        r = make_parents(path, e);
-        return r < 0 ? r : make_directory(path, 0755, e);
-}
-
-/* These come before the directories of the image. */
-static int make_tops(const struct jail_plan *plan, struct cloche_err *e)
-{
-        int r = 0;
-
-        for (size_t i = 0; r == 0 && i < ROOT_TOPS; i++)
-                if (!has_mount_at_top(plan, plan->mount_count, root_tops[i]))
-                        r = make_directory(root_tops[i], 0755, e);
-        return r;
+        return make_point(plan, mount, e);
 }
 
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
 {
         int r = make_places(e);
-
-        if (r == 0 && (plan->is_sandbox || plan->is_template)) /* boxes that share with a sandbox may be made from a template */
-                r = make_tops(plan, e);
 
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
@@ -376,15 +378,9 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
 
 static int leave_host_root(struct cloche_err *e)
 {
-        /* The old root is stacked on the new one and unmounted from there, so no put_old directory
-         * is needed. */
-        if (syscall(SYS_pivot_root, ".", ".") < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "change the root");
-        if (umount2(".", MNT_DETACH_FLAG) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "leave the host's root");
-        if (chdir("/") < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "enter the new root");
-        return mount_restrict("/", MOUNT_ATTR_RDONLY, e);
+        int r = mount_turn(e);
+
+        return r < 0 ? r : mount_restrict("/", MOUNT_ATTR_RDONLY, e);
 }
 
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
@@ -431,12 +427,13 @@ static int bound_shared(struct cloche_err *e)
 
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
 {
+        _cleanup_fd_ int root_fd = -EBADF;
         int r;
 
         umask(022);
         if (chdir("/") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "enter the root");
-        r = plan->places_fds ? root_attach_writable(plan->places_fds, e) : root_make_writable(plan, e);
+        r = plan->places_fds ? root_attach_writable(plan->places_fds, &root_fd, e) : root_make_writable(plan, &root_fd, e);
         if (r == 0) /* makes the message queues of the box visible */
                 r = mount_new("mqueue", "dev/mqueue", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
         if (r == 0 && plan->is_sandbox)
@@ -447,7 +444,9 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
                 r = seed_pids(plan->depth, e);
         if (r == 0 && plan->nested)
                 r = bound_shared(e);
-        return r < 0 ? r : mask_proc(e);
+        if (r == 0)
+                r = mask_proc(e);
+        return r < 0 || root_fd < 0 ? r : root_turn(root_fd, e);
 }
 
 int root_share(struct cloche_err *e)
@@ -465,25 +464,37 @@ int root_share(struct cloche_err *e)
 
 /* -- mounts of the engine ------------------------------------------------------------------------------------- */
 
-int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e)
+/* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
+static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
 {
-        const char *place = plan->mounts[mount] + 1; /* below the current directory, the root */
-        _cleanup_fd_ int fuse_fd = -EBADF;
-        char options[160];
-        int r = make_parents(place, e);
+        char fd[12], id[12];
+        const char *const options[] = {
+                "source", "fuse.cloche", "subtype", "cloche", "fd", fd, "rootmode", plan->file_mounts & 1u << mount ? "100000" : "40000",
+                "user_id", id, "group_id", id, "allow_other", NULL, "default_permissions", NULL, "max_read", "1048576", NULL,
+        };
 
-        if (r == 0)
-                r = make_directory(place, 0755, e);
+        snprintf(fd, sizeof(fd), "%d", fuse_fd);
+        snprintf(id, sizeof(id), "%d", JAIL_UID);
+        return mount_make("fuse", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int fuse_fd = -EBADF, tree_fd = -EBADF;
+        int r = is_inner(plan, mount) ? 0 : make_point(plan, mount, e);
+
         if (r < 0)
                 return r;
         fuse_fd = openat(plan->fuse_dir_fd, "fuse", O_RDWR | O_CLOEXEC);
         if (fuse_fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "open the device fuse");
-        /* default_permissions: the kernel checks the modes that the server returns. allow_other:
-         * every user of the box may access it. */
-        snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other,default_permissions,max_read=1048576",
-                 fuse_fd, JAIL_UID, JAIL_UID);
-        r = mount_new("fuse.cloche", place, MS_FLAGS_NEW_ROOT, options, e);
+        tree_fd = make_fuse(plan, mount, fuse_fd);
+        if (tree_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount fuse on %s", plan->mounts[mount]);
+        if (is_inner(plan, mount))
+                *ret_tree_fd = TAKE_FD(tree_fd);
+        else
+                r = mount_attach(tree_fd, plan->mounts[mount] + 1, e);
         if (r == 0)
                 *ret_fuse_fd = TAKE_FD(fuse_fd);
         return r;

@@ -1,9 +1,9 @@
 /* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
  *
- *   /                    tmpfs, read-only once built
+ *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the quota, in which all below is shown
  *   /usr, /etc/…         the image, read-only, nosuid, nodev
  *   /workspace /tmp /home/cloche /dev/shm    one tmpfs with a byte and an inode quota, nosuid, nodev
- *   /app /data /home /mnt /opt /src /srv /var    of a sandbox: in the same tmpfs, where the image has none
+ *   /app /data /home /mnt /opt /root /src /srv /var    of a sandbox: in its root, where the image has none
  *   /dev                 null zero full random urandom and the usual links; of a sandbox also ptmx and pts, terminals of its own
  *   /proc                of the box's own pid namespace, masked; there is no /sys
  *   /run/cloche          the runtime's files, copied */
@@ -42,14 +42,18 @@ int root_build(const struct jail_plan *plan, struct root_sources *sources, struc
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 /* Make detached copies of a sandbox's writable places, for a box beneath a template. Runs in the
  * sandbox's mount namespace; owned by the caller. */
-int root_take_writable(int ret_fds[JAIL_PLACES], struct cloche_err *e);
+int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
  * one of its own pid namespace, and mask it. */
 int root_share(struct cloche_err *e);
 /* Mount the plan's file system of this number, a FUSE file system without a server yet.
  * *ret_fuse_fd is its connection, owned by the caller; closing the last copy ends the file system.
  * /dev/fuse must be opened in the user namespace of the mounter (fs/fuse/inode.c, fuse_fill_super),
- * so it is opened here, in the box. */
-int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, struct cloche_err *e);
+ * so it is opened here, in the box. *ret_tree_fd is set for a mount that lies in another: it is not
+ * attached yet; owned by the caller. */
+int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd, struct cloche_err *e);
+/* Start a process that attaches these and looks at files (root-inner.c), and close them here.
+ * tree_fds: by the numbers of the mounts, -EBADF for the others. */
+int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);
 
 #endif

@@ -58,6 +58,20 @@ static int quiesce(struct init_answer *answer)
         return r < 0 ? r : measure_disk(answer);
 }
 
+static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files (jail/root-inner.c) */
+
+/* It was started before us. Nobody is answered, and so no program is started, before all mounts stand where they belong: until then the place of one shows
+ * the outer mount. It waits for that one's server, as long as the engine has it wait. */
+static void wait_for_mounts(void)
+{
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, 0)) > 0 || (pid < 0 && errno == EINTR))
+                if (pid > 0 && status != 0)
+                        attach_error = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
+
 static int answer_request(struct init_request *request, const int *fds, size_t fd_count, struct init_answer *answer, int *ret_fd)
 {
         switch ((enum init_op)request->op) {
@@ -68,7 +82,7 @@ static int answer_request(struct init_request *request, const int *fds, size_t f
         case INIT_QUIESCE:
                 return quiesce(answer);
         case INIT_LIST:
-                return files_list(request, ret_fd, &answer->err);
+                return init_files_list(request, ret_fd, &answer->err);
         case INIT_GET:
                 return files_get(request, ret_fd, &answer->err);
         case INIT_READLINK:
@@ -115,7 +129,9 @@ static void serve_one(void)
                 _exit(n == 0 ? 0 : 1);
         make_absolute(&request);
         answer = (struct init_answer){.op = request.op};
-        if (answer_request(&request, fds, fd_count, &answer, &answer_fd) == 0)
+        if (attach_error)
+                err_os(&answer.err, CLOCHE_E_MOUNT, attach_error, "prepare a mount that lies in another one, or is a file");
+        else if (answer_request(&request, fds, fd_count, &answer, &answer_fd) == 0)
                 answer.err = (struct cloche_err){0};
         for (size_t i = 0; i < fd_count; i++)
                 close(fds[i]);
@@ -170,6 +186,7 @@ int main(int argc, char **argv)
                 return 1;
         if (argc > 3 && enter_groups(atoi(argv[3])) < 0)
                 return 1;
+        wait_for_mounts();
         programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0, argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
         signal(SIGPIPE, SIG_IGN);

@@ -63,6 +63,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .birth_fd = -EBADF,
                 .fuse_dir_fd = keeper->fuse_dir_fd,
                 .mount_count = spec->mount_count,
+                .file_mounts = spec->file_mounts,
         };
 
         for (size_t i = 0; i < plan.mount_count; i++)
@@ -246,7 +247,7 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
 /* Its writable places may belong to a sandbox. */
 static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
-        int places_fds[JAIL_PLACES], r;
+        int places_fds[JAIL_SHARED_PLACES], r;
 
         if (!plan->nested || !plan->is_sharing)
                 return start_init(keeper, row, plan, m, e);
@@ -256,7 +257,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, struc
         plan->places_fds = places_fds;
         r = start_init(keeper, row, plan, m, e);
         plan->places_fds = NULL;
-        for (size_t i = 0; i < JAIL_PLACES; i++)
+        for (size_t i = 0; i < JAIL_SHARED_PLACES; i++)
                 close(places_fds[i]);
         return r;
 }
@@ -440,6 +441,13 @@ static int check_sources(const struct keeper_state *keeper, const struct keeper_
         return 0;
 }
 
+static int no_fuse(int code, struct cloche_err *e)
+{
+        const char *way_out = code == ENOENT ? "root loads it with modprobe fuse" : "root opens it to all users with chmod 666 /dev/fuse";
+
+        return err_set(e, CLOCHE_E_MOUNT, "mounts need the device /dev/fuse: %s: %s, or the run is given its files (--file) in the place of a mount", strerror(code), way_out);
+}
+
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = check_guards(keeper, spec->optional_guards, e);
@@ -449,7 +457,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
         if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, -keeper->fuse_dir_fd, "mounts need the device fuse, /dev/fuse");
+                r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);
         return r < 0 ? r : share_check(keeper, spec, e);

@@ -119,7 +119,7 @@ static void kill_all(struct keeper_state *keeper, uint32_t box)
         keeper->dying++;
 }
 
-int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)
+int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e)
 {
         struct box *row = box_find_living(keeper, box, e);
 

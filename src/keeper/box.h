@@ -99,7 +99,7 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
 /* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID 1
  * last. A template that does not reap its children delays that; the keeper serves others meanwhile. */
-int box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
+int keeper_box_kill(struct keeper_state *keeper, uint32_t box, uint32_t serial, struct cloche_err *e);
 /* Reap the box once init_pidfd polls readable; then it leaves. */
 void box_reap(struct keeper_state *keeper, uint32_t box);
 /* Try to remove the groups of a leaving box, without waiting. 1: they are gone, and the row is
@@ -156,9 +156,9 @@ int share_clone(const struct clone_order *order, struct helpers *ret, int *ret_f
 /* Kill a template whose code delayed its helpers, and all boxes beneath it. */
 void nest_punish(struct keeper_state *keeper, uint32_t template);
 
-/* Copy the sandbox's writable places, for a box beneath a template; JAIL_PLACES descriptors, owned
- * by the caller. */
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e);
+/* Copy the sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors,
+ * owned by the caller. */
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Check that a box of this spec may share with the box it names. */
 int share_check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* Return the box whose control groups this one is in. */

@@ -19,7 +19,7 @@
 
 /* -- the user -------------------------------------------------------------------------------------------------- */
 
-int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
+int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e)
 {
         struct ucred peer;
         socklen_t size = sizeof(peer), groups_size = sizeof(ret->groups);

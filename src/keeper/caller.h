@@ -29,7 +29,7 @@ struct keeper_root {
 int caller_open_root(const char *argument, struct keeper_root *ret, struct cloche_err *e);
 /* Get the user who connected a unix socket, with the groups of that time: SO_PEERCRED,
  * SO_PEERGROUPS. Returns 0 for root, which needs no check; 1: *ret. */
-int caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e);
+int keeper_caller_of_socket(int socket_fd, struct caller *ret, struct cloche_err *e);
 /* Open the directory path beneath root with only this user's rights. -CLOCHE_E_FORBIDDEN if the
  * user may not search or read it, or with write not write it. Other file systems are not entered:
  * one may be a program of the user's that never replies. Returns the descriptor (O_PATH). */

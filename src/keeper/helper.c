@@ -89,7 +89,7 @@ static int compare(const void *a, const void *b)
 
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e)
 {
-        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_PLACES + 5], next = 0;
+        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_SHARED_PLACES + 5], next = 0;
         size_t n = 0;
 
         if (setsid() < 0)
@@ -98,7 +98,7 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
                 kept[n++] = fds[i];
         for (size_t i = 0; i < plan->tasks_count; i++)
                 kept[n++] = plan->tasks_fds[i];
-        for (size_t i = 0; plan->places_fds && i < JAIL_PLACES; i++)
+        for (size_t i = 0; plan->places_fds && i < JAIL_SHARED_PLACES; i++)
                 kept[n++] = plan->places_fds[i];
         if (plan->mount_count > 0)
                 kept[n++] = plan->fuse_dir_fd;

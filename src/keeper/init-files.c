@@ -185,7 +185,7 @@ static int list_entry(const char *path, const struct stat *st, int type, struct 
         return fwrite(&entry, sizeof(entry), 1, listing) == 1 && fwrite(path, 1, size, listing) == size ? 0 : EIO;
 }
 
-int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e)
+int init_files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = memfd_create("list", MFD_CLOEXEC);
         int copy_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), r;

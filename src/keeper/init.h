@@ -21,7 +21,7 @@ int files_get(const struct init_request *request, int *ret_fd, struct cloche_err
 int files_read_link(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 /* Make the directories above path; path is modified temporarily. */
 int files_make_parents(char *path, struct cloche_err *e);
-int files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
+int init_files_list(const struct init_request *request, int *ret_fd, struct cloche_err *e);
 
 /* init-programs.c; cpu_seconds: RLIMIT_CPU of each program, 0: none; open_files: RLIMIT_NOFILE. */
 void programs_set_up(rlim_t cpu_seconds, rlim_t open_files);

@@ -134,7 +134,7 @@ static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct c
         if (r == 0)
                 r = pending_cancel(keeper, x->request->box);
         if (r == 0)
-                r = box_kill(keeper, x->request->box, x->request->serial, e);
+                r = keeper_box_kill(keeper, x->request->box, x->request->serial, e);
         x->later = r == 0;
         return r;
 }
@@ -168,7 +168,7 @@ static int serve_one(struct keeper_state *keeper, const struct keeper_request *r
         struct keeper_answer answer = {.op = request->op, .serial = request->serial, .box = request->box};
         struct exchange x = {.request = request, .request_fds = fds, .request_fd_count = fd_count, .answer = &answer};
         const int none[2] = {-EBADF, -EBADF};
-        int r = request_check(request, size, &answer.err);
+        int r = keeper_request_check(request, size, &answer.err);
 
         if (r == -CLOCHE_E_PROTOCOL)
                 return -EPROTO;
@@ -360,7 +360,7 @@ static void drop_all(struct keeper_state *keeper)
         /* Kill first, then wait: boxes die side by side, together with templates that would not reap them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LIVING)
-                        (void)box_kill(keeper, box, 0, NULL);
+                        (void)keeper_box_kill(keeper, box, 0, NULL);
         serve_reap_syncs(keeper, 1);
         /* Reap in the order in which they die: the init of a template ends after the boxes beneath
          * it, once we reaped these. */

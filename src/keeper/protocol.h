@@ -51,6 +51,7 @@ struct keeper_box_spec {
                                             * places, user and groups, and its PID 1 must have
                                             * answered a request before a fork into it */
         uint32_t mount_count;              /* 0 for a template */
+        uint32_t file_mounts;              /* a bit for each mount that is one file, by its number */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box, each to be served by a KEEPER_SERVE */
         char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; with a parent: "" */
         char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to /run/cloche in the box; "": none, or the parent's */

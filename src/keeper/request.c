@@ -91,11 +91,22 @@ static int is_writable_place(const char *path)
         return 0;
 }
 
+static int check_beside(const struct keeper_box_spec *spec, uint32_t outer, uint32_t inner, struct cloche_err *e)
+{
+        if (strcmp(spec->mounts[outer], spec->mounts[inner]) == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "two mounts have the place '%.100s'", spec->mounts[outer]);
+        if (spec->file_mounts & 1u << outer && path_is_at_or_below(spec->mounts[inner], spec->mounts[outer]))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mount '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it",
+                               spec->mounts[inner], spec->mounts[outer]);
+        return 0;
+}
+
 /* The roots of boxes beneath a template are copies of one: only writable places in them can get new
- * mount points. A mount within another would wait for a server that does not run yet. */
+ * mount points. */
 static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struct cloche_err *e)
 {
         const char *target = spec->mounts[mount];
+        int r = 0;
 
         if (!memchr(target, '\0', KEEPER_TARGET_MAX))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the place of a mount is not terminated");
@@ -103,10 +114,12 @@ static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struc
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the place of a mount must be an absolute path without '.' and '..', not '%.100s'", target);
         if (spec->parent != KEEPER_NO_BOX && !is_writable_place(target))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%.100s': a box of a template has mounts at or below /workspace, /tmp and /home/cloche only", target);
-        for (uint32_t other = 0; other < mount; other++)
-                if (path_is_at_or_below(target, spec->mounts[other]) || path_is_at_or_below(spec->mounts[other], target))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the mounts '%.60s' and '%.60s' lie within each other: mount them beside each other, or give one as files", target, spec->mounts[other]);
-        return 0;
+        for (uint32_t other = 0; r == 0 && other < mount; other++) {
+                r = check_beside(spec, other, mount, e);
+                if (r == 0)
+                        r = check_beside(spec, mount, other, e);
+        }
+        return r;
 }
 
 static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e)
@@ -115,6 +128,8 @@ static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e
 
         if (spec->mount_count > KEEPER_MOUNTS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box has at most %d mounts, not %u", KEEPER_MOUNTS_MAX, spec->mount_count);
+        if (spec->file_mounts >> spec->mount_count)
+                return err_set(e, CLOCHE_E_PROTOCOL, "file_mounts is %x, and there are %u mounts", spec->file_mounts, spec->mount_count);
         if (spec->is_template && spec->mount_count > 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template has no mounts");
         for (uint32_t i = 0; r == 0 && i < spec->mount_count; i++)
@@ -172,7 +187,7 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
         return r < 0 ? r : check_limits(&spec->limits, e);
 }
 
-int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
+int keeper_request_check(const struct keeper_request *request, size_t size, struct cloche_err *e)
 {
         size_t expected;
 

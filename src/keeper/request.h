@@ -5,6 +5,6 @@
 #include "protocol.h"
 
 /* size: number of bytes received. Returns 0 or an error that names the field. */
-int request_check(const struct keeper_request *request, size_t size, struct cloche_err *e);
+int keeper_request_check(const struct keeper_request *request, size_t size, struct cloche_err *e);
 
 #endif

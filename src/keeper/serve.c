@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/caps.h"
+#include "jail/mount.h"
 #include "jail/userns.h"
 
 #include <fcntl.h>
@@ -51,30 +52,12 @@ int serve_open_beside(const char *path, const char *name, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* Make a new file system, attached nowhere. options: name, value, …, NULL. Returns the descriptor
- * of its root, or -errno. */
-static int new_tmpfs(const char *const *options, unsigned attributes)
-{
-        _cleanup_fd_ int fs_fd = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
-        int fd;
-
-        if (fs_fd < 0)
-                return -errno;
-        for (; options[0]; options += 2)
-                if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
-                        return -errno;
-        if (syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-                return -errno;
-        fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC, attributes);
-        return fd < 0 ? -errno : fd;
-}
-
 /* On some hosts only root may open the host's node. A box's first process has to open it as an
  * ordinary user, so we make our own. */
 static int make_fuse_node(void)
 {
         static const char *const options[] = {"size", "64k", "nr_inodes", "8", "mode", "0755", NULL};
-        int dir_fd = new_tmpfs(options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), code;
+        int dir_fd = mount_make("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), code;
 
         if (dir_fd < 0)
                 return dir_fd;
@@ -188,7 +171,7 @@ struct directory {
 /* Find the user whose rights decide. Root has all rights; an ordinary user's keeper has only its own. */
 static int find_caller(const struct keeper_state *keeper, const struct keeper_root *root, int caller_fd, struct directory *ret, struct cloche_err *e)
 {
-        int r = keeper->is_root && caller_fd >= 0 ? caller_of_socket(caller_fd, &ret->room, e) : 0;
+        int r = keeper->is_root && caller_fd >= 0 ? keeper_caller_of_socket(caller_fd, &ret->room, e) : 0;
 
         if (r == 1)
                 ret->caller = &ret->room;
@@ -260,7 +243,7 @@ static int make_upper(struct program *p, struct cloche_err *e)
         snprintf(inodes, sizeof(inodes), "%llu", p->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)p->disk_inodes + 1);
         snprintf(uid, sizeof(uid), "%u", p->keeper->is_root ? (unsigned)p->uid : JAIL_UID);
         snprintf(gid, sizeof(gid), "%u", p->keeper->is_root ? (unsigned)p->gid : JAIL_UID);
-        p->fds[2] = new_tmpfs(options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        p->fds[2] = mount_make("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
         return p->fds[2] < 0 ? err_os(e, CLOCHE_E_MOUNT, -p->fds[2], "make the upper file system of a mount") : 0;
 }
 

@@ -91,9 +91,9 @@ static int take_places(const void *data, int *ret_fds, struct cloche_err *e)
         return root_take_writable(ret_fds, e);
 }
 
-int share_take_places(const struct box *sandbox, int ret_fds[JAIL_PLACES], struct cloche_err *e)
+int share_take_places(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
 {
-        return helper_fetch(take_places, sandbox, JAIL_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
+        return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
 
 /* -- the sandbox and the boxes that share with it --------------------------------------------------------------- */

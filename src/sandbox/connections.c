@@ -103,7 +103,7 @@ static const json_t *last_denied(const struct sandbox *s)
 
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)
 {
-        const struct sandbox *s = sandbox_find((struct sandboxes *)all, principal, name);
+        const struct sandbox *s = sandbox_find(all, principal, name);
         const json_t *denied = s ? last_denied(s) : NULL;
         const char *host = json_string_value(json_object_get(denied, "host"));
 

@@ -165,7 +165,7 @@ int sandboxes_preview(struct sandboxes *all, const char *name, unsigned port, co
 
 int sandboxes_exposes(const struct sandboxes *all, int64_t principal, const char *name, unsigned number)
 {
-        const struct sandbox *s = sandbox_find((struct sandboxes *)all, principal, name);
+        const struct sandbox *s = sandbox_find(all, principal, name);
         const struct port *port;
 
         if (s)

@@ -208,7 +208,7 @@ void sandbox_turn_soon(struct sandbox *s);
 extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
-struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name);
+struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
 /* May this principal have one more? -CLOCHE_E_QUEUE_FULL. */
 int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);

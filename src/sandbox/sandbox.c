@@ -30,7 +30,7 @@ int sandbox_name_check(const char *name, struct cloche_err *e)
                                   name, SANDBOX_NAME_MAX - 1);
 }
 
-struct sandbox *sandbox_find(struct sandboxes *all, int64_t principal, const char *name)
+struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name)
 {
         struct sandbox *s;
 

@@ -2,7 +2,7 @@
  * ever looks into it.
  *
  *   STATE/PRINCIPAL/NAME/sandbox.json   what it is
- *   STATE/PRINCIPAL/NAME/files          its writable places (root_places, root_tops), but /dev/shm; replaced as a whole */
+ *   STATE/PRINCIPAL/NAME/files          all of its root but /dev/shm and what is the image's (files/pack.h); replaced as a whole */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -10,7 +10,6 @@
 #include "base/fd.h"
 #include "engine/aside.h"
 #include "engine/handle.h"
-#include "jail/root-writable.h"
 #include "wire/json.h"
 
 #include <assert.h>
@@ -607,9 +606,7 @@ static struct store_job *job_new(struct sandbox *s, int is_restore)
 
 static int begin_save(struct store_job *job, struct cloche_err *e)
 {
-#define PATH(name) "/" name,
-        static const char *const argv[] = {"cloche-files", "--pack", "/workspace", "/tmp", ROOT_EACH_TOP(PATH) NULL};
-#undef PATH
+        static const char *const argv[] = {"cloche-files", "--pack", "/", NULL};
         struct sandbox *s = job->sandbox;
         _cleanup_fd_ int their_fd = -EBADF;
         int pair[2], r;

@@ -32,13 +32,13 @@ static int answer(struct shell_answer *a)
 static void fork_copy(struct request *request, struct shell_answer *a)
 {
         a->pid = copy_run(request, &a->exit_code);
-        request_done(request);
+        shell_request_done(request);
 }
 
 static int serve_request(struct request *request)
 {
         static void (*const rows[])(struct request *request, struct shell_answer *answer) = {
-                [SHELL_RUN] = command_run,
+                [SHELL_RUN] = shell_command_run,
                 [SHELL_FORK] = fork_copy,
                 [SHELL_EXPORT] = command_export,
         };

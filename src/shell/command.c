@@ -118,7 +118,7 @@ static int is_exit(int jump)
         return jump == EXITPROG || jump == EXITBLTIN;
 }
 
-void command_run(struct request *request, struct shell_answer *answer)
+void shell_command_run(struct request *request, struct shell_answer *answer)
 {
         const int is_large = request->head.command_size > LARGE_BYTES;
         enum abandoned why;
@@ -139,7 +139,7 @@ void command_run(struct request *request, struct shell_answer *answer)
                 each_job(forget_if_waited_for);
         overlay_undo();
         command_close();
-        request_done(request);
+        shell_request_done(request);
         if (is_large)
                 malloc_trim(0);
         last_command_exit_value = status;
@@ -171,5 +171,5 @@ void command_export(struct request *request, struct shell_answer *answer)
 
         answer->exit_code = status_after(jump, status);
         live_clean_up();
-        request_done(request);
+        shell_request_done(request);
 }

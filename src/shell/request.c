@@ -118,7 +118,7 @@ int request_receive(int socket_fd, struct request *ret)
         return take_strings(ret);
 }
 
-void request_done(struct request *request)
+void shell_request_done(struct request *request)
 {
         for (size_t i = 0; i < request->fd_count; i++)
                 fd_close(&request->fds[i]);

@@ -28,7 +28,7 @@ struct request {
 /* True if a request came; otherwise the session is over. A request that violates the protocol is
  * reported on stderr, and ends the session. */
 int request_receive(int socket_fd, struct request *ret);
-void request_done(struct request *request);
+void shell_request_done(struct request *request);
 
 /* -- own.c: descriptors that are ours -------------------------------------------------------------------------- */
 
@@ -92,7 +92,7 @@ int report_environment(void);
 /* -- command.c: running a command ------------------------------------------------------------------------------ */
 
 /* Run it in this shell. Does not return if the command ends the shell. */
-void command_run(struct request *request, struct shell_answer *answer);
+void shell_command_run(struct request *request, struct shell_answer *answer);
 /* Run it in a fork of the shell, which ends with it. */
 _Noreturn void command_run_and_exit(struct request *request);
 /* SHELL_EXPORT. */

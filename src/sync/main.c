@@ -53,7 +53,7 @@ static int restrict_files(const struct settings *settings, int has_directory, in
 static int do_configure(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct sync *sync = argument;
-        int abi = 0, r = settings_load(params, &sync->settings, e);
+        int abi = 0, r = sync_settings_load(params, &sync->settings, e);
         struct stat st;
 
         if (r == 0 && (fstat(ROOT_FD, &st) < 0 || !S_ISDIR(st.st_mode)))
@@ -232,6 +232,6 @@ int main(int argc, char **argv)
         server_run(&sync.server);
         server_done(&sync.server);
         list_done(&sync.list);
-        settings_done(&sync.settings);
+        sync_settings_done(&sync.settings);
         return 0;
 }

@@ -61,7 +61,7 @@ static int read_links(const json_t *links, struct settings *s, struct cloche_err
         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "links: expected inside or any");
 }
 
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
+int sync_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)
 {
         static const char *const members[] = {"permissions", "onError", "conflict", "links", "optional", NULL};
         static const char *const errors[] = {"rollback", "continue", "abort"}, *const conflicts[] = {"refuse", "keepBoth", "overwrite"};
@@ -84,7 +84,7 @@ int settings_load(const json_t *params, struct settings *ret, struct cloche_err 
         return r;
 }
 
-void settings_done(struct settings *settings)
+void sync_settings_done(struct settings *settings)
 {
         rules_free(settings->rules);
         *settings = (struct settings){0};

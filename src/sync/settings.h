@@ -11,9 +11,9 @@ struct settings {
         bool landlock_optional, links_inside;
 };
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call settings_done() after a failure too. */
-int settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
-void settings_done(struct settings *settings);
+/* -CLOCHE_E_INVALID_ARGUMENT names the member. Call sync_settings_done() after a failure too. */
+int sync_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e);
+void sync_settings_done(struct settings *settings);
 
 /* -CLOCHE_E_INVALID_ARGUMENT for a member that is not in names (ends with NULL). */
 int settings_check_members(const json_t *params, const char *const *names, struct cloche_err *e);

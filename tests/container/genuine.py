@@ -48,7 +48,7 @@ def run(*names, **env):
         port = free_port()
         with Daemon("--container-listen", f"127.0.0.1:{port}={name}") as daemon:
             command = ["node", "--no-warnings", "--test-reporter=spec", "--test-timeout=90000", "--test", os.path.join(HERE, name + ".test.mjs")]
-            done = subprocess.run(command, env={**os.environ, "CONTAINER_URL": f"http://127.0.0.1:{port}", "CONTAINER_CLIENTS": place, **env},
+            done = subprocess.run(command, env={**os.environ, "CAN_UNPACK": str(int(os.path.exists("/usr/bin/unsquashfs"))), "CONTAINER_URL": f"http://127.0.0.1:{port}", "CONTAINER_CLIENTS": place, **env},
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT - 100)
             assert done.returncode == 0, done.stdout
             assert daemon.stop() == 0, daemon.log_text()

@@ -1,4 +1,4 @@
-// What the genuine clients import of the platform they are written for stands in stubs.mjs.
+// stubs.mjs has the modules of their platform that the genuine clients import.
 const stubs = new Set(["cloudflare:workers", "@cloudflare/containers"]);
 
 export async function resolve(specifier, context, next) {

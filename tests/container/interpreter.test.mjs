@@ -33,7 +33,7 @@ for _ in range(3000):
     time.sleep(0.01)
 else: raise TimeoutError("nobody has read what was printed")`;
 
-/** What the callbacks of a client hear. */
+/** Run code and record the arguments of a client's callbacks. */
 async function run(client, id, code, { language, onStdout } = {}) {
         const heard = { stdout: "", stderr: "", results: [], errors: [], order: [] };
         const hear = (name, act) => (what) => {

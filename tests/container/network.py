@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from wire import BASE, listener, of_events, served
+from wire import BASE, Http, listener, of_events, served
 
 from gate import NAMES, World, use_name_servers
 
@@ -38,7 +38,7 @@ def test_a_policy_for_sandboxes_without_one():
 
 
 def test_without_one():
-    with served() as (_, http):
+    with served() as (daemon, http):
         for command in ("curl -sS -m 5 http://example.org/", "python3 -c 'import urllib.request as u; u.urlopen(\"http://example.org\")'",
                         "node -e \"require('http').get('http://example.org').on('error', e => { console.error(e); process.exit(1) })\""):
             result = run(http, command)
@@ -50,6 +50,26 @@ def test_without_one():
         assert events[-1]["data"].startswith("cloche: the sandbox wire has no network"), events
         assert "cloche:" not in run(http, "echo Could not resolve host >&2")["stderr"], "nothing failed"
         assert "cloche:" not in run(http, "echo no >&2; false")["stderr"], "nothing of a network"
+        # A process in the background: in what it printed, and while it goes on.
+        for command, ends in (("curl -sS -m 5 http://example.org/", True), ("curl -sS -m 5 http://example.org/; printf more >&2; exec sleep 1000", False)):
+            status, begun = http.post(BASE + "/api/process/start", NEW, command=command)
+            assert status == 200, begun
+            with Http(daemon.connect()) as follower:
+                assert follower.begin("GET", BASE + f"/api/process/{begun['processId']}/stream", headers=NEW) == 200
+                events, told = of_events(follower), ""
+                while not told.endswith("cloched --network\n"):
+                    event = next(events)
+                    told += event.get("data", "") if event["type"] == "stderr" else ""
+                assert told.count("cloche: the sandbox wire has no network; whoever runs it can allow more: cloche net wire --allow HOST") == 1, told
+                assert not ends or not any("cloche:" in event.get("data", "") for event in events), "once"
+            logs = http.get(BASE + f"/api/process/{begun['processId']}/logs", **NEW)[1]
+            assert logs["stderr"].splitlines()[-1].startswith("cloche: the sandbox wire has no network"), logs
+        for command in ("echo Could not resolve host >&2", "echo no >&2; false"):
+            _, begun = http.post(BASE + "/api/process/start", NEW, command=command)
+            assert http.begin("GET", BASE + f"/api/process/{begun['processId']}/stream", headers=NEW) == 200
+            told = "".join(event.get("data", "") for event in of_events(http))
+            assert "Could" in command or "cloche:" not in told, "while it runs nobody knows that it will end well"
+            assert "cloche:" not in http.get(BASE + f"/api/process/{begun['processId']}/logs", **NEW)[1]["stderr"]
         status, error = http.post(BASE + "/api/git/checkout", NEW, repoUrl="https://example.org/x.git")
         assert status == 500 and "cloche net wire --allow" in error["message"], error
         assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]

@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { after, test } from "node:test";
 import { baseUrl, events, newest, rejects, server, text } from "./clients.mjs";
-import { namespaceOf } from "./stubs.mjs";
+import { bucket as bucketOf, namespaceOf } from "./stubs.mjs";
 
 const { Sandbox, getSandbox, parseSSEStream, collectFile } = await newest();
 const overSocket = process.env.TRANSPORT === "websocket";
@@ -139,23 +139,8 @@ test("terminal", async () => {
         socket.close();
 });
 
-// As much of a bucket of R2 as a backup needs.
-class Bucket {
-        #objects = new Map();
-        put = async (key, value) => void this.#objects.set(key, Buffer.from(await new Response(value).arrayBuffer()));
-        get = async (key) => {
-                const bytes = this.#objects.get(key);
-                return bytes && { size: bytes.length, body: new Blob([bytes]).stream(), arrayBuffer: async () => new Uint8Array(bytes).buffer, json: async () => JSON.parse(bytes.toString()) };
-        };
-        head = async (key) => this.#objects.has(key) ? { size: this.#objects.get(key).length } : null;
-        delete = async (key) => void this.#objects.delete(key);
-        list = async () => ({ objects: [] });
-}
-
 test("backups", async () => {
-        globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
-        const bucket = new Bucket();
-        const keys = { BACKUP_BUCKET: bucket, BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };
+        const keys = bucketOf();
         const spaces = namespaceOf(Sandbox, baseUrl, { ...keys, ...overSocket ? { SANDBOX_TRANSPORT: "websocket" } : {} });
         spaces.get(`${name}-backup`);
         await spaces.ready;
@@ -164,7 +149,7 @@ test("backups", async () => {
         await box.exec(`mkdir -p ${dir}/sub && echo one > ${dir}/one && echo two > ${dir}/sub/two && echo no > ${dir}/x.log`);
         const backup = await box.createBackup({ dir, name: "first", excludes: ["*.log"], localBucket: true });
         assert.match(backup.id, /^[0-9a-f-]{36}$/);
-        const archive = await bucket.get(`backups/${backup.id}/data.sqsh`);
+        const archive = await keys.BACKUP_BUCKET.get(`backups/${backup.id}/data.sqsh`);
         assert.ok(archive.size > 0);
         assert.equal((await box.exec("ls /var/backups")).stdout, "", "nothing is left behind");
         await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one; echo later > ${dir}/later`);
@@ -173,6 +158,21 @@ test("backups", async () => {
         const restored = await box.restoreBackup({ id: backup.id, dir });
         assert.deepEqual([restored.success, restored.dir], [true, dir]);
         assert.equal((await box.exec(`cd ${dir} && cat one sub/two && ls`)).stdout, "one\ntwo\none\nsub\n");
+        // The kind that the clients unpack themselves; by the answer of the API its maker says which it is.
+        await box.exec(`rm -r ${dir}/sub; echo changed > ${dir}/one`);
+        const kind = (await box.exec("command -v mksquashfs unsquashfs")).exitCode === 0 ? "hsqs" : "";
+        assert.equal(Buffer.from(await archive.arrayBuffer()).subarray(0, 4).toString().startsWith("hsqs"), kind === "hsqs");
+        if (kind === "hsqs") {
+                const local = await box.restoreBackup(backup);
+                assert.deepEqual([local.success, local.dir, (await box.exec(`cd ${dir} && cat one sub/two && ls /var/backups`)).stdout], [true, dir, "one\ntwo\n"]);
+                const lz4 = await box.createBackup({ dir, compression: { format: "gzip" }, localBucket: true });
+                await box.exec(`rm -r ${dir}`);
+                assert.equal((await box.restoreBackup(lz4)).success, true);
+                assert.equal((await box.exec(`cat ${dir}/sub/two`)).stdout, "two\n");
+        } else await rejects(box.restoreBackup(backup), /unsquashfs/);
+        await box.writeFile(`/var/backups/${backup.id}.sqsh`, "hsqs and no more");
+        await rejects(box.restoreBackup({ id: backup.id, dir }), /./);
+        assert.equal((await box.exec(`cat ${dir}/one; ls -A ${dir} | grep cloche`)).stdout, "one\n", "a damaged archive changes nothing");
         spaces.get(`${name}-backup`).client.disconnect();
 });
 

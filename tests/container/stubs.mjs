@@ -13,7 +13,7 @@ class Storage {
         transaction = async (work) => work(this);
 }
 
-// What fetch() of a Worker gives for an upgrade.
+// The response that fetch() of a Worker returns for an upgrade.
 async function upgrade(url) {
         const socket = new globalThis.WebSocket(url.replace(/^http/, "ws"));
         socket.binaryType = "arraybuffer";
@@ -75,4 +75,23 @@ export function namespaceOf(Sandbox, baseUrl, env = {}) {
                         return objects.get(id);
                 },
         };
+}
+
+// As much of a bucket of R2 as a backup needs.
+class Bucket {
+        #objects = new Map();
+        put = async (key, value) => void this.#objects.set(key, Buffer.from(await new Response(value).arrayBuffer()));
+        get = async (key) => {
+                const bytes = this.#objects.get(key);
+                return bytes && { size: bytes.length, body: new Blob([bytes]).stream(), arrayBuffer: async () => new Uint8Array(bytes).buffer, json: async () => JSON.parse(bytes.toString()) };
+        };
+        head = async (key) => this.#objects.has(key) ? { size: this.#objects.get(key).length } : null;
+        delete = async (key) => void this.#objects.delete(key);
+        list = async () => ({ objects: [] });
+}
+
+/** What backups find in the environment. */
+export function bucket() {
+        globalThis.FixedLengthStream ??= class { constructor() { return new TransformStream(); } }; // of the platform
+        return { BACKUP_BUCKET: new Bucket(), BACKUP_BUCKET_NAME: "b", CLOUDFLARE_ACCOUNT_ID: "0", R2_ACCESS_KEY_ID: "k", R2_SECRET_ACCESS_KEY: "s" };
 }

@@ -66,7 +66,7 @@ def goes_on(daemon, frames, clock, jump, preview):
     call = frames.ask("call", language="python", code="import time\ntime.sleep(0.1)\nreturn 42", limits={"wallMs": 60000}, warm=True)
     wait = frames.ask("process.wait", sandbox="lasts", process="p", text="never", timeoutMs=200)
     clock.jump(jump)
-    # What has a limit that is over ends, and what has not goes on.
+    # A request whose time is over ends; one without a limit goes on.
     equal(frames.wait(call)["result"], 42)
     equal(failure(frames, wait), "timeout")
     equal(failure(frames, frames.ask("exec", sandbox="lasts", session="other", command="sleep 100", timeoutMs=50)), "timeout")

@@ -275,3 +275,52 @@ def test_a_user_who_stops_what_runs_as_him_holds_up_nobody_else():
         finally:
             os.kill(attacker, signal.SIGKILL)
             os.waitpid(attacker, 0)
+
+
+def nested(tree, outer, inner, file=None, **more):
+    dirs = {"/workspace/m": tree.at(outer), "/workspace/m/in": tree.at(inner)}
+    if file:
+        dirs["/workspace/m/one"] = {"path": tree.at(file), "kind": "file"}
+    code = "import os\nprint(sorted(os.listdir('m')), sorted(os.listdir('m/in')))\nfor name in ('m/f', 'm/in/f', 'm/in/private', 'm/one'):\n" \
+           "    try: print(name, open(name).read())\n    except OSError as e: print(name, e.strerror)"
+    return dict(language="python", code=code, mount={"dirs": dirs, **more})
+
+
+def test_a_mount_in_another_and_a_file_have_the_callers_rights():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        os.unlink(tree.at("mine/link"))
+        good, secret, private, mine = as_user(daemon, [("script", nested(tree, "mine", "others", "others/f")), ("script", nested(tree, "mine", "secret")),
+                                                       ("script", nested(tree, "mine", "others", "others/private")), ("script", nested(tree, "others", "mine", "secret/f"))])
+        is_read(good, "['f', 'in', 'one'] ['f', 'private']\nm/f mine\nm/in/f others\nm/in/private Permission denied\nm/one others\n")
+        is_refused(secret, f"user {USER}")
+        is_refused(mine, f"user {USER}")
+        is_read(private, "['f', 'in', 'one'] ['f', 'private']\nm/f mine\nm/in/f others\nm/in/private Permission denied\nm/one Permission denied\n")
+        with daemon.frames() as frames:  # root's are served each as its owner
+            is_read(frames.call("script", **nested(tree, "mine", "others", "others/private")),
+                    "['f', 'in', 'one'] ['f', 'private']\nm/f mine\nm/in/f others\nm/in/private private\nm/one private\n")
+
+
+def test_each_of_two_is_written_as_far_as_the_caller_may():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        mount = {"dirs": {"/workspace/m": tree.at("mine"), "/workspace/m/in": tree.at("others"), "/workspace/m/one": {"path": tree.at("mine/f"), "kind": "file"}}}
+        code = "open('m/new', 'w').write('new')\nopen('m/one', 'a').write('!')\nprint(open('m/in/f').read())"
+        rules = {"/workspace/m": WRITES, "/workspace/m/one": WRITES}
+        mount["dirs"] = {target: {**(what if isinstance(what, dict) else {"path": what}), **({"permissions": rules[target]} if target in rules else {})} for target, what in mount["dirs"].items()}
+        written, = as_user(daemon, [("script", dict(language="python", code=code, mount={**mount, "sync": {"mode": "batch"}}))])
+        is_read(written, "others\n")
+        assert sorted(written["sync"]["synced"]) == ["/workspace/m/new", "/workspace/m/one"], written
+        assert (os.stat(tree.at("mine/new")).st_uid, open(tree.at("mine/f")).read()) == (USER, "mine!"), written
+        mount["dirs"]["/workspace/m/in"]["permissions"] = WRITES
+        refused, = as_user(daemon, [("script", dict(language="python", code=code, mount=mount))])
+        is_refused(refused, f"user {USER}")
+
+
+def test_a_file_that_is_not_called_one():
+    with Tree() as tree, served(tree, "--mount-root", tree.path) as daemon:
+        with daemon.frames() as frames:
+            answer = asked(frames, "script", dict(language="python", code="1", mount={"dirs": {"/x": tree.at("mine/f")}}))
+        assert isinstance(answer, list) and 'is no directory: one file is mounted with "kind": "file"' in answer[1], answer
+        for kind, says in (("fifo", "kind must be directory or file"), (3, "kind must be directory or file")):
+            with daemon.frames() as frames:
+                answer = asked(frames, "script", dict(language="python", code="1", mount={"dirs": {"/x": {"path": tree.at("mine/f"), "kind": kind}}}))
+            assert isinstance(answer, list) and says in answer[1], answer

@@ -166,7 +166,7 @@ def test_host_functions():
         code = "import { echo } from 'tools';\nexport const all = await Promise.all([1, 2, 3].map(n => echo({n})))"
         imports = {"tools": {"members": {"echo": {"kind": "function"}}}}
         assert frames.call("evaluate", language="javascript", code=code, imports=imports)["result"] == {"all": [{"n": 1}, {"n": 2}, {"n": 3}]}
-        # Those nobody answers end with their run; what is answered afterwards goes nowhere.
+        # Requests without an answer end with their run; a later answer is dropped.
         result = frames.call("call", language="python", code="never()", globals=functions, limits={"wallMs": 700})
         assert result["status"] == "timeout", result
         for number in range(60):

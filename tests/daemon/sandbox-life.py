@@ -174,7 +174,7 @@ def test_cycles_leave_nothing():
         for i in range(60):
             frames.call("exec", sandbox="a", command="true")
             frames.call("sandbox.delete", sandbox="a")
-        # Those that are kept ready have some, and may not have been there before.
+        # Pooled boxes have some too, and may not have been there before.
         wait_for(lambda: daemon.descriptors() < before + 10)
 
 

@@ -72,7 +72,7 @@ def test_a_denied_name_is_not_had_by_an_exchange():
         m.guest(exchange("b/secret", "a/open"))
         m.fails(errno.EACCES, lambda: read("a/open"))
         assert m.guest(lambda: os.listdir("a")) == []
-        # What takes the name of what is denied is denied, too.
+        # A file that takes a denied name is denied, too.
         m.fails(errno.EACCES, lambda: read("b/secret"))
         m.guest(exchange("b/secret", "a/open"))
         assert m.guest(lambda: read("a/open")) == "open"

@@ -96,7 +96,7 @@ def test_contradictory_and_overlapping_rules():
             m.fails(errno.EACCES, lambda: read(path))
         m.fails(errno.EACCES, lambda: os.unlink("both"))
         m.fails(errno.EACCES, lambda: write("a/b/x", "!", "a"))
-        # What comes later falls under the same rules.
+        # Later operations fall under the same rules.
         m.guest(lambda: (os.makedirs("a/q/r"), write("a/q/r/file", "x")))
         for work in (lambda: os.mkdir("a/q/private"), lambda: os.mkdir("a/q/node_modules"), lambda: write("logs/new.bin", "x"),
                      lambda: os.rename("a/q/r/file", "a/q/private"), lambda: os.link("a/q/r/file", "logs/x.bin")):

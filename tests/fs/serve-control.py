@@ -28,7 +28,7 @@ def test_frozen_is_not_changed_until_thawed():
         writer = m.begin(lambda: (write("new", "x"), write("a", "b"), os.rename("a", "c")) and os.listdir("."))
         truncater = m.begin(lambda: os.truncate("a", 0))
         time.sleep(0.3)
-        # What the kernel does not know of a directory waits with who creates in it: the directory is locked.
+        # A lookup of a name that the kernel has not cached waits for the creation under way: the directory is locked.
         assert m.guest(lambda: (os.stat("a").st_size, read("a"))) == (1, "a")
         assert m.summary() == {}
         m.control.call("thaw")

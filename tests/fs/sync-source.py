@@ -104,7 +104,7 @@ def test_each_change_says_what_the_host_had():
             os.rename("swap1", "swap3")
             write("swap3", "x", "a")
         m.guest(work)
-        # What the host does later is not what the guest began with.
+        # Later changes of the host are not in the tree that the guest began with.
         for path in ("mod", "del", "from", "over", "saved"):
             write(f"{m.lower}/{path}", "the host's, meanwhile")
         got = rows(m)

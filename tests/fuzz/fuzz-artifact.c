@@ -1,4 +1,4 @@
-/* What the agent of C and C++ is given and has not made: an artifact (it begins with its magic), or a compiler's list of
+/* Input of the agent of C and C++ that it did not make itself: an artifact (it begins with its magic), or a compiler's list of
  * dependencies. An artifact that holds is what packing its parts gives; a list that can be packed gives one that holds. */
 #include "../../runtimes/c/artifact.h"
 #include "../../runtimes/c/dependencies.h"
@@ -83,7 +83,7 @@ static void must_be_lines(const struct buf *list)
         }
 }
 
-/* What the kernel makes up may be something else the next time. */
+/* The kernel may answer otherwise the next time. */
 static int is_lasting(const struct buf *list)
 {
         return list->size == 0 ||

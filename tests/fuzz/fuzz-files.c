@@ -1,4 +1,4 @@
-/* What cloche-files is asked with: a method, a line; its parameters as JSON, a line; then lines of a path, and perhaps behind a tab a link's target. */
+/* Requests to cloche-files: a method, a line; its parameters as JSON, a line; then lines of a path, and perhaps behind a tab a link's target. */
 #include "files/member.h"
 #include "files/params.h"
 #include "files/path.h"

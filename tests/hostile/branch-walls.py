@@ -90,7 +90,7 @@ def a_fork_reaches_nobody(*before):
             fork.run(f"open('/tmp/of-{index}', 'w').close()")
         equal(forks[0].run("print(os.listdir('/workspace'), os.listdir('/tmp'))"), "[] ['of-0']\n")
         equal(forks[1].run("print(os.listdir('/workspace'), os.listdir('/tmp'))"), "[] ['of-1']\n")
-        # Those who share files share nothing else: signals to everybody stay where they are.
+        # Boxes that share files share nothing else: a signal to all processes stays in its box.
         for fork in forks:
             equal(fork.run("os.kill(-1, signal.SIGKILL)"), "ProcessLookupError [Errno 3] No such process\n")
         equal(it.context.run("print(token)"), "shared by birth\n")
@@ -189,7 +189,7 @@ def who_takes_no_orders_holds_up_nobody(*before):
         assert refused and refused.code == "invalid_state", refused
         assert orders > 10
         equal(keeper.box(parent=it.template.name).ran("print(secret)"), "of the template\n")
-        # What waits there is forked in vain once it looks, for nobody listens any more; then it goes on.
+        # An order that waits there makes a fork in vain, for nothing listens any more; then the context goes on.
         equal(it.context.run("print('lives')"), "lives\n")
 
 
@@ -254,7 +254,7 @@ if pid == 0:
             os._exit(0)
     os._exit(0)
 """)
-        # Who lives beside it stands in the way, but orders that come all the same are taken.
+        # A process beside it blocks forking, but orders that come all the same are taken.
         assert "child processes are alive" in it.context.branch()
         for box in boxes:
             equal(box.live().read("<end>"), "of the other<end>\n")

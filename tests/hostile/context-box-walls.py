@@ -14,7 +14,7 @@ print('mount', attempt(165, b'tmpfs', b'/tmp', b'tmpfs', 0, None), 'umount', att
       'open_tree', attempt(428, -100, b'/workspace', 1), 'move_mount', attempt(429, -100, b'/tmp', -100, b'/workspace', 0),
       'mount_setattr', attempt(442, -100, b'/tmp', 0, bytes(32), 32), 'unshare', attempt(272, 0x10000000), 'setns', attempt(308, os.open('/proc/self/ns/mnt', 0), 0),
       'chroot', attempt(161, b'/tmp'), 'pidfd_getfd', attempt(438, 0, 0, 0), 'ptrace', attempt(101, 16, 1, 0, 0))
-print([line.split(' - ')[0].split()[3:] for line in open('/proc/self/mountinfo') if line.split()[4] in ('/workspace', '/tmp', '/home/cloche', '/dev/shm')])
+print(sorted(line.split(' - ')[0].split()[3:] for line in open('/proc/self/mountinfo') if line.split()[4] in ('/', '/workspace', '/tmp', '/home/cloche', '/dev/shm')))
 for text in ('/proc/self/cgroup', '/proc/self/uid_map', '/proc/1/environ'):
     try: print(text, {line.rsplit(':')[-1] for line in open(text).read().splitlines()} if 'map' not in text else open(text).read().split()[::2])
     except OSError as e: print(text, errno.errorcode[e.errno])
@@ -28,14 +28,18 @@ def walls_are_as_everywhere(*before):
     with Keeper(*before) as keeper:
         template, sandbox = keeper.template(), keeper.sandbox()
         context, plain = sandbox.context(template), keeper.box(parent=template.name)
-        said = context.ran(RIGHTS)
-        equal(said, plain.ran(RIGHTS))
-        rights, calls, mounts, *rest = said.splitlines()
+        (rights, calls, mounts, *rest), (others_rights, others_calls, _, *others_rest) = context.ran(RIGHTS).splitlines(), plain.ran(RIGHTS).splitlines()
+        equal([rights, calls, rest], [others_rights, others_calls, others_rest])
         equal(rights, "['0000000000000000', '0000000000000000', '0000000000000000', '0000000000000000', '1', '2', '']")
         assert " ok" not in calls, calls
         equal(mounts, str([[source, target, "rw,nosuid,nodev,noatime"] for source, target in
-                           [("/workspace", "/workspace"), ("/tmp", "/tmp"), ("/home", "/home/cloche"), ("/shm", "/dev/shm")]]))
+                           [("/root", "/"), ("/shm", "/dev/shm"), ("/tmp", "/tmp"), ("/workspace", "/workspace")]]))
         equal(rest[0], "/proc/self/cgroup {'/'}")
+        # The root is theirs together, what is shown in it is nobody's.
+        equal(sandbox.said("echo made > /x; mkdir /y; mv /data /y/data; ln -s /usr /data; ls -d /x /y/data; for name in usr etc proc dev run tmp workspace; do mv /$name /y 2>/dev/null && echo $name; rmdir /$name 2>/dev/null && echo $name; done; touch /usr/x /etc/x /run/x /proc/x /dev/x 2>/dev/null && echo written"), "/x\n/y/data\n")
+        late = sandbox.context(template)
+        for one in (context, late):
+            equal(one.ran("import os\nprint(open('/x').read(), os.readlink('/data'))\nfor name in ('usr', 'etc', 'proc', 'dev', 'run', 'tmp', 'workspace'):\n    for act in (lambda: os.rename('/' + name, '/y/' + name), lambda: os.rmdir('/' + name), lambda: open('/' + name + '/./x/', 'w')):\n        try: act(); print(name)\n        except OSError: pass"), "made\n /usr\n")
         # A program that would give its user's rights away does not.
         sandbox.said("cp /usr/bin/id /workspace/id; chmod 6755 /workspace/id")
         equal(context.ran("import os, subprocess; print(subprocess.run(['/workspace/id', '-u'], capture_output=True, text=True).stdout)"), "1000\n\n")

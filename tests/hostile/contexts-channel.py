@@ -87,7 +87,7 @@ def what_is_broken_ends_the_context(n):
         assert "may not come" in answer["error"]["message"] and word in answer["error"]["message"], (code, answer["error"])
 
 
-# What is said in the agent's place, and the answer then.
+# Messages sent in the agent's place, and the answer to each.
 ANSWERS = [
     ({"result": {"status": "ok"}}, "ok"), ({"result": {"status": 5}}, "error"), ({"result": None}, "error"), ({"result": []}, "error"),
     ({"result": {"status": "error"}}, "error"),

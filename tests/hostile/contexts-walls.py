@@ -81,7 +81,7 @@ def files_of_the_kernel(n):
     assert n.value("take('/proc/self/environ') != b'' and isinstance(attempt(os.open, '/workspace/f', os.O_WRONLY | os.O_CREAT), int)") == "True", "the twin"
 
 
-# What follows the mark, wherever it lies: files, environments, command lines, its own memory. The mark is spelt so that looking for it does not put it there.
+# Texts that follow the mark, wherever it lies: files, environments, command lines, its own memory. The mark is spelt so that looking for it does not put it there.
 LOOK = PRELUDE + r"""
 import re
 MARK = re.compile(rb'Z[q]7secret-of-([a-z]+)')
@@ -139,7 +139,7 @@ def nobody_listens(n):
     assert n.value("attempt(socket.create_connection, ('192.0.2.1', 80), 2)") in ("'ENETUNREACH'", "'EHOSTUNREACH'", "'EACCES'", "'EPERM'"), "and there is no other network"
 
 
-# What a cell does to its own interpreter; whether it lives on (None: either).
+# Acts of a cell on its own interpreter, and whether it lives on (None: either).
 DOES = [
     ("os.close(0); os.close(1); os.close(2)", True), ("for fd in range(3, 1024):\n    try: os.close(fd)\n    except OSError: pass", False),
     ("os.closerange(0, 70000)", False),

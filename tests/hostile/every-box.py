@@ -13,7 +13,7 @@ from rpc import DAEMON, Daemon, Frames  # noqa: E402
 import socket  # noqa: E402
 
 PRINTED = attempts.program() + "\nimport json\nprint(json.dumps(FOUND))\n"
-# What CAP_SYS_ADMIN gives in a user namespace of its own (decision 0018).
+# Acts that CAP_SYS_ADMIN permits in a user namespace of its own (decision 0018).
 OF_A_TEMPLATE = {"the right to administrate", "groups of its namespace", "attributes of integrity"}
 
 
@@ -169,7 +169,7 @@ if program == 0:
     os.execv(sys.executable, [sys.executable, "-c", code])
 os._exit(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]))
 """
-# What may show nothing there: it flushes everybody's disks; its namespaces have no owner above; the kernel may lack tables, modules and broken memory, and
+# Attempts that may show nothing there: one flushes everybody's disks; its namespaces have no owner above; the kernel may lack tables, modules and broken memory, and
 # root the right to higher limits.
 NOT_SHOWN = {"a flush of every disk", "who owns the namespaces", "tables of packets", "modules and kernels", "memory that is broken", "higher limits"}
 

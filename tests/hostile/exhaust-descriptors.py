@@ -93,7 +93,7 @@ def descriptors_under_way(*before, **limits):
     with Keeper(*before) as keeper:
         evil, neighbour = (keeper.sandbox(limits=limits) for _ in range(2))
         equal(evil.python(SEND).read("\n"), f"{errno.ETOOMANYREFS} True\n")
-        # What brings a descriptor: a terminal, a list of ports, programs, boxes.
+        # Requests that cost a descriptor: a terminal, a list of ports, programs, boxes.
         neighbour.shell("tty", terminal=[80, 24]).read("/dev/pts/0")
         equal(neighbour.ports(), [])
         equal(neighbour.said("echo served"), "served\n")

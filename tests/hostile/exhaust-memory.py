@@ -59,7 +59,7 @@ def served():
         all_of_it.check()
 
 
-# What the host, a template, or a sandbox's own programs lacked; or it is gone.
+# Errors of memory that the host, a template, or a sandbox's own programs lacked, or of a sandbox that is gone.
 REFUSED = ("resource", "spawn", "template", "namespace", "mount", "cgroup", "sandbox_ended", "session_ended", "context_ended", "process_ended", "disk_full", "invalid_state")
 
 

@@ -31,7 +31,7 @@ def test_what_is_answered():
         box.is_well()
 
 
-# What ends the shell; the next command has a new one.
+# Commands that end the shell; the next command has a new one.
 ENDS = [
     ("exit 3", 3), ("exit", 0), ("exit 256", 0), ("(exit 4); exit", 4), ("exec true", 0), ("exec false", 1), ("exec /bin/sh -c 'exit 9'", 9), ("kill -9 $$", 137),
     ("kill -SEGV $$", 139), ("kill -ABRT $$; sleep 1", 134), ("kill -9 $BASHPID", 137), ("trap 'exit 6' EXIT; exit 5", 6), ("trap 'exit 8' DEBUG; true", 8),
@@ -116,7 +116,7 @@ def test_grandchildren_that_hold_the_pipes():
         box.is_well()
 
 
-# What stays in a shell and could spoil it for the commands after; each is undone by ending the shell.
+# Settings that stay in a shell and could spoil it for later commands; ending the shell undoes each.
 SPOILT = [
     "exec > /dev/null 2>&1", "exec >&- 2>&- <&-", "set -n", "set -f; set -o posix; set -k; set -t", "PATH=/nowhere; hash -r", "readonly PATH=/nowhere", "IFS=abcdefghij; POSIXLY_CORRECT=1", "BASH_ENV=/workspace/exits; export BASH_ENV",
     "export ENV=/workspace/exits BASH_ENV=/workspace/sleeps", "export LD_PRELOAD=/nowhere/x.so LD_LIBRARY_PATH=/workspace", "export LANG=xx LC_ALL=yy TERM=zz HOME=/nowhere SHELL=/nowhere TMPDIR=/nowhere", "PS4='$(sleep 1000)'; set -x",

@@ -11,7 +11,7 @@ OTHER_NAMES = {"python": "def f(a, b='own'): return [a, b]", "javascript": "func
 NEVER = {"python": "raise SystemExit('ran')", "javascript": "process.exit(7)"}
 CLASSES = {"python": ("TypeError", "ValueError"), "javascript": ("TypeError", "TypeError")}
 
-# What is given, and what the function then gets.
+# The arguments given, and those that the function then gets.
 FITS = [
     ({"args": [2]}, [2, "none"]),
     ({"args": [2, "x"]}, [2, "x"]),
@@ -23,7 +23,7 @@ FITS = [
     ({"args": [{"index": 1, "value": "x"}], "kwargs": {"count": 2}}, [2, "x"]),
 ]
 
-# What is given, whether it is the value that is wrong, and what the error says.
+# The arguments given, whether the value is at fault, and the text of the error.
 MISFITS = [
     ({}, 0, "missing required argument 'count'"),
     ({"args": ["two"]}, 0, "argument 'count': expected integer, got string"),

@@ -109,5 +109,5 @@ def test_scripts():
     finished = run("ts", FAILING + "\nif (require.main === module) f({ x: 1 })")
     equal((finished.code, finished.stdout, finished.stderr), (1, b"", b"RangeError: no 1\n    at f (main.ts:3:9)\n    at main.ts:5:30\n"), finished)
     finished = run("ts", "console.log('not run')\nlet x: = 3")
-    equal((finished.code, finished.stdout), (1, b""), finished)
+    equal((finished.code, finished.stdout), (65, b""), finished)
     assert b"main.ts:2:8" in finished.stderr, finished

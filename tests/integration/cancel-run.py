@@ -158,5 +158,5 @@ def test_kill_of_the_keeper_ends_the_box_and_is_an_error():
     process.communicate(timeout=HANG)
     assert process.returncode not in (0, None), process.returncode
     wait_for(lambda: not any(alive(p) for p in family), "the box to die")
-    # Nobody was left to remove its control groups: the next keeper does.
+    # Its control groups remained; the next keeper removes them.
     equal(value_of("python", "def f(): return 'next'", "f"), "next")

@@ -34,7 +34,7 @@ def cells():
     code, out, err = run(code="print('so far')\nraise ValueError('a\\x1b[2Jb')")
     equal((code, out), (1, "so far\n"))
     assert err.endswith("ValueError: a\\x1b[2Jb\n") and "line 2" in err and "\x1b" not in err, err
-    # What a program prints is its own; of what it displays nothing may steer the terminal.
+    # A program's output passes as it is; its displays may not steer the terminal.
     equal(run(code="print('\\x1b[1m')\nclass C:\n    def __repr__(self): return 'c\\x1b[2J'\nC()")[1], "\x1b[1m\nc\\x1b[2J\n")
     equal(ok("context", "run", "box", "-c", "import os; _ = os.write(1, bytes([255, 0, 10]))"), b"\xff\0\n")
     size = 20_000_000

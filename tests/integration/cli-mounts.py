@@ -31,6 +31,23 @@ def change(code="echo new > /data/a; rm /data/b; mv /data/c /data/d; mkdir /data
 
 # ---- keeping --------------------------------------------------------------------------------------------------
 
+def test_without_a_name_it_is_the_newest_of_this_directory():
+    _, here = change("echo new > /data/a")
+    os.makedirs("elsewhere", exist_ok=True)
+    where = os.getcwd()
+    try:
+        os.chdir("elsewhere")
+        for words in (["sync"], ["diff"]):
+            bad_input(*words, says=f"no kept changes are of this directory; the newest of others are '{here}'")
+        equal(cli("diff", here).code, 0)
+        os.chdir(os.path.join(where, "host"))
+        assert cli("diff").stdout.endswith(b"/host/a\n")
+        os.chdir(where)
+        equal((cli("sync").code, tree()["a"]), (0, b"new\n"))
+    finally:
+        os.chdir(where)
+
+
 def test_manual_changes_are_kept_and_nothing_is_written():
     count, name = change()
     equal(count, 6)
@@ -101,6 +118,27 @@ def test_what_was_written_all_the_same_is_not_kept():
     equal((code, tree()), (1, {"a": b"the host's", "b": b"more\n"}), said)
     equal(cli("diff").stdout, b"M  " + os.fsencode(os.path.abspath("host/a")) + b"\n")
     equal([cli("sync", "--conflict", "keepBoth").code, sorted(tree()), names()], [0, ["a", "a.cloche-conflict-1", "b"], []])
+
+
+LINKS = "ln -s a /data/near; ln -s ../../etc/passwd /data/far; ln -s /etc/passwd /data/absolute; echo 1 > /data/b"
+
+
+def test_links_that_lead_out_of_a_mount():
+    """They are refused by the run's own sync when it says so, or by a later sync of a run that said so; the twins: without it they are made, and links that stay inside always are."""
+    make({"a": "a"})
+    finished = bash(LINKS, rule="**=*", links="inside", on_error="continue")
+    equal((finished.code, tree()), (1, {"a": b"a", "b": b"1\n", "near": ("a",)}), finished)
+    assert finished.stderr.count(b"not written") == 2 and b"absolute" in finished.stderr and b"far" in finished.stderr, finished
+    make({"c": ""}, "other")
+    finished = bash("ln -s /etc/passwd /data/absolute", [at("/data", "other")], rule="**=*", links="any")
+    equal((finished.code, os.readlink("other/absolute")), (0, "/etc/passwd"), finished)
+    make({}, "kept")
+    kept(bash("ln -s /etc/passwd /data/absolute", [at("/data", "kept")], rule="**=*", links="inside", sync="manual"))
+    finished = cli("sync", names()[-1])
+    equal((finished.code, os.listdir("kept")), (1, []), finished)
+    equal(cli("sync", "--links", "any", names()[-1]).code, 0)
+    equal(os.readlink("kept/absolute"), "/etc/passwd")
+    bad_input("call", "bash", "-c", "true", "--mount", at(), "--links", "outside", says="sync.links")
 
 
 def test_where_they_are_kept():

@@ -94,5 +94,5 @@ def test_completion_knows_them():
     assert {"sandbox", "exec", "shell", "cp", "watch"} <= set(words), words
     equal([line.split("\t")[0] for line in cli("__complete", "sandbox", "s").stdout.decode().splitlines()], ["set", "stop", "save"])
     assert b"--expose" in cli("__complete", "ports", "box", "--e").stdout
-    # Nobody answers: nothing is offered, and nobody waits.
+    # Without an answer nothing is offered, and completion does not wait.
     equal(cli("__complete", "exec", "").stdout, b"")

@@ -203,3 +203,35 @@ def test_nothing_is_meant_by_what_is_like_nothing():
     for words in (("frobnicate",), ("call", "python", "-c", F, "--zzzzzzzz", "5"), ("call", "x" * 500, "-c", F), ("call", "cobol", "-c", F)):
         finished = cli(*words)
         equal((finished.code, b"did you mean" in finished.stderr), (2, False), finished)
+
+
+# ---- the network ----------------------------------------------------------------------------------------------
+
+NO_NETWORK = b"cloche: this run has no network, which its code asked for: rules permit connections (network; --network HOST:PORT on the command line)\n"
+
+
+def test_a_rule_that_is_a_url_or_the_boxs_own_loopback_is_refused_with_the_way_out():
+    refused("call", "python", "-c", "1", "--network", "https://example.org/x?y", says="'https://example.org/x?y': a rule has no scheme and no path; expected 'example.org:443'")
+    refused("run", "python", "-c", "1", "--network", "ftp://example.org:2121", says="expected 'example.org:2121'")
+    for rule in ("127.0.0.1:80", "localhost", "localhost:5432", "127.0.0.0/8", "10.0.0.1,127.0.0.1"):
+        refused("call", "python", "-c", "1", "--network", rule, says="names the box's own loopback")
+    # A name may lead to this machine: then both are needed.
+    for rule in ("127.0.0.1:80,name.example", "localhost.example", "10.0.0.1", "127.0.0.1:80,*"):
+        equal(cli("call", "python", "-c", "1", "--network", rule).code, 0, rule)
+
+
+def test_code_that_wants_a_network_where_there_is_none_is_told_so():
+    for words in (("call", "python", "-c", "import socket\nreturn socket.create_connection(('name.example', 80))"),
+                  ("run", "python", "-c", "import socket\nsocket.create_connection(('93.184.216.34', 80))"),
+                  ("run", "bash", "-c", "curl -sS http://name.example"),
+                  ("run", "python", "-c", "import sys\nprint('a' * 70000 + 'EAI_', end='', file=sys.stderr, flush=True)\nsys.exit('AGAIN')")):
+        finished = cli(*words)
+        assert finished.code != 0 and finished.stderr.endswith(NO_NETWORK), finished
+    for words in (("run", "python", "-c", "print('ENOTFOUND', file=__import__('sys').stderr)"), ("run", "bash", "-c", "exit 3"),
+                  ("run", "python", "-c", "import sys\nsys.exit('ENOTFOUND')", "--network", "name.example")):
+        assert NO_NETWORK not in cli(*words).stderr, words
+
+
+def test_an_option_of_a_call_that_is_given_twice_is_refused():
+    for option, value in (("--args", "[1]"), ("--kwargs", "{}"), ("--schema", "{}")):
+        refused("call", "python", "-c", F, option, value, option, value, says=[option, "given twice"])

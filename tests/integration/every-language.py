@@ -3,7 +3,7 @@ stands in call-<language>.py."""
 from cloche import call, equal, run, value_of
 from warm import Warm
 
-# Of each language, programs that do the same. add: a + b with b 2 when it is left out; fail: throws with "boom" in line 3.
+# Programs that do the same in each language. add: a + b with b 2 when it is left out; fail: throws with "boom" in line 3.
 PYTHON = dict(
     identity="def same(v): return v", add="def add(a, b=2): return a + b",
     fail="def fail():\n    x = 1\n    raise ValueError('boom')", failure="ValueError", broken="def f(:\n", name="NameError",

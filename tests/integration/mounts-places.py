@@ -47,22 +47,19 @@ def test_one_directory_twice():
     equal(value_of("return [get('/data/a'), get('/other/a')]", [at("/data"), at("/other")]), ["text", "text"])
 
 
-def test_too_many_or_within_each_other():
+def test_too_many_or_twice():
     make({"a": "text"})
     words = ["run", "bash", "-c", ":"]
     bad_input(*words, *[w for i in range(9) for w in ("--mount", at(f"/m{i}"))], says="more than 8")
     bad_input(*words, "--mount", at("/data"), "--mount", at("/data"), says="'/data' is mounted twice")
-    bad_input(*words, "--mount", at("/data"), "--mount", at("/data/sub"), says="/data/sub.*/data.*within")
-    bad_input(*words, "--mount", at("/workspace/x/y"), "--mount", at("/workspace/x"), says="within")
-    bad_input(*words, "--mount", at("/data"), "--mount", at("/data/"), says="twice|within")
+    bad_input(*words, "--mount", at("/data"), "--mount", at("/data/"), says="'/data' is given twice")
 
 
-def test_what_is_no_directory():
+def test_what_is_neither_directory_nor_file():
     make({"file": "text", "fifo/": None})
     os.mkfifo("host/pipe")
     words = ["run", "bash", "-c", ":"]
-    bad_input(*words, "--mount", at(source="host/file"), says="host/file.*not a directory")
-    bad_input(*words, "--mount", at(source="host/pipe"), says="host/pipe.*not a directory")
+    bad_input(*words, "--mount", at(source="host/pipe"), says="host/pipe.*neither a directory nor a file")
     bad_input(*words, "--mount", at(source="absent"), says="absent.*no such file")
     bad_input(*words, "--mount", at(source="host/file/x"), says="host/file/x.*not a directory")
 

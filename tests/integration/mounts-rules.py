@@ -172,7 +172,7 @@ def test_bad_options_say_what_is_wrong():
     make({"a": "text"})
     for option, value, says in [("--rule", "a", "PATTERN=ACTION"), ("--rule", "a=fly", "fly"), ("--sync", "later", "batch or manual"),
                                 ("--on-error", "retry", "rollback, continue or abort"), ("--conflict", "merge", "refuse, keepBoth or overwrite"),
-                                ("--on-denied", "cry", "throw"), ("--mount", "data=host", "VDIR=HOSTDIR"), ("--mount", "/data", "VDIR=HOSTDIR")]:
+                                ("--on-denied", "cry", "throw"), ("--mount", "data=host", "absolute path: --mount /workspace/data=host"), ("--mount", "/data", "PLACE=HOSTPATH")]:
         bad_input("run", "bash", "-c", ":", "--mount", at(), option, value, says=says)
     bad_input("run", "bash", "-c", ":", "--rule", "a=read", says="--mount")
     equal(tree(), {"a": b"text"})

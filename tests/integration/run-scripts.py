@@ -93,6 +93,16 @@ def test_code_that_does_not_compile_is_told_from_a_program_that_exits():
             equal((finished.code, finished.stderr), (code, b""), language)
 
 
+def test_typescript_that_does_not_compile_is_told_from_a_program_that_fails():
+    for bad in ("let x: = 5", "enum {", "@d class"):
+        finished = run("typescript", bad)
+        equal(finished.code, 65, finished)
+        assert b"SyntaxError" in finished.stderr, finished
+    for code, exit_code in (("throw 1", 1), ("process.exit(65 as number)", 65), ("new Function('(')", 1), ("const n: number = 5", 0)):
+        equal(run("typescript", code).code, exit_code, code)
+    equal(run("javascript", "let x: = 5").code, 1)
+
+
 def test_a_compiled_program_has_no_descriptor_of_the_compiler():
     finished = run("c", "#include <fcntl.h>\n#include <stdio.h>\nint main() { for (int i = 3; i < 64; i++) if (fcntl(i, F_GETFD) >= 0) printf(\"%d \", i); }")
     equal((finished.code, finished.stdout), (0, b""), finished)

@@ -121,7 +121,7 @@ def test_limits_change_while_it_lives():
         assert box.said("(for i in $(seq 40); do sleep 0.5 & done; wait) 2>&1 | grep -c -i 'retry\\|fork'").strip() != "0"
         box.ask("limit", limits={"pids": 100})
         equal(box.said("(for i in $(seq 40); do sleep 0.5 & done; wait) 2>&1 | grep -c -i 'retry\\|fork'").strip(), "0", many)
-        # What was not named stays as it was.
+        # A limit that was not named stays as it was.
         equal(box.python("b = bytearray(100 << 20)").wait(), -signal.SIGKILL)
         box.ask("limit", limits={"memoryBytes": 256 * MIB})
         equal(box.python("b = bytearray(100 << 20)").wait(), 0)

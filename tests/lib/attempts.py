@@ -356,7 +356,7 @@ ATTEMPTS = {
     """,
     # -- last, for nothing is left of whom it meets
     "kill by a descriptor's signal": """
-        # What a pipe tells its owner can be any signal, SIGKILL too (fcntl(2), F_SETSIG): checked with the rights of who set it.
+        # The signal that a pipe sends to its owner can be any, SIGKILL too (fcntl(2), F_SETSIG): checked with the rights of who set it.
         def is_gone(pid):
             try:
                 with open(f"/proc/{pid}/stat") as file: return file.read().rsplit(")", 1)[1].split()[0] in "ZX"

@@ -7,7 +7,7 @@
  *   with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "freeze" | "thaw" | "drop" | "drop-later" | "serve", …}
- * What went wrong is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR */
+ * A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR */
 #include "base/err.h"
 #include "base/fd.h"
 #include "keeper/client.h"
@@ -220,7 +220,7 @@ static int load(const char *path)
         return program_fd;
 }
 
-/* What a template's interpreter gets at 3 and 4. */
+/* The descriptors that a template's interpreter gets at 3 and 4. */
 static int add_template(struct place *place, int *fds, size_t *count, struct cloche_err *e)
 {
         int pair[2];

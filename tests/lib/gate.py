@@ -35,7 +35,7 @@ PUBLIC = ["93.184.216.34", "93.184.216.35", "8.8.8.8", "93.184.216.99", NAMES]
 CLOSED = ["10.1.1.1", "192.168.7.7", "169.254.169.254", "172.16.3.4", "100.64.0.9", "198.51.100.3"]
 ADDRESSES6 = ["2606:2800:220:1::1", "fd00:ec2::254"]
 
-# What a guest's code may use; each answers a word or two, whatever happens.
+# Functions for a guest's code; each returns a word or two, whatever happens.
 PRELUDE = """
 import socket, ssl, sys, time, json, os, urllib.request
 def said(e): return type(e).__name__

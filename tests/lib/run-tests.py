@@ -204,7 +204,7 @@ def host_groups():
             path = f"{directory}/{name}"
             if not name.startswith("cloche") or name == CALLERS:
                 continue
-            # Those of an engine that has no box just now are its keeper's: another test's daemon.
+            # Groups of an engine that has no box just now belong to its keeper: another test's daemon.
             is_owned = os.path.isdir("/proc/" + name.rpartition("-")[2]) or groups_members([path])
             with contextlib.suppress(FileNotFoundError):
                 groups[f"control group {path}", os.stat(path).st_ino] = not is_owned

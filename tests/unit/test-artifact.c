@@ -1,4 +1,4 @@
-/* What was built and is kept: by content, whole, ours, and not without bound. */
+/* Builds are kept by content, complete, owned by us, and within a bound. */
 #include "engine/artifact.h"
 #include "tap.h"
 

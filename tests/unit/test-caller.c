@@ -16,16 +16,16 @@ static void test_sockets(void)
         int pair[2], pipes[2], tcp_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 && pipe(pipes) == 0 && tcp_fd >= 0, "descriptors are made");
-        CHECK(caller_of_socket(pair[0], &caller, &e) == (geteuid() != 0), "root is no caller, others are: %s", e.msg);
+        CHECK(keeper_caller_of_socket(pair[0], &caller, &e) == (geteuid() != 0), "root is no caller, others are: %s", e.msg);
         CHECK(geteuid() == 0 || (caller.uid == geteuid() && caller.gid == getegid()), "they are who they are");
-        CHECK(caller_of_socket(tcp_fd, &caller, &e) == -CLOCHE_E_FORBIDDEN, "nobody is at the end of TCP: %s", e.msg);
-        CHECK(caller_of_socket(pipes[0], &caller, &e) == -CLOCHE_E_FORBIDDEN, "nor of a pipe: %s", e.msg);
+        CHECK(keeper_caller_of_socket(tcp_fd, &caller, &e) == -CLOCHE_E_FORBIDDEN, "nobody is at the end of TCP: %s", e.msg);
+        CHECK(keeper_caller_of_socket(pipes[0], &caller, &e) == -CLOCHE_E_FORBIDDEN, "nor of a pipe: %s", e.msg);
         for (int i = 0; i < 2; i++) {
                 close(pair[i]);
                 close(pipes[i]);
         }
         pair[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(caller_of_socket(pair[0], &caller, &e) == -CLOCHE_E_FORBIDDEN, "nor of a socket that is not connected: %s", e.msg);
+        CHECK(keeper_caller_of_socket(pair[0], &caller, &e) == -CLOCHE_E_FORBIDDEN, "nor of a socket that is not connected: %s", e.msg);
         close(pair[0]);
         close(tcp_fd);
 }

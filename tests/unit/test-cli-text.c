@@ -30,7 +30,7 @@ static void test_cells(void)
                 CHECK(unfinished(rows[i].language, rows[i].code, strlen(rows[i].code)) == rows[i].goes_on, "%s: %.30s", rows[i].language, rows[i].code);
 }
 
-/* What Python writes with indent=1 and ensure_ascii=False comes back as it was. */
+/* A file that Python wrote with indent=1 and ensure_ascii=False comes back byte for byte. */
 static void comes_back(const char *text)
 {
         json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);

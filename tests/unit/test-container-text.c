@@ -1,4 +1,4 @@
-/* What the container API makes of bytes and of URLs. */
+/* How the container API converts bytes and URLs. */
 #include "tap.h"
 
 #include "daemon/container-internal.h"

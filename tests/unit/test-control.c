@@ -137,7 +137,7 @@ static void ask_again(void *data, const struct init_answer *answer, int fd, cons
         ask(asked_again, 1);
 }
 
-/* Of a sandbox: there are files in it. */
+/* The box of a sandbox, with files in it. */
 static void test_silence_that_is_outlived(void)
 {
         struct control *c = begin(&lasting);

@@ -1,4 +1,4 @@
-/* What cloche-files is asked with: parameters by the rows of spec/sandbox.def, globs of include and exclude. */
+/* The requests to cloche-files: parameters by the rows of spec/sandbox.def, globs of include and exclude. */
 #include "files/params.h"
 #include "files/sieve.h"
 #include "tap.h"

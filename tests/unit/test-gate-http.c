@@ -1,4 +1,4 @@
-/* What guests say in HTTP: whom each request is for, and how far it goes on, in whatever pieces it comes. */
+/* HTTP of guests: the host of each request, and how much of it is passed on, for any division into pieces. */
 #include "gate/http.h"
 #include "tap.h"
 
@@ -142,16 +142,16 @@ static void test_switches(void)
 
         CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) == sizeof(upgrade) - 1 && http.state == HTTP_IS_SWITCHING, "an upgrade passes");
         CHECK(http_read(&http, "bytes", 5, &face, &why) == 0, "what follows waits");
-        CHECK(http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
-        CHECK(http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6, "then all passes");
+        CHECK(gate_http_answer(&http, "HTTP/1.1 10", 11) == -1, "for the answer");
+        CHECK(gate_http_answer(&http, "HTTP/1.1 101 S", 14) == 1 && http_read(&http, "\0bytes", 6, &face, &why) == 6, "then all passes");
         http = (struct http){.state = HTTP_AT_HEAD};
-        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && http_answer(&http, "HTTP/1.1 200 OK", 15) == 0, "the server goes on with HTTP");
+        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && gate_http_answer(&http, "HTTP/1.1 200 OK", 15) == 0, "the server goes on with HTTP");
         CHECK(http_read(&http, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 36, &face, &why) < 0, "and it is read");
         http = (struct http){.state = HTTP_AT_HEAD};
-        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && http_answer(&http, "SSH-2.0-x HT", 12) == 0, "an answer of another kind is none");
+        CHECK(http_read(&http, upgrade, sizeof(upgrade) - 1, &face, &why) > 0 && gate_http_answer(&http, "SSH-2.0-x HT", 12) == 0, "an answer of another kind is none");
         http = (struct http){.state = HTTP_AT_HEAD};
         CHECK(http_read(&http, "CONNECT b.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", 40, &face, &why) == 40 && http.is_tunnel && http.target.port == 443, "a tunnel");
-        CHECK(http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
+        CHECK(gate_http_answer(&http, "HTTP/1.0 200 Connected", 20) == 1, "is open with 200");
 }
 
 static void test_looks(void)

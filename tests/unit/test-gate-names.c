@@ -82,7 +82,7 @@ static void test_addresses(void)
         CHECK(one != other && strcmp(names_find(names, one), "more.test") == 0, "and its address is not given at once");
         names_release(names, first);
         CHECK(names_address(names, "b.test", 100 * SECOND, &again) == 0 && again != other && !names_find(names, first), "what was asked for again has a new one");
-        names_done(names);
+        gate_names_done(names);
         free(names);
 }
 

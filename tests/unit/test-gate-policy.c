@@ -52,6 +52,9 @@ static void test_reading(void)
                 CHECK(policy, "taken: %s %s", place, policy ? "" : e.msg);
                 policy_free(policy);
         }
+        refuses("{\"allow\": [\"http://a.b/c\"]}", "a rule has no scheme and no path; expected 'a.b:80'");
+        refuses("{\"allow\": [\"https://a.b:8443?d\"]}", "expected 'a.b:8443'");
+        refuses("{\"allow\": [\"ws://a.b\"]}", "expected 'a.b'");
         refuses("[]", "expected an object");
         refuses("{\"allow\": \"a\"}", "network.allow: expected an array");
         refuses("{\"deny\": [1]}", "network.deny[0]: expected a string");

@@ -1,4 +1,4 @@
-/* What of HTTP is pure: queries, ranges, names of previews, headers that are passed on, and the tables of operations. */
+/* The pure parts of HTTP: queries, ranges, names of previews, headers that are passed on, and the tables of operations. */
 #include "base/buf.h"
 #include "http/forward.h"
 #include "http/framing.h"

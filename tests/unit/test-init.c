@@ -1,4 +1,4 @@
-/* What PID 1 of a box reads of the kernel's texts, in which guests have words of their own. */
+/* PID 1 of a box reads texts of the kernel that contain words of guests. */
 #include "keeper/init.h"
 #include "tap.h"
 

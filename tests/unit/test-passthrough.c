@@ -1,4 +1,4 @@
-/* What the keeper takes from servers of mounts, and what makes it cut them off. */
+/* The packets that the keeper accepts from servers of mounts, and those for which it cuts them off. */
 #include "base/fd.h"
 #include "keeper/passthrough.h"
 #include "tap.h"
@@ -9,7 +9,7 @@
 
 static int fuse_fd, file_fd, write_fd, path_fd, null_fd, directory_fd, proc_fd, pipe_fds[2];
 
-/* What one packet comes to; the answer's result in *ret_result, if there is one. */
+/* Send one packet and return its outcome; *ret_result has the answer's result, if there is an answer. */
 static int try(const void *packet, size_t size, const int *fds, size_t fd_count, int32_t *ret_result)
 {
         struct passthrough passthrough;

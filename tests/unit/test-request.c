@@ -18,7 +18,7 @@ static struct keeper_request make_request(void)
 
 static int check(const struct keeper_request *request, struct cloche_err *e)
 {
-        return request_check(request, sizeof(*request), e);
+        return keeper_request_check(request, sizeof(*request), e);
 }
 
 static void test_sizes(void)
@@ -27,14 +27,14 @@ static void test_sizes(void)
         struct cloche_err e = {0};
 
         CHECK(check(&request, &e) == 0, "a request without limits is taken: %s", e.msg);
-        CHECK(request_check(&request, sizeof(request) - 1, &e) == -CLOCHE_E_PROTOCOL, "a short packet is refused: %s", e.msg);
-        CHECK(request_check(&request, 0, &e) == -CLOCHE_E_PROTOCOL, "an empty packet is refused");
+        CHECK(keeper_request_check(&request, sizeof(request) - 1, &e) == -CLOCHE_E_PROTOCOL, "a short packet is refused: %s", e.msg);
+        CHECK(keeper_request_check(&request, 0, &e) == -CLOCHE_E_PROTOCOL, "an empty packet is refused");
         request.op = KEEPER_OP_COUNT;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unknown request is refused: %s", e.msg);
         request.op = UINT32_MAX;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and a far one");
         request.op = KEEPER_BOX_DROP;
-        CHECK(request_check(&request, KEEPER_REQUEST_HEAD, &e) == 0, "another request than for a box is its head: %s", e.msg);
+        CHECK(keeper_request_check(&request, KEEPER_REQUEST_HEAD, &e) == 0, "another request than for a box is its head: %s", e.msg);
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and nothing more: %s", e.msg);
 }
 
@@ -109,26 +109,26 @@ static void test_services(void)
 
         request.op = KEEPER_SERVE;
         strcpy(request.service.path, "a/b");
-        CHECK(request_check(&request, size, &e) == 0, "a service is asked for: %s", e.msg);
-        CHECK(request_check(&request, size - 1, &e) == -CLOCHE_E_PROTOCOL, "not with less: %s", e.msg);
-        CHECK(request_check(&request, sizeof(request), &e) == -CLOCHE_E_PROTOCOL, "nor with more");
+        CHECK(keeper_request_check(&request, size, &e) == 0, "a service is asked for: %s", e.msg);
+        CHECK(keeper_request_check(&request, size - 1, &e) == -CLOCHE_E_PROTOCOL, "not with less: %s", e.msg);
+        CHECK(keeper_request_check(&request, sizeof(request), &e) == -CLOCHE_E_PROTOCOL, "nor with more");
         strcpy(request.service.path, "/etc");
-        CHECK(request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "an absolute path is refused: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "an absolute path is refused: %s", e.msg);
         memset(request.service.path, 'x', sizeof(request.service.path));
-        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unterminated one too");
         request.service.path[0] = '\0';
         request.service.is_written = 1;
-        CHECK(request_check(&request, size, &e) == 0, "one that is written to: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == 0, "one that is written to: %s", e.msg);
         request.service.is_written = 2;
-        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "that is yes or no: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "that is yes or no: %s", e.msg);
         request.service.is_written = 0;
         request.service.service = KEEPER_SERVICE_NET;
-        CHECK(request_check(&request, size, &e) == 0, "a network is asked for: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == 0, "a network is asked for: %s", e.msg);
         strcpy(request.service.path, "a");
-        CHECK(request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not with a directory: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "not with a directory: %s", e.msg);
         request.service.path[0] = '\0';
         request.service.service = KEEPER_SERVICE_COUNT;
-        CHECK(request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and another service: %s", e.msg);
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and another service: %s", e.msg);
 }
 
 static void test_limits(void)

@@ -115,7 +115,7 @@ static struct seat *wait_for_seat(uint32_t shared_with)
         return told.seat;
 }
 
-/* What the child answers to a call, as it stands in the frame. */
+/* The child's answer to a call, as it stands in the frame. */
 static const char *call(struct seat *seat, const char *code)
 {
         static char text[8192];

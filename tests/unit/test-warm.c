@@ -15,7 +15,7 @@
 static struct cloche_err e;
 static char libexec[4096];
 
-/* What the host's functions saw. */
+/* The arguments that the host's functions received. */
 static struct host {
         cloche_bridge_call *open[RUNS_MAX];
         int open_count, hold, calls, inside, inside_most;

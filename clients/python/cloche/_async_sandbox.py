@@ -343,7 +343,7 @@ async def _leave(delete: Callable[[], Coroutine[Any, Any, Any]], kind: type[Base
     try:
         await delete()
     except ConnectionLostError:
-        # What went wrong in the block is what is to be seen.
+        # An error of the block must not be hidden by this one.
         if kind is None:
             raise
 

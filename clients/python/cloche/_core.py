@@ -22,11 +22,11 @@ from .errors import ForbiddenError, GuardMissingError, InvalidArgumentError, Inv
 MAGIC = b"CLOCHE1\n"
 PROTOCOL = 1
 
-# What may wait for the callbacks of one run: whoever prints faster than they read must not fill the host's memory.
+# The bytes of output that may wait for the callbacks of one run: code that prints faster than they read must not fill the host's memory.
 MAX_WAITING_OUTPUT = 64 << 20
 HAPPENING_SIZE = 512
 
-# Of a stream that somebody iterates over: so much waits for him and the daemon is asked to hold it, so little and it may go on.
+# For a stream with an iterator: from so many waiting bytes on the daemon is asked to hold it, and below so many to go on.
 HOLD_FROM = 1 << 20
 GO_BELOW = 256 << 10
 
@@ -280,7 +280,7 @@ class Core:
     def _tell(self, message: Message) -> None:
         reader = EVENTS.get(message.method)
         exchange = self._owner(message, "id" if message.method == "event" else "run")
-        # What is told of a run that has ended goes nowhere; so does what a later daemon may tell.
+        # Events of a run that has ended are dropped, and so are events that only a later daemon knows.
         if reader is not None and exchange is not None:
             exchange.told(reader(message))
 

@@ -58,14 +58,21 @@ class Sync:
     """batch: after a run that succeeded; manual: by client.sync(result.changes)."""
     on_error: OnError = "rollback"
     conflict: Conflict | None = None
+    allow_abort: bool | None = None
+    """False: when before_sync says abort, its change alone is skipped. None is True."""
+
+    links: Links | None = None
 
     def tree(self) -> dict[str, Any]:
-        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict)
+        return _given(mode=self.mode, onError=self.on_error, conflict=self.conflict, allowAbort=self.allow_abort, links=self.links)
 
 
 @dataclass(frozen=True)
 class Mount:
-    """dirs: where the box has it, and where the host does."""
+    """dirs: where the box has it, and where the host does: a directory, or one file under any name. One may lie in another.
+
+    follow_symlinks: True (the default) shows links as they are, and the box resolves them, in its own files alone; "restricted" refuses those that leave their mount
+    (EACCES), False all (ELOOP)."""
 
     dirs: Mapping[str, str | os.PathLike[str]]
     permissions: Permissions = Permissions()
@@ -76,7 +83,7 @@ class Mount:
 
     def tree(self) -> dict[str, Any]:
         return _given(
-            dirs={inside: os.fspath(outside) for inside, outside in self.dirs.items()},
+            dirs={inside: {"path": os.fspath(outside), "kind": "file"} if os.path.isfile(outside) else os.fspath(outside) for inside, outside in self.dirs.items()},
             permissions=self.permissions.tree(), loading=self.loading and self.loading.tree(), sync=self.sync.tree(),
             security=None if self.follow_symlinks is None else {"followSymlinks": self.follow_symlinks},
             onPermissionDenied=self.on_permission_denied)

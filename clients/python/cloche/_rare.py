@@ -59,10 +59,10 @@ def _error_pairs(error: BaseException) -> list[tuple[Any, Any]]:
 
 def _encode_date(encoder: Encoder, value: datetime.date, depth: int) -> Tree:
     # pandas' NaT is a datetime that equals nothing.
-    return {"$": "date", "v": None if value != value else _date_text(value)}
+    return {"$": "date", "v": None if value != value else date_text(value)}
 
 
-def _date_text(value: datetime.date) -> str:
+def date_text(value: datetime.date) -> str:
     if not isinstance(value, datetime.datetime):
         return datetime.date.isoformat(value)
     if getattr(value, "nanosecond", 0):
@@ -85,7 +85,7 @@ def _encode_array(encoder: Encoder, value: array.array[Any], depth: int) -> Tree
 
 def _encode_numpy(encoder: Encoder, value: Any, depth: int) -> Tree:
     kind, name = value.dtype.kind, f"{value.dtype.kind}{value.dtype.itemsize * 8}"
-    # What lies under a mask is not the user's data.
+    # The values under a mask are not the user's data.
     if hasattr(value, "mask"):
         raise Refused(f"{type(value).__name__} cannot be sent")
     if kind in "mM":

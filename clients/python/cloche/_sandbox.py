@@ -368,6 +368,6 @@ def _leave(delete: Callable[[], Any], kind: type[BaseException] | None) -> None:
     try:
         delete()
     except ConnectionLostError:
-        # What went wrong in the block is what is to be seen.
+        # An error of the block must not be hidden by this one.
         if kind is None:
             raise

@@ -1,15 +1,20 @@
 """The contract of the subprocess sandbox: code and tools in, {result, logs, error, duration} out; each execution in a box of its own."""
 from __future__ import annotations
 
+import asyncio
 import codecs
+import dataclasses
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from . import _requests
 from ._async import AsyncCloche
+from ._base_errors import RunTimeoutError, ValueRefusedError
+from ._plain import plain
 from ._requests import Request
 from ._results import Result
 from ._schema import Check, Misfit, compile_schema
@@ -94,6 +99,7 @@ class _Config:
     timeout: int
     memory_limit: int
     minimal_env: bool
+    rich: bool = False
 
     def __post_init__(self) -> None:
         if self.language not in BODIES:
@@ -103,29 +109,49 @@ class _Config:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidArgumentError(f"{name} must be an integer of 0 (none) or more, not {value!r}")
 
+    def having(self, timeout: int | None, rich: bool | None) -> _Config:
+        """As one execution has it."""
+        return dataclasses.replace(self, timeout=self.timeout if timeout is None else timeout, rich=self.rich if rich is None else rich)
+
+    @property
+    def seconds(self) -> float | None:
+        """The client waits this long for the start and the end together; the run's own clock begins later."""
+        return self.timeout / 1000 if self.timeout else None
+
     def request(self, code: str, tools: Tools, executor: ToolExecutor | None, logs: _Logs) -> Request[Result]:
         if not isinstance(code, str):
             raise InvalidArgumentError(f"code must be text, not a {type(code).__name__}")
         return _requests.call(
-            self.language, BODIES[self.language], "_execute", [code], globals=_tool_functions(tools, executor), on_output=logs.add,
+            self.language, BODIES[self.language], "_execute", [code], globals=_tool_functions(tools, executor, self.rich), on_output=logs.add,
             limits={"wall_ms": self.timeout, "cpu_ms": self.timeout, "memory_bytes": self.memory_limit * MEGABYTE},
             env=None if self.minimal_env else {name: value for name, value in os.environ.items() if name},
             result_options={"includeChanges": False})
 
     def conclude(self, result: Result, logs: _Logs) -> SubprocessResult:
-        return SubprocessResult(result.value, logs.finish(), self._error(result), result.meta.duration_ms)
+        try:
+            value = result.value if self.rich else plain(result.value)
+        except ValueRefusedError as error:
+            return SubprocessResult(None, logs.finish(), str(error), result.meta.duration_ms)
+        return SubprocessResult(value, logs.finish(), self._error(result), result.meta.duration_ms)
+
+    def late(self, logs: _Logs, begun: float) -> SubprocessResult:
+        """The time was over before the engine's clock was, as when the daemon took long to start."""
+        return SubprocessResult(None, logs.finish(), self._timeout_text(), (time.monotonic() - begun) * 1000)
+
+    def _timeout_text(self) -> str:
+        return f"Execution timed out after {self.timeout} ms"
 
     def _error(self, result: Result) -> str | None:
         if result.success:
             return None
         if result.status == "timeout":
-            return f"Execution timed out after {self.timeout} ms"
+            return self._timeout_text()
         if result.status == "terminated":
             return "Execution was terminated"
         return str(result.error) if result.error else result.status
 
 
-def _tool_functions(tools: Tools, executor: ToolExecutor | None) -> dict[str, Callable[..., Any]]:
+def _tool_functions(tools: Tools, executor: ToolExecutor | None, rich: bool) -> dict[str, Callable[..., Any]]:
     functions: dict[str, Callable[..., Any]] = {}
     for index, told in enumerate(tools):
         tool = _read_tool(told, f"tools[{index}]")
@@ -133,7 +159,7 @@ def _tool_functions(tools: Tools, executor: ToolExecutor | None) -> dict[str, Ca
             raise InvalidArgumentError(f"tools[{index}]: there is a tool {tool.name!r} already")
         if executor is None:
             raise InvalidArgumentError("tools need a tool_executor, which is to be called with a name and parameters")
-        functions[tool.name] = _tool_function(tool.name, compile_schema(tool.input_schema, f"tools[{index}].inputSchema"), executor)
+        functions[tool.name] = _tool_function(tool.name, compile_schema(tool.input_schema, f"tools[{index}].inputSchema"), executor, rich)
     return functions
 
 
@@ -146,12 +172,13 @@ def _read_tool(told: Tool | Mapping[str, Any], where: str) -> Tool:
     return told
 
 
-def _tool_function(name: str, check: Check, executor: ToolExecutor) -> Callable[..., Any]:
+def _tool_function(name: str, check: Check, executor: ToolExecutor, rich: bool) -> Callable[..., Any]:
     """What the code calls: with one object of parameters, or with keywords."""
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 1 or (args and kwargs):
             raise TypeError(f"{name} takes one object of parameters, or keywords")
-        params = args[0] if args and args[0] is not None else kwargs
+        given = args[0] if args and args[0] is not None else kwargs
+        params = given if rich else plain(given)
         try:
             check(params, name)
         except Misfit as misfit:
@@ -182,29 +209,34 @@ class _Execution:
 
 
 class SubprocessSandbox:
-    """Executes code that may call tools. `timeout` in milliseconds and `memory_limit` in megabytes; 0 means none.
+    """Executes code that may call tools. `timeout` in milliseconds and `memory_limit` in megabytes; 0 means none. Results and tools'
+    parameters are what JSON has for them; with `rich` sets, dates, bytes and keys of other kinds stay what they are.
 
         sandbox = SubprocessSandbox()
         sandbox.execute("return add(a=2, b=3)", [{"name": "add"}], lambda name, params: params["a"] + params["b"])
     """
 
     def __init__(self, client: Cloche | None = None, *, language: str = "python", timeout: int = 30000, memory_limit: int = 128,
-                 minimal_env: bool = True) -> None:
-        self._config = _Config(language, timeout, memory_limit, minimal_env)
+                 minimal_env: bool = True, rich: bool = False) -> None:
+        self._config = _Config(language, timeout, memory_limit, minimal_env, rich)
         self._owned = client is None
         self._client: Cloche | None = client or Cloche()
         self._executions: set[_Execution] = set()
 
-    def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
-        """tool_executor(name, params) may be a coroutine function; what it raises is an exception in the code."""
+    def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None, *, timeout: int | None = None,
+                rich: bool | None = None) -> SubprocessResult:
+        """tool_executor(name, params) may be a coroutine function; what it raises is an exception in the code. `timeout` and `rich`
+        of this execution; else the sandbox's."""
         if self._client is None:
             raise InvalidStateError("the sandbox was closed")
-        logs, execution = _Logs(), _Execution()
+        config, logs, execution, begun = self._config.having(timeout, rich), _Logs(), _Execution(), time.monotonic()
         self._executions.add(execution)
         try:
-            run = self._client._start(self._config.request(code, tools, tool_executor, logs))
+            run = self._client._start(config.request(code, tools, tool_executor, logs))
             execution.begin(run)
-            return self._config.conclude(run.wait(), logs)
+            return config.conclude(run.wait(config.seconds), logs)
+        except RunTimeoutError:
+            return config.late(logs, begun)
         finally:
             self._executions.discard(execution)
 
@@ -233,21 +265,30 @@ class AsyncSubprocessSandbox:
     """As SubprocessSandbox, for asyncio."""
 
     def __init__(self, client: AsyncCloche | None = None, *, language: str = "python", timeout: int = 30000, memory_limit: int = 128,
-                 minimal_env: bool = True) -> None:
-        self._config = _Config(language, timeout, memory_limit, minimal_env)
+                 minimal_env: bool = True, rich: bool = False) -> None:
+        self._config = _Config(language, timeout, memory_limit, minimal_env, rich)
         self._owned = client is None
         self._client: AsyncCloche | None = client or AsyncCloche()
         self._executions: set[_Execution] = set()
 
-    async def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None) -> SubprocessResult:
+    async def execute(self, code: str, tools: Tools = (), tool_executor: ToolExecutor | None = None, *, timeout: int | None = None,
+                      rich: bool | None = None) -> SubprocessResult:
         if self._client is None:
             raise InvalidStateError("the sandbox was closed")
-        logs, execution = _Logs(), _Execution()
+        config, logs, execution, begun = self._config.having(timeout, rich), _Logs(), _Execution(), time.monotonic()
         self._executions.add(execution)
         try:
-            run = await self._client._start(self._config.request(code, tools, tool_executor, logs))
+            async with asyncio.timeout(config.seconds) as starting:
+                run = await self._client._start(config.request(code, tools, tool_executor, logs))
             execution.begin(run)
-            return self._config.conclude(await run.settle(None), logs)
+            left = None if config.seconds is None else max(config.seconds - (time.monotonic() - begun), 0.0)
+            return config.conclude(await run.settle(left), logs)
+        except RunTimeoutError:
+            return config.late(logs, begun)
+        except TimeoutError:
+            if not starting.expired():
+                raise
+            return config.late(logs, begun)
         finally:
             self._executions.discard(execution)
 

@@ -53,10 +53,20 @@ class MountCase(unittest.TestCase):
         (self.folder / "keep.txt").write_text("kept")
 
     def mount(self, mode="batch", **options):
-        return cloche.Mount({"/workspace/data": self.folder}, options.pop("permissions", RULES), sync=cloche.Sync(mode), **options)
+        return cloche.Mount({"/workspace/data": self.folder}, options.pop("permissions", RULES), sync=options.pop("sync", cloche.Sync(mode)), **options)
 
     def there(self):
         return {path.name: path.read_text() for path in self.folder.iterdir()}
+
+    def test_a_file_under_another_name_and_a_mount_in_another(self):
+        inner = self.folder / "inner"
+        inner.mkdir()
+        mount = cloche.Mount({"/workspace/data": self.folder, "/workspace/data/deep/in": inner, "/workspace/one": self.folder / "a.csv"},
+                             cloche.Permissions(rules=[cloche.Rule("**", allow=["*"])]))
+        code = "def f():\n    open('data/deep/in/new', 'w').write('in')\n    open('one', 'a').write('2')\n    return open('one').read()"
+        result = self.client.call("python", code, mount=mount)
+        self.assertEqual((result.value, (inner / "new").read_text(), (self.folder / "a.csv").read_text()), ("12", "in", "12"))
+        self.assertFalse((self.folder / "deep").exists())
 
     UNTOUCHED = {"a.csv": "1", "keep.txt": "kept"}
     WRITTEN = {"a.csv": "12", "new.csv": "n", "keep.txt": "kept"}
@@ -70,6 +80,18 @@ class Batch(MountCase):
         self.assertEqual(sorted(map(str, result.sync.synced)), sorted(map(str, result.raw["sync"]["synced"])))
         self.assertEqual(len(result.sync.synced), 2)
         self.assertEqual([(change.path, change.content) for change in result.changes.modified], [("/workspace/data/a.csv", "12")])
+
+    def test_links_that_lead_out(self):
+        code = "def f():\n    import os\n    os.symlink('/etc/passwd', 'data/out.csv')\n    os.symlink('a.csv', 'data/in.csv')"
+        for links, made in (("inside", {"in.csv"}), (None, {"in.csv", "out.csv"})):
+            sync = cloche.Sync("batch", on_error="continue", links=links)
+            result = self.client.call("python", code, mount=cloche.Mount({"/workspace/data": self.folder}, RULES, sync=sync))
+            result.unwrap()
+            found = {path.name for path in self.folder.iterdir() if path.is_symlink()}
+            self.assertEqual((found, len(result.sync.failed)), (made, 2 - len(made)))
+            for path in self.folder.iterdir():
+                if path.is_symlink():
+                    path.unlink()
 
     def test_not_after_one_that_failed(self):
         result = self.client.call("python", WRITE + "\n    1 / 0", mount=self.mount())
@@ -89,9 +111,22 @@ class Batch(MountCase):
     def test_abort_writes_nothing(self):
         result = self.client.call("python", WRITE, mount=self.mount(), before_sync=lambda change: cloche.Abort("no"))
         self.assertEqual((self.there(), result.sync.synced), (self.UNTOUCHED, []))
-        self.assertIsNotNone(result.sync.aborted)
+        self.assertEqual(result.sync.aborted, "no")
         self.assertEqual(sorted((row["path"], row["reason"]) for row in result.sync.skipped),
                          [("/workspace/data/a.csv", "aborted"), ("/workspace/data/new.csv", "aborted")])
+
+    def test_an_abort_that_the_mount_does_not_allow_skips_its_change(self):
+        def before(change):
+            return cloche.Abort("not this one") if change.path.endswith("new.csv") else None
+        result = self.client.call("python", WRITE, mount=self.mount(sync=cloche.Sync(allow_abort=False)), before_sync=before)
+        self.assertEqual((self.there(), result.sync.aborted), ({"a.csv": "12", "keep.txt": "kept"}, None))
+        self.assertEqual([(row["path"], row["reason"]) for row in result.sync.skipped], [("/workspace/data/new.csv", "not this one")])
+
+    def test_a_question_that_fails_aborts_also_where_no_abort_is_allowed(self):
+        with self.assertRaises(ZeroDivisionError):
+            self.client.call("python", WRITE, mount=self.mount(sync=cloche.Sync(allow_abort=False)), before_sync=lambda change: 1 / 0)
+        self.client.stats()
+        self.assertEqual(self.there(), self.UNTOUCHED)
 
     def test_a_question_that_fails_writes_nothing(self):
         with self.assertRaises(ZeroDivisionError):

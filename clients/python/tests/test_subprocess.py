@@ -6,6 +6,7 @@ import time
 import unittest
 
 import cloche
+from cloche._plain import plain
 from tests.real import AsyncDaemonCase, DaemonCase
 
 ADD = {"name": "add", "description": "Adds", "inputSchema": {
@@ -71,6 +72,40 @@ class Python(DaemonCase):
     def test_timeout(self):
         done = cloche.SubprocessSandbox(self.client, timeout=300).execute("print('begun', flush=True)\nwhile True: pass")
         self.assertEqual((done.result, done.logs, done.error), (None, ["[stdout] begun"], "Execution timed out after 300 ms"))
+
+    def test_a_timeout_of_one_execution(self):
+        done = self.sandbox.execute("while True: pass", timeout=300)
+        self.assertEqual((done.error, self.sandbox.execute("return 1").result), ("Execution timed out after 300 ms", 1))
+        with self.assertRaisesRegex(cloche.InvalidArgumentError, "timeout must be an integer"):
+            self.sandbox.execute("1", timeout=-1)
+
+    def test_the_timeout_covers_the_start(self):
+        """A daemon that takes the request and never begins it."""
+        ours, theirs = cloche.SubprocessSandbox(self.client, timeout=300), cloche.SubprocessSandbox(self.client)
+        write, self.client._write = self.client._write, lambda data: None
+        try:
+            late = ours.execute("return 1")
+        finally:
+            self.client._write = write
+        self.assertEqual((late.error, theirs.execute("return 1").result), ("Execution timed out after 300 ms", 1))
+
+    def test_results_are_json_and_rich_ones_are_not(self):
+        code = "import datetime\nreturn {1: {2}, 'd': datetime.date(2020, 1, 2), 'b': b'x', 'n': float('nan'), 'i': 10**20, 't': (1, [2.5])}"
+        self.assertEqual(self.sandbox.execute(code).result, {"1": [2], "d": "2020-01-02", "b": "eA==", "n": None, "i": 10**20, "t": [1, [2.5]]})
+        rich = self.sandbox.execute(code, rich=True).result
+        self.assertEqual((rich[1], rich["d"].year, rich["b"]), ({2}, 2020, b"x"))
+
+    def test_a_value_that_holds_itself(self):
+        shared = [1]
+        self.assertEqual(plain([shared, shared]), [[1], [1]])
+        shared.append(shared)
+        with self.assertRaisesRegex(cloche.ValueRefusedError, "holds itself, which JSON cannot say; rich=True"):
+            plain([shared])
+
+    def test_parameters_are_json_and_rich_ones_are_not(self):
+        kinds = [self.sandbox.execute("return t(a={1})", [{"name": "t"}], lambda name, given: type(given["a"]).__name__, rich=rich).result
+                 for rich in (False, True)]
+        self.assertEqual(kinds, ["list", "set"])
 
     def test_a_timeout_rejects_tools_under_way(self):
         over = threading.Event()
@@ -161,6 +196,21 @@ class Asynchronous(AsyncDaemonCase):
             return params["a"] + params["b"]
         done = await sandbox.execute("print('log')\nreturn add(a=1, b=2)", [ADD], run)
         self.assertEqual((done.result, done.logs, done.error), (3, ["[stdout] log"], None))
+
+    async def test_a_timeout_of_one_execution_and_of_the_start(self):
+        sandbox = cloche.AsyncSubprocessSandbox(self.client)
+        self.assertEqual((await sandbox.execute("while True: pass", timeout=300)).error, "Execution timed out after 300 ms")
+
+        async def say_nothing(reader, writer):
+            await reader.read()
+            writer.close()
+        silent = await asyncio.start_server(say_nothing, "127.0.0.1")
+        port = silent.sockets[0].getsockname()[1]
+        never = cloche.AsyncSubprocessSandbox(cloche.AsyncCloche(f"127.0.0.1:{port}", token="x"), timeout=300)
+        self.assertEqual((await never.execute("return 1")).error, "Execution timed out after 300 ms")
+        silent.close()
+        await never.close()
+        self.assertEqual((await sandbox.execute("return {1}")).result, [1])
 
     async def test_terminate(self):
         sandbox = cloche.AsyncSubprocessSandbox(self.client)

@@ -6,6 +6,11 @@ import { readBody, UnreadBody } from './internal/classes.js'
 import { type DaemonOptions, type Link, reach, within } from './internal/daemon.js'
 import { Attachments, encode, type Json } from './internal/encode.js'
 import { ConnectionError, RequestTimeoutError } from './internal/error.js'
+import { checkKnown, type Names } from './internal/known.js'
+import {
+  askNames, callNames, connectNames, evaluateNames, eventNames, forkedCallNames, forkedEvaluateNames, operationNames, prefixNames, runOptionNames,
+  scriptNames, syncNames, syncOptionNames
+} from './internal/options.js'
 import {
   type Declaration, declarationsOf, encodeAnswer, handlerKey, type Handlers, type ModuleDeclaration, modulesOf, prepareHost, thrownOf
 } from './internal/host.js'
@@ -20,7 +25,7 @@ const PROTOCOL = 1
 
 export interface ConnectOptions extends DaemonOptions {
   signal?: AbortSignal
-  /** How long the daemon may take to greet, in ms. */
+  /** The time for the daemon to greet, in ms. */
   connectTimeoutMs?: number
 }
 
@@ -54,7 +59,7 @@ export interface SyncRequest {
   links?: 'any' | 'inside'
   dryRun?: boolean
 }
-/** What a sync would do (`dryRun`). */
+/** The steps that a sync would take (`dryRun`). */
 export interface SyncPlan {
   steps: Array<{ path: string, type: string, action: string, [name: string]: unknown }>
   denied: Array<{ path: string, [name: string]: unknown }>
@@ -69,17 +74,19 @@ export interface PrefixRequest extends Omit<RunRequest, 'stdin' | 'env' | 'workd
   name?: string
 }
 
-/** What a running request wants to hear, by its id. */
+/** The callbacks of a running request. */
 interface Listener {
   handlers: Handlers
   call: (target: string[], args: unknown[], kwargs: Record<string, unknown>) => Promise<Outgoing>
   options: RunOptions
+  hasJsonArguments?: boolean
+  streamOf?: RunHooks['streamOf'] | undefined
 }
 
-/** Who hears the events of a request, by its id. */
+/** Listeners for the events of requests, by request id. */
 type Hearers = Map<number, (event: string, about: unknown, received: Received) => void>
 
-/** What the façades do otherwise than plain runs. @internal */
+/** Options by which runs of the façades differ from plain ones. @internal */
 export interface RunHooks {
   globals?: Record<string, Declaration>
   imports?: Record<string, ModuleDeclaration>
@@ -87,8 +94,12 @@ export interface RunHooks {
   call?: Listener['call']
   /** The result's value is as JSON has it. */
   isJson?: boolean
+  /** Arguments of the host's functions are as JSON has them. */
+  hasJsonArguments?: boolean
   /** Views of one buffer in what is declared stay that. */
   views?: boolean
+  /** Bodies that the code still makes come piece by piece (spec/agent.md, Bodies): the stream of one, by its number. */
+  streamOf?: (number: unknown) => ReadableStream<Uint8Array>
 }
 
 const ASK_TIMEOUT_MS = 30_000
@@ -113,7 +124,7 @@ async function callHandler (handlers: Handlers, target: string[], args: unknown[
 
 /** A connection to cloched: runs, prefixes, and what there is to ask. */
 export class Cloche implements AsyncDisposable {
-  /** What the daemon said of itself. */
+  /** The daemon's greeting. */
   readonly server: {
     server: string
     version: string
@@ -139,6 +150,7 @@ export class Cloche implements AsyncDisposable {
 
   /** To a daemon that runs (`socket`, or `host`, `port` and `token`), or to one of our own, which ends with this client. */
   static async connect (options: ConnectOptions = {}): Promise<Cloche> {
+    checkKnown('connect', options, connectNames)
     const link = await reach(options, options.signal)
     const listeners = new Map<number, Listener>()
     const hearers: Hearers = new Map()
@@ -159,7 +171,7 @@ export class Cloche implements AsyncDisposable {
     return this.connection.isOpen
   }
 
-  /** Of a daemon of our own. */
+  /** The process of a daemon of our own. */
   get pid (): number | undefined {
     return this.link.pid
   }
@@ -173,21 +185,26 @@ export class Cloche implements AsyncDisposable {
 
   /** Calls a function. A failure of the code is a result, not an exception. */
   async call<T = unknown> (request: CallRequest, options: RunOptions = {}): Promise<Result<T>> {
+    checkRun('call', request, options, callNames)
     return await this.run<T>('call', request, options)
   }
 
   /** Runs a script: its streams and exit code are the answer. */
   async script (request: ScriptRequest, options: RunOptions = {}): Promise<Result<undefined>> {
+    checkRun('script', request, options, scriptNames)
     return await this.run<undefined>('script', request, options)
   }
 
   /** Evaluates an ECMAScript module in the bare realm: its exports are the result. */
   async evaluate<T = Record<string, unknown>> (request: RunRequest, options: RunOptions = {}): Promise<Result<T>> {
+    checkRun('evaluate', request, options, evaluateNames)
     return await this.run<T>('evaluate', request, options)
   }
 
   /** Set-up code, run once and forked into every run. */
   async prefix (request: PrefixRequest, options: AskOptions = {}): Promise<Prefix> {
+    checkKnown('prefix', request, prefixNames)
+    checkKnown('prefix: options', options, askNames)
     return await this.makePrefix(request, hostOf(request), options)
   }
 
@@ -213,8 +230,10 @@ export class Cloche implements AsyncDisposable {
     const known = hooks.handlers ?? handlers
     const id = this.connection.nextId()
     const call = hooks.call ?? (async (target, args, kwargs) => await callHandler(known, target, args, kwargs))
-    this.listeners.set(id, { handlers: known, call, options })
-    const wire = { globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true } }
+    this.listeners.set(id, { handlers: known, call, options, hasJsonArguments: hooks.hasJsonArguments === true, streamOf: hooks.streamOf })
+    const wire = {
+      globals, imports, extra: { ...extra, stream: options.onOutput === undefined ? undefined : true, bodies: hooks.streamOf === undefined ? undefined : true }
+    }
     const make = (attachments: Attachments): Json => encodeRun(withEvents(request, options), wire, attachments, hooks.views)
     try {
       return decodeResult<T>(await withBodies(async () => await this.cancellable(id, method, make, options), options.signal), hooks.isJson)
@@ -287,6 +306,7 @@ export class Cloche implements AsyncDisposable {
       hold: (id, hold) => { this.ask('hold', () => ({ id, hold })).catch(() => {}) }
     }
     const make = (attachments: Attachments): Json => {
+      checkKnown(`${method}: options`, waiting, operationNames)
       try {
         return encodeMembers(params, attachments)
       } catch (thrown) {
@@ -328,6 +348,9 @@ export class Cloche implements AsyncDisposable {
   async sync (request: SyncRequest & { dryRun: true }, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncPlan>
   async sync (request: SyncRequest, options?: AskOptions & Pick<RunOptions, 'events'>): Promise<SyncOutcome>
   async sync (request: SyncRequest, options: AskOptions & Pick<RunOptions, 'events'> = {}): Promise<SyncOutcome | SyncPlan> {
+    checkKnown('sync', request, syncNames)
+    checkKnown('sync: options', options, syncOptionNames)
+    checkKnown('sync: options.events', options.events, eventNames)
     const id = this.connection.nextId()
     const { events } = options
     this.listeners.set(id, { handlers: new Map(), call: noCall, options: events === undefined ? {} : { events } })
@@ -345,6 +368,7 @@ export class Cloche implements AsyncDisposable {
   }
 
   private async plain<T> (method: string, params: object, options: AskOptions): Promise<T> {
+    checkKnown(`${method}: options`, options, askNames)
     const { body, incoming } = await this.ask(method, (attachments) => encodeMembers(params, attachments), options)
     return incoming.decode(body) as T
   }
@@ -401,6 +425,12 @@ async function endLink (link: Link, waitMs: number): Promise<void> {
 
 const PREFIX_TIMEOUT_MS = 120_000
 
+function checkRun<T> (owner: string, request: object, options: RunOptions, known: Names<T>): void {
+  checkKnown(owner, request, known)
+  checkKnown(`${owner}: options`, options, runOptionNames)
+  checkKnown(`${owner}: options.events`, options.events, eventNames)
+}
+
 const noCall: Listener['call'] = async () => { throw new InternalError('nothing runs here that could call the host') }
 
 function outgoingOf (make: (attachments: Attachments) => Json): Outgoing {
@@ -452,9 +482,11 @@ class Answers implements Peer {
     if (listener === undefined) throw new StateError(`${method}: the run ${String(params.run)} is over`)
     if (method === 'sync.before') return await beforeSync(listener, incoming.decode(params.change) as Change)
     if (method !== 'bridge') throw new InvalidArgumentError(`there is no method "${method}"`)
+    incoming.streamOf = listener.streamOf
     try {
-      const args = incoming.decode(params.args ?? []) as unknown[]
-      const kwargs = incoming.decode(params.kwargs ?? {}) as Record<string, unknown>
+      const decode = (value: unknown): unknown => listener.hasJsonArguments === true ? incoming.decodeJson(value) : incoming.decode(value)
+      const args = decode(params.args ?? []) as unknown[]
+      const kwargs = decode(params.kwargs ?? {}) as Record<string, unknown>
       return await listener.call(targetOf(params.target), args, kwargs)
     } catch (thrown) {
       throw thrownOf(thrown)
@@ -510,12 +542,14 @@ export class Prefix implements AsyncDisposable {
   }
 
   async call<T = unknown> (request: Omit<CallRequest, 'language' | 'globals' | 'imports'>, options: RunOptions = {}): Promise<Result<T>> {
+    checkRun('call of a prefix', request, options, forkedCallNames)
     return await this.run<T>('call', request, options)
   }
 
   async evaluate<T = Record<string, unknown>> (
     request: Omit<RunRequest, 'language' | 'globals' | 'imports'>, options: RunOptions = {}
   ): Promise<Result<T>> {
+    checkRun('evaluate of a prefix', request, options, forkedEvaluateNames)
     return await this.run<T>('evaluate', request, options)
   }
 

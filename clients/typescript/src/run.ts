@@ -4,7 +4,7 @@ import type { Limits } from './generated/limits.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
 import type { Received } from './internal/connection.js'
-import { decodeFailure, type Incoming, MalformedValueError } from './internal/decode.js'
+import { decodeFailure, type Incoming, MalformedValueError, UnmakeableValueError } from './internal/decode.js'
 import { type Attachments, encode, type Json } from './internal/encode.js'
 import { isPlainObject } from './internal/host.js'
 
@@ -14,16 +14,23 @@ export type FileSource =
 
 export type Permission = 'read' | 'list' | 'create' | 'modify' | 'delete'
 
+/** Its own options take the place of those of the whole. */
+export interface MountedDirectory extends Pick<MountOptions, 'permissions' | 'loading' | 'security' | 'onPermissionDenied'> {
+  path: string
+  kind?: 'directory' | 'file'
+}
+
 export interface MountOptions {
-  /** Folders of the box, and the host's folders shown there. */
-  dirs: Record<string, string>
+  /** Folders of the box, and the host's folders shown there, or, with `kind: 'file'`, one file. One may lie in another. */
+  dirs: Record<string, string | MountedDirectory>
   permissions?: {
     default?: Partial<Record<Permission, boolean>>
     rules?: Array<{ pattern: string, allow?: Permission[] | '*', deny?: Permission[] | '*', priority?: number }>
     exclude?: string[]
   }
   loading?: { mode: 'eager' | 'lazy' | 'explicit', include?: string[], maxFileSize?: number, maxTotalSize?: number }
-  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort' }
+  /** allowAbort false: when beforeSync says abort, its change alone is skipped. */
+  sync?: { mode: 'batch' | 'manual', onError?: 'rollback' | 'continue' | 'abort', conflict?: 'refuse' | 'keepBoth' | 'overwrite', links?: 'any' | 'inside', allowAbort?: boolean }
   security?: { followSymlinks?: boolean | 'restricted' }
   onPermissionDenied?: 'throw' | 'ignore' | 'virtual'
 }
@@ -76,7 +83,7 @@ export interface SyncEvents {
 export interface RunOptions {
   /** Given up: the run is cancelled, and its result has status `terminated`. */
   signal?: AbortSignal
-  /** How long to wait for the answer, in ms; the run itself ends by its limits. */
+  /** The time to wait for the answer, in ms; the run itself ends by its limits. */
   timeoutMs?: number
   /** Output as it comes. */
   onOutput?: (output: Output) => void
@@ -84,21 +91,23 @@ export interface RunOptions {
   events?: SyncEvents
 }
 
-/** What came of writing changes to the host. */
+/** The outcome of writing changes to the host. */
 export interface SyncOutcome {
   synced: string[]
   failed: Array<{ path: string, error: unknown }>
   skipped: Array<{ path: string, reason?: string }>
-  /** Where the host's file is not what the run found. */
+  /** Files of the host that differ from those the run found. */
   conflicts: Array<{ path: string, [name: string]: unknown }>
   kept: unknown[]
+  /** The change at which beforeSync said abort, and why: nothing was written, and all are among the skipped ones. */
+  aborted?: { path?: string, reason: string }
   /** Why nothing was synced at all. */
   error?: unknown
 }
 
 export interface ResultOptions { includeChanges?: boolean, includeContents?: boolean, includeDenied?: boolean }
 
-/** What all runs have. */
+/** Members of all requests for a run. */
 export interface RunRequest {
   language: string
   code: string
@@ -107,7 +116,7 @@ export interface RunRequest {
   workdir?: string
   env?: Record<string, string>
   stdin?: string | Uint8Array
-  /** Where the run may connect to; absent: nowhere. Such a run is started cold. */
+  /** Rules for the connections of the run; absent: it has none. Such a run is started cold. */
   network?: NetworkPolicy
   limits?: Limits
   /** Forked from a warm interpreter instead of started cold; by default where the language can. */
@@ -136,7 +145,7 @@ export interface RunFailure {
   type: string
   message: string
   stack?: string
-  /** Of evaluated modules. */
+  /** The code of the failure; evaluated modules alone have one. */
   code?: string
   name?: string
   fields?: Record<string, unknown>
@@ -151,9 +160,9 @@ export interface Usage {
   diskInodes: number
   stdoutBytes: number
   stderrBytes: number
-  /** Of evaluated modules: what the code itself took, without what its box cost. */
+  /** The processor time of an evaluated module's code alone, without its box. */
   evaluationCpuMs?: number
-  /** Of evaluated modules: the JavaScript heap when they had ended. */
+  /** The size of an evaluated module's JavaScript heap when it had ended. */
   heapUsedBytes?: number
 }
 
@@ -169,9 +178,9 @@ export interface Result<T = unknown> {
   stderrBytes?: Uint8Array
   exitCode: number
   files: { created: Change[], modified: Change[], deleted: Change[], denied?: Denial[] }
-  /** Of evaluated modules: one entry a call of console. */
+  /** The lines of an evaluated module, one entry a call of console. */
   console?: { stdout: string[], stderr: string[] }
-  /** Of evaluated modules that called `waitUntil`: what became of that work, and how many lines and calls there were before it. */
+  /** The outcome of the work of `waitUntil`, of an evaluated module that called it, and the numbers of lines and calls before that work. */
   late?: {
     status: 'settled' | 'truncated' | 'failed'
     durationMs: number
@@ -271,12 +280,15 @@ export function decodeResult<T> (received: Received, isJson = false): Result<T> 
   }
 }
 
-/** The value is the guest's: one that cannot be made here, such as a forged Request, is its failure, and no exception of ours. */
+/**
+ * A value whose content the guest forged, such as a Request with credentials, is the guest's failure. A value of a form that does not exist is the
+ * daemon's, which checks the forms: decodeResult() rejects it.
+ */
 function decodeValue (value: unknown, incoming: Incoming, isJson: boolean): object {
   try {
     return { result: isJson ? incoming.decodeJson(value) : incoming.decode(value) }
   } catch (thrown) {
-    if (!(thrown instanceof MalformedValueError)) throw thrown
+    if (!(thrown instanceof UnmakeableValueError)) throw thrown
     const { message } = thrown
     return { status: 'error', success: false, error: { type: 'TypeError', code: 'ERR_EXPORT_NOT_SERIALIZABLE', name: 'TypeError', message } }
   }

@@ -294,11 +294,18 @@ test('a result that is none is a protocol error, and the connection goes on', ()
   assert.deepEqual(await client.guards(), [])
 }))
 
-test('a malformed value in a result is an error of that run alone', () => withPeer(({ id, method }, link) => link.result(id, method === 'guards' ? { guards: [] } : result({ $: 'bytes', at: 0, n: 9 })), async (client) => {
-  const { status, error } = await client.call(python)
-  assert.deepEqual([status, error.message], ['error', '$: range is outside the attachments'])
+test('a value of a form that there is not is the daemon\'s fault: that request is rejected, and the connection goes on', () => withPeer(({ id, method }, link) => link.result(id, method === 'guards' ? { guards: [] } : result({ $: 'bytes', at: 0, n: 9 })), async (client) => {
+  await assert.rejects(client.call(python), { name: 'ProtocolError', message: 'the result of a run cannot be read: $: range is outside the attachments' })
   assert.deepEqual(await client.guards(), [])
 }))
+
+test('a value whose content no class takes is the guest\'s: an error of that run', () => {
+  const forged = { $: 'class', t: 'Request', v: { method: 'GET', url: 'http://user:secret@example.org/', headers: [], body: null } }
+  return withPeer(({ id }, link) => link.result(id, result(forged)), async (client) => {
+    const { status, error } = await client.call(python)
+    assert.deepEqual([status, /credentials/.test(error.message)], ['error', true], error.message)
+  })
+})
 
 test('a daemon that does not read: new requests wait, and memory does not grow with them', async () => {
   await withPeer(({ id }, link) => link.result(id, result(1)), async (client, link) => {

@@ -1,6 +1,6 @@
 // Where calls run and what they see: any absolute directory, mounts in all their forms, patterns in both meanings.
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -52,7 +52,7 @@ describe('paths', real, () => {
     assert.deepEqual(told(all).sort(), [['create', '/home/cloche/h', 'h'], ['create', '/tmp/t', 't'], ['create', '/workspace/w', 'w']])
     assert.deepEqual(told((await python(code)).files), [['create', '/workspace/w', 'w']])
     const beside = await python(code, { resultOptions: { includeTemporary: true }, mount: { dirs: { '/tmp/x': dir } } })
-    assert.deepEqual([beside.status, told(beside.files).map(([, name]) => name).sort()], ['success', ['/home/cloche/h', '/workspace/w']], JSON.stringify(beside.error))
+    assert.deepEqual([beside.status, told(beside.files).map(([, name]) => name).sort()], ['success', ['/home/cloche/h', '/tmp/t', '/workspace/w']], JSON.stringify(beside.error))
   })
   mounted('defaultWorkdir, and other languages', async () => {
     const own = createExecutor({ client, defaultWorkdir: '/app' })
@@ -86,15 +86,85 @@ describe('paths', real, () => {
       assert.deepEqual(result, [target.replace(/\/$/, ''), 'host'], JSON.stringify(error))
     }
   })
-  mounted('a single file', async ({ dir, read }) => {
-    const mount = { dirs: { '/data/in.txt': path.join(dir, 'in.txt') }, permissions: { rules: [{ pattern: '**', allow: '*' }] } }
-    const code = 'import os\ndef f():\n  open("/data/in.txt", "a").write("!")\n  try: open("/data/new", "w")\n  except PermissionError: return sorted(os.listdir("/data"))'
+  const ALL = { rules: [{ pattern: '**', allow: '*' }] }
+  mounted('a single file, under its own name', async ({ dir, read }) => {
+    const mount = { dirs: { '/data/in.txt': path.join(dir, 'in.txt') }, permissions: ALL }
+    const code = 'import os\ndef f():\n  open("/data/in.txt", "a").write("!")\n  try: open("/data/new", "w")\n  except OSError: return sorted(os.listdir("/data"))'
     const { result, error, files } = await python(code, { mount })
     assert.deepEqual(result, ['in.txt'], JSON.stringify(error))
     assert.deepEqual(told(files), [['modify', '/data/in.txt', 'host!']])
     await executor.syncFiles(files.all(), { dirs: { '/data': dir } })
     assert.equal(read('in.txt'), 'host!')
-    assert.match((await python(code, { mount: { dirs: { '/data/x.csv': path.join(dir, 'in.txt') } } })).error.message, /stands under its own name/)
+  })
+  for (const target of ['/x.csv', '/data/x.csv', '/data/deep/er/x.csv', '/workspace/x.csv', '/home/cloche/x.csv', '/opt/x']) {
+    mounted(`a single file under another name: ${target}`, async ({ dir, read }) => {
+      const mount = { dirs: { [target]: path.join(dir, 'in.txt') }, permissions: { rules: [{ pattern: path.basename(target), allow: '*' }] } }
+      const code = `import os\ndef f():\n  text = open("${target}").read()\n  open("${target}", "a").write("!")\n  open("/workspace/beside", "w").write("x")\n  return [text, open("${target}").read(), os.path.exists("${path.dirname(target)}/other.txt")]`
+      const { result, error, files } = await python(code, { mount })
+      assert.deepEqual(result, ['host', 'host!', false], JSON.stringify(error))
+      const change = files.all().find((one) => one.path === target)
+      assert.deepEqual([change?.type, Buffer.from(change?.content ?? []).toString(), change?.realPath], ['modify', 'host!', path.join(dir, 'in.txt')])
+      assert.equal(read('in.txt'), 'host')
+      assert.deepEqual((await executor.syncFiles([change], mount)).synced, [target])
+      assert.deepEqual([read('in.txt'), read('other.txt')], ['host!', 'other'])
+      const batch = await python(code, { mount: { ...mount, sync: { mode: 'batch' } } })
+      assert.deepEqual([batch.sync?.synced, read('in.txt')], [[target], 'host!!'], JSON.stringify(batch.error))
+    })
+  }
+  mounted('a single file without the right to write, and rules by the name in the box or from the root', async ({ dir, read }) => {
+    const code = 'def f():\n  try: open("/data/x.csv", "a").write("!")\n  except PermissionError as e: return e.errno\n  return "written"'
+    const dirs = { '/data/x.csv': path.join(dir, 'in.txt') }
+    const denied = await python(code, { mount: { dirs } })
+    assert.deepEqual([denied.result, denied.files.denied.map(({ path, operation }) => [path, operation])], [13, [['/data/x.csv', 'modify']]], JSON.stringify(denied.error))
+    for (const [pattern, expected] of [['x.csv', 'written'], ['/data/*.csv', 'written'], ['in.txt', 13], ['data/y', 13]]) {
+      assert.equal((await python(code, { mount: { dirs, permissions: { rules: [{ pattern, allow: '*' }] } } })).result, expected, pattern)
+    }
+    assert.equal(read('in.txt'), 'host')
+  })
+  mounted('more single files than a box has mounts, of one folder', async ({ dir }) => {
+    const names = Array.from({ length: 12 }, (_, at) => `f${at}`)
+    for (const name of names) writeFileSync(path.join(dir, name), name)
+    const dirs = Object.fromEntries(names.map((name) => [`/data/${name}`, path.join(dir, name)]))
+    const { result, error } = await python('import os\ndef f(): return [sorted(os.listdir("/data")), open("/data/f7").read()]', { mount: { dirs } })
+    assert.deepEqual(result, [[...names].sort(), 'f7'], JSON.stringify(error))
+  })
+  mounted('a folder within another, and within a place', async ({ dir, read }) => {
+    const inner = path.join(dir, 'out')
+    for (const outer of [{ '/workspace': dir }, {}]) {
+      const at = outer['/workspace'] === undefined ? '/app' : '/workspace'
+      const code = `import os\ndef f():\n  open("${at}/modules/new", "w").write("inner")\n  open("${at}/beside", "w").write("outer")\n  return sorted(os.listdir("${at}"))`
+      const mount = { dirs: { ...outer, [`${at}/modules`]: inner }, permissions: ALL }
+      const { result, error, files } = await python(code, { mount, workdir: at })
+      assert.ok(result?.includes('modules'), JSON.stringify(error))
+      assert.deepEqual(files.all().map(({ path, realPath }) => [path, realPath]).sort(),
+        [[`${at}/beside`, at === '/app' ? undefined : path.join(dir, 'beside')], [`${at}/modules/new`, path.join(inner, 'new')]])
+      await executor.syncFiles(files.all(), mount)
+      assert.equal(read('out/new'), 'inner')
+      rmSync(path.join(inner, 'new'))
+    }
+    assert.equal(read('beside'), 'outer')
+    assert.deepEqual(places(), [])
+  })
+  mounted('followSymlinks', async ({ dir }) => {
+    symlinkSync('in.txt', path.join(dir, 'inside'))
+    symlinkSync('/tmp/of-the-box', path.join(dir, 'outside'))
+    symlinkSync(path.join(dir, '..'), path.join(dir, 'host'))
+    const code = `import os
+def f():
+  open("/tmp/of-the-box", "w").write("box")
+  def read(name):
+    try: return open("/data/" + name).read()
+    except OSError as e: return os.strerror(e.errno)
+  return [read("inside"), read("outside"), read("host/secret")]`
+    writeFileSync(path.join(folder, 'secret'), 'the host\'s')
+    for (const [followSymlinks, expected] of [
+      [true, ['host', 'box', 'No such file or directory']],
+      ['restricted', ['host', 'Permission denied', 'Permission denied']],
+      [false, Array(3).fill('Too many levels of symbolic links')]
+    ]) {
+      const { result, error } = await python(code, { mount: { dirs: { '/data': dir }, security: { followSymlinks } } })
+      assert.deepEqual(result, expected, JSON.stringify([followSymlinks, error]))
+    }
   })
   mounted('patterns below the mount and as from the root', async ({ dir }) => {
     const code = 'def f():\n  done = []\n  for name in ("out/a", "b", "in.txt"):\n    try:\n      open("/data/" + name, "w").write("x")\n      done.append(name)\n    except PermissionError: pass\n  return done'

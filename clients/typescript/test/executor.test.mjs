@@ -212,6 +212,15 @@ describe('executor', real, () => {
       assert.deepEqual([read('out/x.txt'), read('out/y.txt')], ['ALPHAx', 'ALPHAy'])
       assert.deepEqual(got.sync.synced.map((name) => path.basename(name)).sort(), ['x.txt', 'y.txt'])
     })
+    mounted('batch: links that lead out of the directory are refused on demand', async ({ dir, mount }) => {
+      const code = 'def f():\n  import os\n  os.symlink("/etc/passwd", "/data/out/far")\n  os.symlink("x.txt", "/data/out/near")'
+      const run = async (links) => await client.call({ language: 'python', code, mount: { ...mount, sync: { mode: 'batch', onError: 'continue', ...links } } })
+      const { sync } = await run({ links: 'inside' })
+      assert.deepEqual([readdirSync(path.join(dir, 'out')), sync.failed.length], [['near'], 1])
+      rmSync(path.join(dir, 'out/near'))
+      await run({})
+      assert.deepEqual(readdirSync(path.join(dir, 'out')).sort(), ['far', 'near'])
+    })
     mounted('batch: a run that failed writes nothing', async ({ dir, mount }) => {
       const got = await python(`${write.replace('return "done"', 'raise ValueError("no")')}`, { mount: { ...mount, sync: { mode: 'batch' } } })
       assert.deepEqual([got.status, readdirSync(path.join(dir, 'out'))], ['error', []])
@@ -270,10 +279,19 @@ describe('executor', real, () => {
       assert.deepEqual(after.sort(), [['x.txt', true, 'create', true], ['y.txt', true, 'create', true]])
     })
     mounted('beforeSync may abort the whole', async ({ dir, own, mount }) => {
-      own.on('beforeSync', async () => { await sleep(5); return { state: SyncStates.ABORT } })
+      own.on('beforeSync', async () => { await sleep(5); return { state: SyncStates.ABORT, reason: 'not today' } })
       const { sync } = await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch' } } })
       assert.deepEqual(readdirSync(path.join(dir, 'out')), [])
       assert.deepEqual([sync.synced, sync.failed, sync.skipped.map((name) => path.basename(name)).sort()], [[], [], ['x.txt', 'y.txt']])
+      assert.deepEqual([sync.aborted.reason, /\/[xy]\.txt$/.test(sync.aborted.path)], ['not today', true])
+    })
+    mounted('an abort that the mount does not allow skips its file; syncFiles has the reason of one that it allows', async ({ dir, own, mount }) => {
+      own.on('beforeSync', ({ path: name }) => name.endsWith('x.txt') ? { state: SyncStates.ABORT, reason: 'not x' } : undefined)
+      const { sync } = await own.execute({ language: 'python', code: write, mount: { ...mount, sync: { mode: 'batch', allowAbort: false } } })
+      assert.deepEqual([readdirSync(path.join(dir, 'out')), sync.skipped.map((name) => path.basename(name)), sync.aborted], [['y.txt'], ['x.txt'], undefined])
+      const { files } = await own.execute({ language: 'python', code: write, mount })
+      const { aborted, synced } = await own.syncFiles(files.all(), mount)
+      assert.deepEqual([aborted.reason, path.basename(aborted.path), synced], ['not x', 'x.txt', []])
     })
     mounted('an abort at the second change: all are told as skipped, each once', async ({ dir, own, mount }) => {
       let asked = 0

@@ -19,10 +19,12 @@ test('what is no pattern here is refused by name', () => {
     assert.throws(() => globTest(literal.repeat(2000 / literal.length)), /more than 16 of .* a backslash/)
     assert.ok(globTest(literal.repeat(8))(literal.repeat(8)), literal)
   }
+  assert.throws(() => globTest(`[${'{'.repeat(2000)}]`), /more than 16 of/) // braces come before classes
   for (const pattern of ['a'.repeat(4097), '!']) assert.throws(() => globTest(pattern), /1 to 4096 bytes/)
   assert.throws(() => globTest('a/../b'), /leaves the mount/)
   assert.throws(() => globTest(''), /not empty/)
   assert.throws(() => globTest('{1..999}{1..999}'), /alternatives/)
+  assert.throws(() => globTest('{1..999999999999999}'), /alternatives/)
 })
 
 test('patterns that fit in many ways end', () => {

@@ -7,8 +7,9 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { Cloche, findDaemon } from 'cloche'
+import { findDaemon } from 'cloche'
 import { createSandbox } from 'cloche/isolate'
+import { isolated } from './lib/isolate.mjs'
 import { daemon, daemons, isProcess, real, until } from './lib/real.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -17,25 +18,7 @@ const IN_CODE = 'cut \\ud83d'
 
 describe('isolate, to the letter', real, () => {
   let client, sandbox
-  before(async () => {
-    client = await Cloche.connect()
-    sandbox = await createSandbox({ client })
-  })
-  after(async () => {
-    await sandbox?.dispose()
-    await client?.close()
-  })
-  const run = (code, more = {}) => sandbox.run({ code, ...more })
-  const value = async (code, more) => {
-    const result = await run(code, more)
-    assert.ok(result.ok, JSON.stringify(result.error))
-    return result.exports.default
-  }
-  const failure = async (code, more) => {
-    const result = await run(code, more)
-    assert.equal(result.status, 'failed', JSON.stringify(result.exports))
-    return result.error
-  }
+  const { run, value, failure } = isolated((made) => { ({ client, sandbox } = made) })
 
   describe('a text that is cut within a surrogate pair', () => {
     const caught = (code, more) => value(`let e; try { ${code} } catch (x) { e = x } export default [e.name, e.message, e.field]`, more)
@@ -124,14 +107,120 @@ describe('isolate, to the letter', real, () => {
       assert.deepEqual(await value(`${pieces}const a = new Response(g()), b = a.clone(); const texts = [await a.text(), await b.text()]; let m; try { await a.text() } catch (e) { m = e.message } export default [...texts, m, a.bodyUsed]`), ['one two!', 'one two!', 'the body was already read', true])
       assert.deepEqual(await value('const r = new Request("https://h/", { method: "POST", body: "x" }); const s = new Request(r); export default [r.bodyUsed, await s.text(), new Response().body]'), [true, 'x', null])
     })
-    test('a source that fails is the run\'s failure, never a wrong body', async () => {
-      const { code, message } = await failure('export default new Response((async function * () { yield "a"; throw new RangeError("source exploded") })())')
-      assert.deepEqual([code, message], ['ERR_USER_CODE', 'source exploded'])
-      assert.equal((await failure('export default new Response((async function * () { yield { not: "bytes" } })())')).name, 'TypeError')
+    test('a source that fails makes the reader fail, never a wrong body', async () => {
+      const fails = await value('export default new Response((async function * () { yield "a"; throw new RangeError("source exploded") })())')
+      await assert.rejects(fails.text(), { name: 'RangeError', message: 'source exploded', code: 'ERR_USER_CODE' })
+      await assert.rejects((await value('export default new Response((async function * () { yield { not: "bytes" } })())')).text(), { name: 'TypeError', message: /must be bytes or text/ })
+      let read
+      assert.equal(await value(`await f(new Request("https://h/", { method: "POST", body: (async function * () { throw new EvalError("no") })() })); export default 1`, { globals: { f: async (request) => { read = await request.text().catch((e) => e.name) } } }), 1)
+      assert.equal(read, 'EvalError')
     })
     test('one without end meets the limit of the exports; one that never comes is named', async () => {
-      assert.equal((await failure('export default new Response((async function * () { for (;;) yield "x".repeat(1000) })())', { limits: { maxExportBytes: 50_000 } })).code, 'ERR_EXPORT_TOO_LARGE')
-      assert.equal((await failure('export default new Response(new ReadableStream({}))')).code, 'ERR_EXPORT_UNRESOLVED_PROMISE')
+      const endless = 'new Response((async function * () { for (;;) yield "x".repeat(1000) })())'
+      await assert.rejects((await value(`export default ${endless}`, { limits: { maxExportBytes: 50_000 } })).text(), { code: 'ERR_EXPORT_TOO_LARGE', message: /limits\.maxExportBytes/ })
+      await assert.rejects((await value('export default new Response(new ReadableStream({}))')).text(), { message: /nothing can settle/ })
+      let failed
+      await run('await f(new Request("https://h/", { method: "POST", body: (async function * () { for (;;) yield "x".repeat(1000) })() }))', { globals: { f: async (request) => { failed = await request.text().catch((e) => e) } }, limits: { maxBridgeCallBytes: 50_000 } })
+      assert.deepEqual([failed.code, failed.name], ['ERR_BRIDGE_PAYLOAD_TOO_LARGE', 'RangeError'])
+    })
+    test('a body is read while the code still makes it', async () => {
+      let go
+      const globals = { f: () => new Promise((resolve) => { go = resolve }), g: () => 1 }
+      const result = await run('console.log("before"); export default new Response((async function * () { yield "first"; await f(); console.log("within"); await g(); yield "second" })())', { globals })
+      const reader = result.exports.default.body.getReader()
+      assert.equal(Buffer.from((await reader.read()).value).toString(), 'first')
+      await until(() => go !== undefined, 'the code waits for the host')
+      assert.deepEqual([result.stdout, result.bridgeCalls.length], [['before'], 0])
+      go()
+      assert.equal(Buffer.from((await reader.read()).value).toString(), 'second')
+      assert.equal((await reader.read()).done, true)
+      await until(() => result.stdout.length === 2, 'the run has ended')
+      assert.deepEqual([result.stdout, result.bridgeCalls.map(({ name }) => name)], [['before', 'within'], ['f', 'g']])
+    })
+    test('two bodies are made side by side, in whatever order they are read', async () => {
+      const made = 'const make = (name) => new Response((async function * () { for (let i = 0; i < 400; i++) yield name.repeat(1000) })())\n'
+      const [a, b] = await value(`${made}export default [make("a"), make("b")]`)
+      assert.deepEqual([await b.text(), await a.text()], ['b'.repeat(400_000), 'a'.repeat(400_000)])
+      const many = await value('export default Array.from({ length: 100 }, (_, i) => new Response((async function * () { yield "body " + i })()))')
+      assert.deepEqual(await Promise.all(many.map((one) => one.text())), Array.from({ length: 100 }, (_, i) => `body ${i}`))
+    })
+    test('cancelling on the host cancels the source, also when it only waits', async () => {
+      for (const body of ['(async function * () { try { for (;;) yield "x" } finally { await f() } })()', 'new ReadableStream({ pull (c) { c.enqueue("x") }, cancel: () => f() })', 'new ReadableStream({ start (c) { c.enqueue("x"); setTimeout(() => {}, 20_000) }, cancel: () => f() })']) {
+        let isCancelled = false
+        const response = await value(`export default new Response(${body})`, { globals: { f: () => { isCancelled = true } } })
+        const reader = response.body.getReader()
+        assert.equal((await reader.read()).value[0], 120)
+        await reader.cancel()
+        await until(() => isCancelled, `${body} was cancelled`)
+      }
+    })
+    test('the code makes no more than fits while nobody reads', async () => {
+      let made = 0
+      const code = 'export default new Response((async function * () { for (let i = 0; i < 1000; i++) { await f(); yield "x".repeat(10_000) } })())'
+      const response = await value(code, { globals: { f: () => { made++ } }, limits: { maxBridgeCalls: 0 } })
+      await until(() => made > 20, 'what fits was made')
+      // Were there no bound, this run would make pieces all the time.
+      assert.equal(await value('for (let i = 0; i < 100; i++) await f(); export default 1', { globals: { f: () => 1 }, limits: { maxBridgeCalls: 0 } }), 1)
+      assert.ok(made <= 60, `${made} pieces of 10,000 bytes were made`)
+      assert.equal((await response.text()).length, 10_000_000)
+      assert.equal(made, 1000)
+    })
+    test('the run\'s limits, its signal and the daemon\'s end are the end of its bodies', async () => {
+      const endless = 'export default new Response((async function * () { for (;;) yield "x".repeat(1000) })())'
+      const late = await value(endless, { limits: { wallTimeMs: 500 } })
+      await assert.rejects(async () => { for await (const _ of late.body) await sleep(1) }, { code: 'ERR_WALL_TIMEOUT' })
+      const busy = await value('export default new Response((async function * () { yield "x"; for (;;); })())', { limits: { cpuTimeMs: 400 } })
+      await assert.rejects(busy.text(), { code: 'ERR_CPU_TIMEOUT' })
+      const leave = new AbortController()
+      const left = await value(endless, { signal: leave.signal })
+      leave.abort(new RangeError('enough'))
+      await assert.rejects(left.text(), { message: 'enough' })
+      const full = await value('const all = []; export default new Response((async function * () { yield "x"; for (;;) all.push(new Uint8Array(1 << 20).fill(1)) })())', { limits: { memoryMb: 64 } })
+      await assert.rejects(full.text(), { code: 'ERR_MEMORY_LIMIT' })
+    })
+    test('another run may begin before the bodies of one are read, also where there is one place; and not any number', async () => {
+      const own = await createSandbox({ client, maxIsolates: 1 })
+      const large = { code: 'export default new Response((async function * () { for (let i = 0; i < 1000; i++) yield "x".repeat(1000) })())' }
+      const first = (await own.run(large)).exports.default
+      const second = (await own.run(large)).exports.default
+      let isThird = false
+      const third = own.run({ code: 'export default 3' }).then((result) => { isThird = true; return result.exports.default })
+      await until(async () => (await own.stats()).queueDepth === 1, 'the third waits')
+      assert.equal(isThird, false)
+      assert.equal((await second.text()).length, 1_000_000)
+      assert.equal(await third, 3)
+      assert.equal((await first.text()).length, 1_000_000)
+      await own.dispose()
+    })
+    test('a host function that returns without reading holds nothing up; small bodies stay readable', async () => {
+      const kept = []
+      const code = (count) => `await f(new Request("https://h/", { method: "POST", body: (async function * () { for (let i = 0; i < ${count}; i++) yield "x".repeat(1000) })() })); export default 1`
+      for (const count of [100, 1000]) assert.equal(await value(code(count), { globals: { f: (request) => { kept.push(request) } } }), 1)
+      assert.equal((await kept[0].text()).length, 100_000)
+      await assert.rejects(kept[1].text(), { message: /was given up: the host function returned without reading it/ })
+    })
+    test('a body that was sent is used; one behind a getter is refused by name', async () => {
+      const code = 'const r = new Request("https://h/", { method: "POST", body: (async function * () { yield "once" })() }); await f(r); let m; try { await f(r) } catch (e) { m = e.message } export default [r.bodyUsed, m]'
+      assert.deepEqual(await value(code, { globals: { f: async (request) => await request.text() } }), [true, 'the body of a request or response was sent already: send a clone()'])
+      const { code: name, message } = await failure('export default { get r () { return new Response((async function * () { yield "x" })()) } }')
+      assert.deepEqual([name, /behind a getter/.test(message)], ['ERR_EXPORT_NOT_SERIALIZABLE', true], message)
+    })
+    test('an export that cannot be sent fails the run also beside a stream', async () => {
+      const { code } = await failure('export default new Response((async function * () { yield "x" })()); export const f = () => 1')
+      assert.equal(code, 'ERR_EXPORT_NOT_SERIALIZABLE')
+    })
+    test('clients that take no bodies piece by piece get them whole', async () => {
+      const result = await client.evaluate({ language: 'javascript', code: `${pieces}export default new Response(g())` })
+      assert.equal(await result.result.default.text(), 'one two!')
+      const { success, error } = await client.evaluate({ language: 'javascript', code: 'export default new Response((async function * () { throw new RangeError("x") })())' })
+      assert.deepEqual([success, error.name], [false, 'RangeError'])
+    })
+    test('waitUntil and a body of one run: the report comes once both have ended', async () => {
+      const result = await run('console.log("in"); waitUntil((async () => { await null; console.log("work") })()); export default new Response((async function * () { yield "x"; console.log("body") })())')
+      assert.equal(await result.exports.default.text(), 'x')
+      const report = await result.waitUntil
+      assert.equal(report.status, 'settled')
+      assert.deepEqual([...result.stdout, ...report.stdout].sort(), ['body', 'in', 'work'])
     })
   })
 
@@ -220,6 +309,9 @@ describe('isolate, to the letter', real, () => {
       const busy = await run('const end = Date.now() + 80; while (Date.now() < end); export default 1')
       assert.ok(idle.cpuTimeMs > 0 && idle.heapUsedBytes > 0 && busy.cpuTimeMs > idle.cpuTimeMs)
       assert.ok((await run('throw new Error("x")')).cpuTimeMs > 0)
+      // Ended from outside: the box's start, which takes some milliseconds, is not in it either.
+      const { meta: { usage } } = await client.evaluate({ language: 'javascript', code: 'await new Promise((resolve) => setTimeout(resolve, 60_000))', limits: { wallMs: 300 } })
+      assert.ok(usage.evaluationCpuMs >= 0 && usage.evaluationCpuMs < usage.cpuMs, JSON.stringify(usage))
     })
     test('small ones are what they say, large ones are no error, memory says what is needed', async () => {
       assert.equal(await value('export default await f(1)', { globals: { f: (n) => n + 1 }, limits: { maxBridgeCallBytes: 64, maxExportBytes: 100 } }), 2)
@@ -276,6 +368,10 @@ describe('isolate, to the letter', real, () => {
   test('many lines of the console arrive, all of them and in order', async () => {
     const { ok, stdout, stderr } = await run('for (let i = 0; i < 20000; i++) (i % 100 === 0 ? console.error : console.log)("line " + i)', { limits: { maxStdoutBytes: 0, cpuTimeMs: 0 } })
     assert.deepEqual([ok, stdout.length, stderr.length, stdout[0], stdout.at(-1), stderr.at(-1)], [true, 19800, 200, 'line 1', 'line 19999', 'line 19900'])
+  })
+  test('empty lines take a byte of the limit each: a flood of them fills nobody\'s memory', async () => {
+    const { ok, stdout } = await run('for (let i = 0; i < 100_000; i++) console.log(""); console.log("x")', { limits: { maxStdoutBytes: 1000, maxStderrBytes: 1000 } })
+    assert.deepEqual([ok, stdout.length], [true, 1000])
   })
   test('the last line before a loop without end is there', async () => {
     const { error, stdout } = await run('for (let i = 0; i < 5000; i++) console.log("line " + i); for (;;);', { limits: { cpuTimeMs: 1500 } })

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cloche } from 'cloche'
 import { createSafeFetch, createSandbox } from 'cloche/isolate'
+import { isolated } from './lib/isolate.mjs'
 import { daemons, real, until } from './lib/real.mjs'
 
 const unhandled = []
@@ -11,26 +12,7 @@ process.on('unhandledRejection', (reason) => unhandled.push(reason))
 
 describe('isolate', real, () => {
   let client, sandbox
-  before(async () => {
-    client = await Cloche.connect()
-    sandbox = await createSandbox({ client })
-  })
-  after(async () => {
-    await sandbox?.dispose()
-    await client?.close()
-    assert.deepEqual(unhandled, [])
-  })
-  const run = (code, more = {}) => sandbox.run({ code, ...more })
-  const value = async (code, more) => {
-    const result = await run(code, more)
-    assert.ok(result.ok, JSON.stringify(result.error))
-    return result.exports.default
-  }
-  const failure = async (code, more) => {
-    const result = await run(code, more)
-    assert.equal(result.status, 'failed', JSON.stringify(result.exports))
-    return result.error
-  }
+  const { run, value, failure } = isolated((made) => { ({ client, sandbox } = made) }, () => assert.deepEqual(unhandled, []))
 
   describe('run', () => {
     test('exports are one flat object, named ones beside default', async () => {

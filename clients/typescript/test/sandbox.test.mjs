@@ -6,7 +6,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  collectFile, FileNotFoundError, getSandbox, parseSSEStream, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, Sandbox, SandboxError, streamFile
+  collectFile, FileNotFoundError, getSandbox, parseSSEStream, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, Sandbox, SandboxError, SessionTerminatedError, streamFile
 } from 'cloche/sandbox'
 import { real, until } from './lib/real.mjs'
 import { serve } from './lib/served.mjs'
@@ -39,6 +39,52 @@ describe('sandbox façade', real, () => {
     assert.ok(error instanceof SandboxError)
     return error
   }
+
+  describe('backups', () => {
+    const kept = mkdtempSync(path.join(tmpdir(), 'cloche-backups-'))
+    after(() => rmSync(kept, { recursive: true }))
+    class Bucket extends Map {
+      put = async (key, value) => this.set(key, value)
+      get = async (key) => { const found = super.get(key); return found === undefined ? null : new Blob([found]) }
+    }
+    for (const [name, backups] of [['a directory', () => path.join(kept, 'backups')], ['a bucket', () => new Bucket()]]) {
+      test(`in ${name}: what was there is there again, in another sandbox too`, async () => {
+        const there = { ...ns, backups: backups() }
+        const box = getSandbox(there, 'to-back-up')
+        const other = getSandbox(there, 'to-restore')
+        await box.exec('mkdir -p /app/p/sub && cd /app/p && git init -q . && echo one > one && echo two > sub/two && ln -s one link && echo x > a.log && mkdir tmp && echo t > tmp/t && echo tmp > .gitignore && head -c 9000000 /dev/urandom > big; sha256sum big > sum')
+        const backup = await box.createBackup({ dir: '/app/p', name: 'first', excludes: ['*.log', '.git'], gitignore: true })
+        assert.deepEqual([Object.keys(backup), backup.dir], [['id', 'dir'], '/app/p'])
+        await box.exec('rm -r /app/p/sub; echo changed > /app/p/one; echo later > /app/p/later')
+        for (const where of [box, other]) {
+          assert.deepEqual(await where.restoreBackup(JSON.parse(JSON.stringify(backup))), { success: true, id: backup.id, dir: '/app/p' })
+          assert.equal((await where.exec('cd /app/p && cat one sub/two && readlink link && ls -A && sha256sum --quiet -c sum && ls -A /tmp')).stdout, 'one\ntwo\none\n.gitignore\nbig\nlink\none\nsub\nsum\n')
+        }
+        const short = await box.createBackup({ dir: '/app/p/sub', ttl: 30, compression: { format: 'gzip' } })
+        await fails(box.restoreBackup(short), 'BACKUP_EXPIRED', 400)
+        await fails(box.restoreBackup({ ...backup, id: backup.id.replace(/^./, (digit) => digit === '0' ? '1' : '0') }), 'BACKUP_NOT_FOUND', 404)
+        await fails(box.restoreBackup({ ...backup, id: '../../x' }), 'INVALID_BACKUP_CONFIG', 400)
+        await fails(box.createBackup({ dir: '/etc' }), 'INVALID_BACKUP_CONFIG', 400)
+        await fails(box.createBackup({ dir: '/app/../etc' }), 'INVALID_BACKUP_CONFIG', 400)
+        await fails(box.createBackup({ dir: '/app', compression: { format: 'lz4' } }), 'INVALID_BACKUP_CONFIG', 400)
+        await fails(box.createBackup({ dir: '/app/none' }), 'FILE_NOT_FOUND', 404)
+        assert.equal((await box.exec('ls -A /tmp')).stdout, '')
+        await box.destroy()
+        await other.destroy()
+      })
+    }
+    test('a damaged archive changes nothing', async () => {
+      const there = { ...ns, backups: path.join(kept, 'damaged') }
+      const box = getSandbox(there, 'damaged')
+      await box.exec('mkdir /app/p && echo one > /app/p/one')
+      const backup = await box.createBackup({ dir: '/app/p' })
+      const file = path.join(kept, 'damaged/backups', backup.id, 'data')
+      writeFileSync(file, readFileSync(file).subarray(0, -20))
+      await fails(box.restoreBackup(backup), 'FILESYSTEM_ERROR', 422)
+      assert.equal((await box.exec('ls -A /app/p /tmp; cat /app/p/one')).stdout, '/app/p:\none\n\n/tmp:\none\n')
+      await box.destroy()
+    })
+  })
 
   describe('commands', () => {
     test('the result', async () => {
@@ -94,9 +140,14 @@ describe('sandbox façade', real, () => {
       assert.equal((await sandbox.exec('')).exitCode, 0)
     })
     test('exit ends the shell, and the next one begins', async () => {
-      const { exitCode, sessionEnded } = await sandbox.exec('exit 5')
-      assert.deepEqual([exitCode, sessionEnded], [5, true])
+      let told
+      const error = await fails(sandbox.exec('echo said; exit 5', { onError: (thrown) => { told = thrown } }), 'SESSION_TERMINATED', 410)
+      const { exitCode, sessionEnded, stdout } = error.context.result
+      assert.deepEqual([error instanceof SessionTerminatedError, told === error, error.exitCode, error.sessionId, exitCode, sessionEnded, stdout], [true, true, 5, 'default', 5, true, 'said\n'])
       assert.equal((await sandbox.exec('echo on')).stdout, 'on\n')
+      const ended = (await events(await sandbox.execStream('echo said; exit 6', { fork: false }))).at(-1)
+      assert.deepEqual([ended.type, ended.code, ended.exitCode], ['error', 'SESSION_TERMINATED', 6])
+      assert.equal((await sandbox.exec('(exit 7)')).exitCode, 7)
     })
     test('execStream: start, output, complete; beside the session, while it runs', async () => {
       await sandbox.exec('V=shell')

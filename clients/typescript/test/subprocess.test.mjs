@@ -1,5 +1,7 @@
 // The contract of the subprocess sandbox, promise by promise, against the real daemon.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cloche } from 'cloche'
@@ -48,7 +50,26 @@ describe('subprocess', real, () => {
     assert.match((await execute('return (')).error, /^Unexpected token/)
   })
 
+  test('results are JSON; rich ones are what the code had', async () => {
+    const code = 'return { at: new Date(0), m: new Map([["a", 1n]]), s: new Set([2]) }'
+    assert.deepEqual((await execute(code)).result, { at: '1970-01-01T00:00:00.000Z', m: { a: 1 }, s: [2] })
+    assert.deepEqual((await execute(code, [], none, { rich: true })).result, { at: new Date(0), m: new Map([['a', 1n]]), s: new Set([2]) })
+    assert.deepEqual((await createSubprocessSandbox({ client, rich: true }).execute('return 5n')).result, 5n)
+    assert.deepEqual((await python('return {1: 10**20, "s": {3}}')).result, { 1: 1e20, s: [3] })
+  })
+  test('options that there are not are refused by name', async () => {
+    await assert.rejects(execute('return 1', [], none, { timeoutMs: 5 }), { name: 'InvalidArgumentError', message: 'execute: there is no option "timeoutMs"; did you mean timeout?' })
+    assert.throws(() => createSubprocessSandbox({ memorylimit: 5 }), { message: /there is no option "memorylimit"; did you mean memoryLimit\?/ })
+    assert.equal((await execute('return 1', [], none, { timeoutMs: undefined })).result, 1)
+  })
+
   describe('tools', () => {
+    test('get their parameters as JSON; rich ones as the code had them', async () => {
+      const schema = { properties: { at: { type: 'string' } } }
+      const tool = async (name, { at }) => typeof at
+      assert.equal((await execute('return await t({ at: new Date(0) })', [{ name: 't', inputSchema: schema }], tool)).result, 'string')
+      assert.equal((await execute('return await t({ at: new Date(0) })', [{ name: 't' }], tool, { rich: true })).result, 'object')
+    })
     const add = { name: 'add', description: 'adds', inputSchema: numbers }
     test('are async functions by name; the host gets name and params', async () => {
       const calls = []
@@ -145,8 +166,29 @@ describe('subprocess', real, () => {
       let told
       const tool = (_, __, { signal }) => new Promise(() => { signal.addEventListener('abort', () => { told = signal.reason.message }) })
       const { error, logs } = await createSubprocessSandbox({ client, timeout: 3000 }).execute('console.log("in"); await hang({})', [{ name: 'hang' }], tool)
-      assert.deepEqual([error, logs, told], ['execution terminated: timed out after 3000 ms', ['[log] "in"'], 'the execution has ended'])
+      assert.deepEqual([error, logs, told], ['execution terminated: timed out after 3000 ms', ['[log] "in"'], 'the execution timed out'])
       assert.match((await createSubprocessSandbox({ client, timeout: 300 }).execute('while (true) { }')).error, /terminated/)
+    })
+    test('a timeout of one execution, and the sandbox\'s for the next', async () => {
+      const [error, next] = [await execute('for (;;);', [], none, { timeout: 300 }), await execute('return 1')]
+      assert.deepEqual([error.error, next.result], ['execution terminated: timed out after 300 ms', 1])
+      await assert.rejects(execute('return 1', [], none, { timeout: -1 }), { name: 'InvalidArgumentError', message: /timeout is -1/ })
+    })
+    test('the timeout covers the start of a daemon that never greets; without one the same waits', async (t) => {
+      const silent = createServer(() => {}).listen(0)
+      t.after(() => { silent.close() })
+      await once(silent, 'listening')
+      const { port } = silent.address()
+      const own = createSubprocessSandbox({ port, token: 'x', connectTimeoutMs: 1000 })
+      assert.equal((await own.execute('return 1', [], none, { timeout: 50 })).error, 'execution terminated: timed out after 50 ms')
+      await assert.rejects(own.execute('return 1', [], none, { timeout: 0 }), { name: 'RequestTimeoutError' })
+      await own.dispose().catch(() => {})
+    })
+    test('what was disposed executes nothing more', async () => {
+      const own = createSubprocessSandbox({ client })
+      assert.equal((await own.execute('return 1')).result, 1)
+      await own.dispose()
+      await assert.rejects(own.execute('return 1'), { name: 'StateError', message: /this subprocess sandbox was disposed/ })
     })
     test('memoryLimit', async () => {
       const { error } = await createSubprocessSandbox({ client, memoryLimit: 64 }).execute('const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))')

@@ -47,7 +47,7 @@ export function startAgent ({ agent = javascript, bridge = ({ args }) => ({ valu
     }
   }
 
-  // What a cell displays is asked, and it waits for the answer.
+  // A display of a cell is a request, and the cell waits for the answer.
   function takeDisplay ({ id, method, params }, attachments) {
     told.push(attachments.length > 0 ? [method, params, attachments] : [method, params])
     if (id !== undefined) channel.write(frame({ id, result: {} }))

@@ -259,7 +259,7 @@ test('what cells do to built-in classes is not seen by the agent', async () => {
   assert.equal((await cell('null.x')).error.name, 'TypeError')
   assert.equal((await result('describe')).variables.find(({ name }) => name === 'still').summary, '1 item')
   assert.deepEqual((await result('complete', { code: 'stil', at: 4 })).matches, ['still'])
-  // What Node itself does not stand is an error of the cell, as long as it lasts.
+  // A failure of Node itself is an error of the cell while it lasts.
   await run('const iterate = Array.prototype[Symbol.iterator], { push } = Array.prototype; Array.prototype[Symbol.iterator] = Array.prototype.push = () => { throw new Error("mine") }; undefined')
   assert.equal((await cell('[2]')).error.message, 'mine')
   await run('Array.prototype[Symbol.iterator] = iterate; Array.prototype.push = push; undefined')

@@ -1,4 +1,4 @@
-// What the host gives to the bare realm: functions, values, expressions, modules; and its errors.
+// The host's declarations in the bare realm: functions, values, expressions, modules; and its errors.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fails, fn, makeRealm } from './realm-harness.mjs'

@@ -7,7 +7,7 @@ from php_agent import Agent, AgentCase  # in front: it finds the next
 from agent_process import exact, inward, outward, shifted, vectors, wanted
 
 ECHO = "return $args[0];"
-# What PHP sends otherwise than it came, and as Python does.
+# Values that PHP sends back in another form, as Python does.
 AS_PYTHON = {"undefined", "undefined in containers", "undefined in an array", "map with undefined as key", "sparse array's holes",
              "bigint in the safe range", "bigint zero", "bigint at the safe maximum", "bigint small",
              "escaped object without a key $", "escaped empty object", "time with milliseconds", "time before 1970", "invalid date",

@@ -39,6 +39,20 @@ class CodeAsBody(AgentCase):
     def test_final_expression_is_the_result(self):
         self.assertEqual(self.call("x = 20\nx + args[0] + kwargs['k']", 1, kwargs={"k": 2}), 23)
 
+    def test_code_that_would_drop_its_arguments_says_so(self):
+        for code, named in (("class A:\n    def __init__(self, a): self.a = a", "the class A: name it as the function"), ("add = lambda x: x + 1", "a lambda: write it with def"),
+                            ("'words'\nimport json\nlambda x: x", "a lambda")):
+            self.assertIn("no function that could take the arguments, but " + named, self.error(code, 1)["message"])
+
+    def test_code_that_looks_at_its_arguments_or_gets_none_has_classes_and_lambdas(self):
+        cases = (("class A:\n    n = args[0]\nA.n", [4], 4), ("add = lambda x: x + 1\nadd(args[0])", [4], 5), ("class A: pass", [], None), ("double = lambda x: 2 * x\ndouble(2)", [9], 4))
+        for code, args, value in cases:
+            self.assertEqual(self.call(code, *args), value, code)
+
+    def test_a_return_behind_the_one_function_names_the_way_out(self):
+        self.assertIn("leave the return out and give f() its arguments (args), or name it _f", self.error("def f(x): return x\nreturn f(1)")["message"])
+        self.assertEqual(self.call("def _f(x): return x\nreturn _f(1)"), 1)
+
     def test_no_final_expression_gives_null(self):
         self.assertIsNone(self.call("x = 1"))
         self.assertIsNone(self.call(""))

@@ -482,7 +482,7 @@ class Hostile(ContextCase):
         self.run_cell("main = Thread.current\npest = Thread.new { 200.times { sleep 0.001; main.raise('late') } };")
         for _ in range(100):
             self.assertIn(self.context.cell("5.times { display 1 }\n2").get("status"), ("ok", "error"))
-        # What came between cells ends the next one.
+        # An exception raised between cells ends the next cell.
         self.assertTrue(any(self.context.cell("pest.join;") == {"status": "ok"} for _ in range(201)))
         self.assertEqual(self.text("1"), "1")
 

@@ -1,4 +1,4 @@
-// What becomes of TypeScript: what runs, what is refused, and where errors are said to be.
+// Translation of TypeScript: the code that runs, the code that is refused, and the places of errors.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

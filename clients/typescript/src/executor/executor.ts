@@ -1,5 +1,7 @@
 import { InvalidArgumentError, ProtocolError } from '../generated/errors.js'
 import { ConnectionError } from '../internal/error.js'
+import { checkKnown, type Names } from '../internal/known.js'
+import { clientNames } from '../internal/options.js'
 import { Leasing } from '../internal/shared.js'
 import type { Limits } from '../generated/limits.js'
 import { exitCodes } from '../generated/statuses.js'
@@ -14,9 +16,25 @@ import { Places } from './places.js'
 import { readyForSync } from './sync.js'
 import { SignatureInferenceEngine } from './signature.js'
 import type {
-  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionMeta, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, MountConfig,
-  PermissionDeniedRecord, ReportingOptions, SyncErrorBehavior, SyncResult
+  AfterSyncEventData, BeforeSyncEventResult, ExecutionError, ExecutionMeta, ExecutionResult, ExecutorOptions, FileChange, FunctionCallRequest, InvokeOptions,
+  MountConfig, PermissionDeniedRecord, ReportingOptions, SyncErrorBehavior, SyncEventConfig, SyncResult
 } from './types.js'
+
+const executorNames: Names<ExecutorOptions> = { ...clientNames, defaultWorkdir: true, rich: true, syncEventConfig: true }
+const syncEventNames: Names<SyncEventConfig> = { allowAbort: true }
+const requestNames: Names<FunctionCallRequest> = {
+  language: true, code: true, functionName: true, args: true, kwargs: true, schema: true, timeout: true, mount: true, files: true, workdir: true,
+  resultOptions: true, options: true, argsMode: true, autoModeThreshold: true, signal: true, rich: true, env: true, stdin: true, limits: true,
+  build: true, globals: true
+}
+const invokeNames: Names<InvokeOptions> = { mount: true, files: true, workdir: true, reporting: true }
+const reportingNames: Names<ReportingOptions> = { includeChanges: true, includeContents: true, includeDenied: true, includeTemporary: true }
+const syncFilesNames: Names<SyncFilesOptions> = { onError: true, signal: true }
+
+export interface SyncFilesOptions {
+  onError?: SyncErrorBehavior
+  signal?: AbortSignal
+}
 
 const WORKDIR = '/workspace'
 /** Several processors may work on one run, so its processor time is more than the time it takes. */
@@ -120,6 +138,13 @@ function refusalOf (thrown: unknown): ExecutionError {
   return { message: message.replace(/^call: /, ''), type: name }
 }
 
+function checkRequest (request: FunctionCallRequest): void {
+  checkKnown('execute', request, requestNames)
+  checkKnown('execute: options', request.options, invokeNames)
+  checkKnown('execute: options.reporting', request.options?.reporting, reportingNames)
+  checkKnown('execute: resultOptions', request.resultOptions, reportingNames)
+}
+
 /** As the agent says it for a call that succeeds. */
 function sourceOf (request: FunctionCallRequest): SignatureSource {
   const { code, functionName, language, schema } = Object(request) as FunctionCallRequest
@@ -148,6 +173,8 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
 
   constructor (private readonly options: ExecutorOptions = {}) {
     super()
+    checkKnown('createExecutor', options, executorNames)
+    checkKnown('createExecutor: syncEventConfig', options.syncEventConfig, syncEventNames)
     const { defaultWorkdir: _, syncEventConfig: __, rich: ___, ...client } = options
     this.leasing = new Leasing(client)
   }
@@ -181,8 +208,9 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
 
   /** Writes changes of a run to the host, those that the mount permits. */
   async syncFiles (
-    changes: readonly FileChange[], mount: MountConfig, options: { onError?: SyncErrorBehavior, signal?: AbortSignal } = {}
+    changes: readonly FileChange[], mount: MountConfig, options: SyncFilesOptions = {}
   ): Promise<SyncResult> {
+    checkKnown('syncFiles', options, syncFilesNames)
     const { onError, signal } = options
     if (!Array.isArray(changes)) throw new TypeError('syncFiles takes an array of changes: [...files.created, ...files.modified, ...files.deleted], or some of them')
     changes.forEach(wireChange) // throws for what is none
@@ -199,7 +227,8 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     return {
       synced: [...outcome.synced, ...renamed.filter((path) => !outcome.synced.includes(path))],
       failed: [...failed, ...outcome.failed],
-      skipped: [...skipped, ...outcome.skipped]
+      skipped: [...skipped, ...outcome.skipped],
+      ...outcome.aborted === undefined ? {} : { aborted: outcome.aborted }
     }
   }
 
@@ -213,6 +242,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
   }
 
   private callOf (request: FunctionCallRequest): { call: CallRequest, places: Places } {
+    checkRequest(request)
     const { language, code, functionName, args, kwargs, schema, options = {}, env, stdin, build, globals } = request
     const workdir = options.workdir ?? request.workdir ?? this.options.defaultWorkdir ?? WORKDIR
     const given = options.mount ?? request.mount

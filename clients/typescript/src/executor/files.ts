@@ -114,8 +114,9 @@ export function asError (value: unknown): Error {
 }
 
 /** unasked: paths the caller did not name; of these only failures are told. */
-export const syncResultOf = ({ synced, failed, skipped }: SyncOutcome, unasked = new Set<string>()): SyncResult => ({
+export const syncResultOf = ({ synced, failed, skipped, aborted }: SyncOutcome, unasked = new Set<string>()): SyncResult => ({
   synced: synced.filter((path) => !unasked.has(path)),
   failed: failed.map(({ path, error }) => ({ path, error: asError(error) })),
-  skipped: skipped.map(({ path }) => path).filter((path) => !unasked.has(path))
+  skipped: skipped.map(({ path }) => path).filter((path) => !unasked.has(path)),
+  ...aborted === undefined ? {} : { aborted }
 })

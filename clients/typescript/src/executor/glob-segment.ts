@@ -17,26 +17,49 @@ type Item = Answers & (
   { kind: 'group', group: string, choices: Item[][] }
 )
 
-const posix: Record<string, string> = {
-  alpha: '\\p{L}', digit: '\\p{Nd}', alnum: '\\p{L}\\p{Nd}', upper: '\\p{Lu}', lower: '\\p{Ll}',
-  space: '\\p{Z}\\t\\r\\n\\v\\f', punct: '\\p{P}', xdigit: 'A-Fa-f0-9', word: '\\p{L}\\p{Nd}\\p{Pc}',
-  blank: '\\p{Zs}\\t', cntrl: '\\p{Cc}', graph: '\\x21-\\x7e', print: '\\x20-\\x7e', ascii: '\\x00-\\x7f'
+const posix: Record<string, RegExp> = {
+  '[:alnum:]': /[\p{L}\p{Nl}\p{Nd}]/u, '[:alpha:]': /[\p{L}\p{Nl}]/u, '[:ascii:]': /[\x00-\x7f]/, '[:blank:]': /[\p{Zs}\t]/u, '[:cntrl:]': /\p{Cc}/u,
+  '[:digit:]': /\p{Nd}/u, '[:graph:]': /[^\p{Z}\p{C}]/u, '[:lower:]': /\p{Ll}/u, '[:print:]': /\P{C}/u, '[:punct:]': /\p{P}/u,
+  '[:space:]': /[\p{Z}\t\r\n\v\f]/u, '[:upper:]': /\p{Lu}/u, '[:word:]': /[\p{L}\p{Nl}\p{Nd}\p{Pc}]/u, '[:xdigit:]': /[A-Fa-f0-9]/
 }
-const escapedInClass = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+const namedAt = (segment: string, at: number): string | undefined =>
+  segment[at] === '[' ? Object.keys(posix).find((name) => segment.startsWith(name, at)) : undefined
 
-/** The class that opens at `at`, as a regular expression has it, and where it ends. */
-function classAt (segment: string, at: number): { source: string, end: number } | undefined {
-  const start = /^[!^]/.test(segment.slice(at + 1)) ? at + 2 : at + 1
-  let source = ''
-  for (let i = start; i < segment.length; i++) {
-    const char = segment[i] as string
-    const named = /^\[:(\w+):\]/.exec(segment.slice(i))
-    if (char === ']' && i > start) return { source: `[${start === at + 2 ? '^' : ''}${source}]`, end: i }
-    if (named !== null && named[1] !== undefined && posix[named[1]] !== undefined) {
-      source += posix[named[1]]
-      i += named[0].length - 1
-    } else if (char === '\\' && i + 1 < segment.length) source += escapedInClass(segment[++i] as string)
-    else source += char === '-' && source !== '' && segment[i + 1] !== ']' ? '-' : escapedInClass(char)
+type CharacterTest = (char: string) => boolean
+const codeOf = (char: string): number => char.codePointAt(0) as number
+
+/**
+ * The class that opens at `at`, and where it ends. A range whose end is before its start is no member, and a class without members holds nothing, negated
+ * or not; so does one with a range to a class by name.
+ */
+function classAt (segment: string, at: number): { test: CharacterTest, end: number } | undefined {
+  const isNegated = '!^'.includes(segment[at + 1] ?? ' '), start = at + (isNegated ? 2 : 1)
+  const members: CharacterTest[] = []
+  let i = start, isNever = false
+  const take = (): string => {
+    if (segment[i] === '\\' && i + 1 < segment.length) i++
+    const char = String.fromCodePoint(segment.codePointAt(i) as number)
+    i += char.length
+    return char
+  }
+  while (i < segment.length) {
+    if (segment[i] === ']' && i > start) {
+      return { end: i, test: (char) => !isNever && members.length > 0 && members.some((holds) => holds(char)) !== isNegated }
+    }
+    const name = namedAt(segment, i)
+    if (name !== undefined) {
+      members.push((char) => (posix[name] as RegExp).test(char))
+      i += name.length
+      continue
+    }
+    const from = take(), isRange = segment[i] === '-' && i + 1 < segment.length && segment[i + 1] !== ']'
+    if (isRange) i++
+    if (isRange && namedAt(segment, i) !== undefined) {
+      isNever = true
+      continue
+    }
+    const to = isRange ? take() : from
+    if (codeOf(from) <= codeOf(to)) members.push((char) => codeOf(from) <= codeOf(char) && codeOf(char) <= codeOf(to))
   }
   return undefined
 }
@@ -58,7 +81,7 @@ export function groupEnd (pattern: string, at: number): number {
   return -1
 }
 
-/** What stands between the bars of a group, whose inside this is. */
+/** Splits the inside of a group at its bars. */
 export function choicesOf (inside: string): string[] {
   const found: string[] = []
   let start = 0
@@ -82,8 +105,7 @@ function read (segment: string, all: Item[]): Item[] {
     else if (segment[at] === '*') items.push({ kind: 'star', isAllBehind: at === segment.length - 1 && last?.kind === 'group' && last.group === '!', next: 0, here: 0 })
     else if (segment[at] === '?') items.push({ kind: 'character', test: () => true, next: 0, here: 0 })
     else if (segment[at] === '[' && next > at + 1) {
-      const expression = new RegExp(`^${(classAt(segment, at) as { source: string }).source}$`, 'u')
-      items.push({ kind: 'character', test: (char) => expression.test(char), next: 0, here: 0 })
+      items.push({ kind: 'character', test: (classAt(segment, at) as { test: CharacterTest }).test, next: 0, here: 0 })
     } else {
       const wanted = String.fromCodePoint(segment.codePointAt(segment[at] === '\\' && next === at + 2 ? at + 1 : at) as number)
       items.push({ kind: 'character', test: (char) => char === wanted, next: 0, here: 0 })

@@ -22,12 +22,17 @@ function braceAt (pattern: string, at: number): { end: number, commas: number[] 
   return undefined
 }
 
+const tooMany = (pattern: string): RangeError => new RangeError(`the pattern ${JSON.stringify(pattern)} has more than ${ALTERNATIVES_MAX} alternatives`)
+
 function rangeOf (text: string): string[] | undefined {
-  const ends = /^(-?\d{1,4})\.\.(-?\d{1,4})$/.exec(text)
-  if (ends === null) return undefined
-  const [from, to] = [Number(ends[1]), Number(ends[2])]
+  const ends = /^(-?\d{1,15})\.\.(-?\d{1,15})$/.exec(text)?.slice(1)
+  if (ends === undefined) return undefined
+  const [from, to] = ends.map(Number) as [number, number]
   const step = from <= to ? 1 : -1
-  return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => String(from + i * step))
+  if (Math.abs(to - from) >= ALTERNATIVES_MAX) throw tooMany(`{${text}}`)
+  const width = ends.some((end) => /^-?0\d/.test(end)) ? Math.max(...ends.map((end) => end.length)) : 0
+  const written = (value: number): string => value < 0 ? `-${String(-value).padStart(width - 1, '0')}` : String(value).padStart(width, '0')
+  return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => written(from + i * step))
 }
 
 function choices (pattern: string, at: number, { end, commas }: { end: number, commas: number[] }): string[] | undefined {
@@ -44,9 +49,7 @@ function expand (pattern: string, from = 0): string[] {
       const alternatives = brace && choices(pattern, at, brace)
       if (brace === undefined || alternatives === undefined) continue
       const expanded = alternatives.flatMap((one) => expand(pattern.slice(0, at) + one + pattern.slice(brace.end + 1), at))
-      if (expanded.length > ALTERNATIVES_MAX) {
-        throw new RangeError(`the pattern ${JSON.stringify(pattern)} has more than ${ALTERNATIVES_MAX} alternatives`)
-      }
+      if (expanded.length > ALTERNATIVES_MAX) throw tooMany(pattern)
       return expanded
     }
   }
@@ -93,24 +96,28 @@ const refuse = (pattern: string, what: string): never => { throw new TypeError(`
 
 const opensNoClass = (pattern: string, at: number): boolean => pattern[at] === '[' && skipPlain(pattern, at) === at + 1
 
-function opensNothing (pattern: string, at: number): boolean {
-  if (pattern[at] === '{') {
-    const brace = braceAt(pattern, at)
-    return brace === undefined || choices(pattern, at, brace) === undefined
-  }
-  return opensNoClass(pattern, at) || ('@?*+!'.includes(pattern[at] as string) && pattern[at + 1] === '(' && groupEnd(pattern, at) < 0)
+function opensNoBrace (pattern: string, at: number): boolean {
+  if (pattern[at] !== '{') return false
+  const brace = braceAt(pattern, at)
+  return brace === undefined || choices(pattern, at, brace) === undefined
 }
 
+const opensNoGroup = (pattern: string, at: number): boolean =>
+  '@?*+!'.includes(pattern[at] as string) && pattern[at + 1] === '(' && groupEnd(pattern, at) < 0
+
+/** Braces come before classes, as minimatch has it: `[{a,b}]` is `[a]` or `[b]`. */
+const skipEscaped = (pattern: string, at: number): number => at + (pattern[at] === '\\' && at + 1 < pattern.length ? 2 : 1)
+
 /** Each of them is looked for to the pattern's end, again and again. */
-function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: number) => boolean): void {
-  for (let at = 0, count = 0; at < pattern.length; at = skipPlain(pattern, at)) {
+function checkLiteralOpeners (pattern: string, isOne: (pattern: string, at: number) => boolean, skip = skipPlain): void {
+  for (let at = 0, count = 0; at < pattern.length; at = skip(pattern, at)) {
     if (isOne(pattern, at) && ++count > LITERAL_OPENERS_MAX) {
       refuse(pattern, `more than ${LITERAL_OPENERS_MAX} of '[', '{' and groups that open nothing: write a backslash before them`)
     }
   }
 }
 
-/** What would take long, or means nothing, in `part` of a pattern, which is `deep` groups down. */
+/** Returns the part of a pattern that would take long or means nothing; `part` is `deep` groups down. */
 function checkGroups (part: string, pattern: string, deep = 0, repeats = false): void {
   for (let at = 0; at < part.length;) {
     const end = groupEnd(part, at), kind = part[at] as string
@@ -125,13 +132,16 @@ function checkGroups (part: string, pattern: string, deep = 0, repeats = false):
   }
 }
 
-/** Of a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
+/** Braces and commas that braces were not made of are themselves; in the braces that are written around them a backslash keeps them so. */
+const escaped = (choice: string): string => choice.replace(/\\[^]|[{},]/g, (found) => found.length > 1 ? found : `\\${found}`)
+
+/** Rewrites a group with a `/`: `@(a/b|c)` as `{a/b,c}`, `?(a/b|c)` as `{,a/b,c}`; of one choice as it is, for braces around one are no alternatives. */
 function withoutGroups (pattern: string): string {
   for (let at = 0; at < pattern.length;) {
     const end = groupEnd(pattern, at)
     if (end > 0 && pattern.slice(at, end).includes('/')) {
       const inside = [...pattern[at] === '?' ? [''] : [], ...choicesOf(pattern.slice(at + 2, end))]
-      const written = inside.length > 1 ? `{${inside.join(',')}}` : inside[0] as string
+      const written = inside.length > 1 ? `{${inside.map(escaped).join(',')}}` : inside[0] as string
       return withoutGroups(pattern.slice(0, at) + written + pattern.slice(end + 1))
     }
     at = end > 0 ? end + 1 : skipPlain(pattern, at)
@@ -139,16 +149,27 @@ function withoutGroups (pattern: string): string {
   return pattern
 }
 
+/** All that a pattern without negation stands for: first its braces, then its groups with a `/`, of which braces are made. */
+function writtenOut (rest: string, pattern: string): string[] {
+  const found: string[] = []
+  for (const one of expand(rest)) {
+    checkGroups(one, pattern) // which the whole had not: `{+,x}(a)`
+    found.push(...expand(withoutGroups(one)))
+    if (found.length > ALTERNATIVES_MAX) throw tooMany(pattern)
+  }
+  return found
+}
+
 export function globTest (pattern: string): (path: string) => boolean {
   if (typeof pattern !== 'string' || pattern === '') throw new TypeError('a pattern must be a string that is not empty')
   const bangs = bangsOf(pattern), rest = pattern.slice(bangs)
   if (rest === '' || new TextEncoder().encode(rest).length > PATTERN_BYTES_MAX) throw new TypeError(`a pattern must have 1 to ${PATTERN_BYTES_MAX} bytes`)
   checkLiteralOpeners(rest, opensNoClass)
-  checkLiteralOpeners(rest, opensNothing)
+  checkLiteralOpeners(rest, opensNoBrace, skipEscaped)
+  checkLiteralOpeners(rest, opensNoGroup)
   checkGroups(rest, pattern)
-  const plain = withoutGroups(rest)
-  const alternatives = expand(plain).map((alternative) => {
-    for (const part of alternative.split('/')) checkGroups(part, pattern) // which the whole had not: `{+,x}(a)`, `[/+(a)]`
+  const alternatives = writtenOut(rest, pattern).map((alternative) => {
+    for (const part of alternative.split('/')) checkGroups(part, pattern) // which the whole had not: `[/+(a)]`
     return segmentsOf(alternative)
   })
   return (path) => {

@@ -100,7 +100,7 @@ export class TrackedFileSystem {
     })
   }
 
-  /** Whether it is done: virtual writes are, though denied. */
+  /** True when it is done: virtual writes are, though denied. */
   private may (name: string, operation: Permission): boolean {
     const { [operation]: allowed, matchedRule } = this.resolver.resolve(name)
     if (allowed) return true

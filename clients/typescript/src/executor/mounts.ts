@@ -3,10 +3,10 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError } from '../generated/errors.js'
 import { type MountOptions, present } from '../run.js'
-import { normalized } from './places.js'
+import { isAtOrBelow, normalized, WRITABLE } from './places.js'
 import type { MountConfig, PermissionConfig } from './types.js'
 
-interface Directory { path: string, permissions?: PermissionConfig | undefined, loading?: object }
+interface Directory { path: string, kind?: 'file', permissions?: PermissionConfig | undefined, loading?: object }
 
 const FILE_PRIORITY = 1000
 
@@ -41,23 +41,41 @@ const escaped = (name: string): string => name.replace(/[\\*?[\]{}()!@+,|]/g, '\
 
 interface SingleFile { target: string, real: string }
 
-/** The directories that hold the files, each with nothing else in sight, and nothing else to be made there. */
-function directoriesOf (files: SingleFile[], permissions: PermissionConfig | undefined): Record<string, Directory> {
-  const found: Record<string, { real: string, names: string[] }> = {}
-  for (const { target, real } of files) {
-    const [folder, name] = [path.posix.dirname(target), path.posix.basename(target)]
-    if (name !== path.basename(real)) throw new InvalidArgumentError(`mount.dirs: the file ${real} stands under its own name, not as ${target}`)
-    if (folder === '/') throw new InvalidArgumentError(`mount.dirs: ${target} needs a directory to stand in`)
-    const row = found[folder] ??= { real: path.dirname(real), names: [] }
-    if (row.real !== path.dirname(real)) throw new InvalidArgumentError(`mount.dirs: files of ${row.real} and of ${path.dirname(real)} cannot both stand in ${folder}`)
-    row.names.push(escaped(name))
+export const isFile = (real: string): boolean => statSync(real, { throwIfNoEntry: false })?.isFile() === true
+
+/** Files of one folder of the host that stand together under their own names: one mount of that folder, with nothing else in sight, and nothing else to
+ * be made there. A box has at most eight mounts. */
+function togetherOf (folder: string, real: string, files: SingleFile[], permissions: PermissionConfig | undefined): [string, Directory] {
+  const names = files.map(({ target }) => escaped(path.posix.basename(target)))
+  const own = permissionsFor(folder, permissions)
+  const rules = [{ pattern: `!{${names.join(',')}}`, deny: ['create', 'modify', 'delete'] as const, priority: FILE_PRIORITY }, ...own?.rules ?? []]
+  return [folder, { path: real, permissions: { ...own, rules } as PermissionConfig, loading: { mode: 'explicit', include: names } }]
+}
+
+/** A file is a mount of its own, at any place and under any name. */
+function aloneOf ({ target, real }: SingleFile, permissions: PermissionConfig | undefined): [string, Directory] {
+  return [target, { path: real, kind: 'file', permissions: permissionsFor(path.posix.dirname(target), permissions) }]
+}
+
+/** A mount of the whole folder would take the place of the box's own there, or of another mount. */
+const isFree = (folder: string, targets: string[]): boolean => folder !== '/' && !WRITABLE.includes(folder) && !targets.some((target) => isAtOrBelow(folder, target))
+
+function filesOf (files: SingleFile[], folders: string[], permissions: PermissionConfig | undefined): Array<[string, Directory]> {
+  const groups = new Map<string, SingleFile[]>()
+  for (const file of files) {
+    const folder = path.posix.dirname(file.target)
+    const isTogether = path.posix.basename(file.target) === path.basename(file.real) && isFree(folder, folders)
+    const key = JSON.stringify(isTogether ? [folder, path.dirname(file.real)] : [file.target])
+    groups.set(key, [...groups.get(key) ?? [], file])
   }
-  return Object.fromEntries(Object.entries(found).map(([folder, { real, names }]) => {
-    const rest = names.length > 1 ? `!{${names.join(',')}}` : `!${String(names[0])}`
-    const own = permissionsFor(folder, permissions)
-    const rules = [{ pattern: rest, deny: ['create', 'modify', 'delete'] as const, priority: FILE_PRIORITY }, ...own?.rules ?? []]
-    return [folder, { path: real, permissions: { ...own, rules } as PermissionConfig, loading: { mode: 'explicit', include: names } }]
-  }))
+  const taken = new Set<string>()
+  return [...groups.values()].flatMap((group) => {
+    const { target, real } = group[0] as SingleFile
+    const folder = path.posix.dirname(target)
+    if (group.length === 1 || taken.has(folder)) return group.map((file) => aloneOf(file, permissions))
+    taken.add(folder)
+    return [togetherOf(folder, path.dirname(real), group, permissions)]
+  })
 }
 
 export function checkDirs ({ dirs }: MountConfig): void {
@@ -70,11 +88,11 @@ export function checkDirs ({ dirs }: MountConfig): void {
 export function mountOf (mount: MountConfig): MountOptions {
   checkDirs(mount)
   const rows = Object.entries(mount.dirs).map(([target, real]) => ({ target: normalized(target), real: path.resolve(real) }))
-  const isFile = ({ real }: SingleFile): boolean => statSync(real, { throwIfNoEntry: false })?.isFile() === true
-  const folders = rows.filter((row) => !isFile(row)).map(({ target, real }): [string, string | Directory] => {
+  const folders = rows.filter(({ real }) => !isFile(real)).map(({ target, real }): [string, string | Directory] => {
     const permissions = permissionsFor(target, mount.permissions)
     return [target, permissions === mount.permissions ? real : { path: real, permissions }]
   })
-  const dirs = { ...Object.fromEntries(folders), ...directoriesOf(rows.filter(isFile), mount.permissions) }
+  const files = filesOf(rows.filter(({ real }) => isFile(real)), folders.map(([target]) => target), mount.permissions)
+  const dirs = Object.fromEntries([...folders, ...files])
   return { ...mount, dirs, sync: { mode: 'manual', ...present(mount.sync ?? {}) as object } } as unknown as MountOptions
 }

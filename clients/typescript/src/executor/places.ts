@@ -7,7 +7,7 @@ import { InvalidArgumentError } from '../generated/errors.js'
 import type { MountConfig } from './types.js'
 
 const TEMPORARY = ['/tmp', '/home/cloche']
-const WRITABLE = ['/workspace', ...TEMPORARY]
+export const WRITABLE = ['/workspace', ...TEMPORARY]
 const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
 const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
 
@@ -38,17 +38,20 @@ function placesOf (names: string[], targets: string[]): string[] {
 function temporaryOf (workdir: unknown, targets: string[], isAsked: boolean): string[] {
   const name = typeof workdir === 'string' ? normalized(workdir) : ''
   const wanted = isAsked ? TEMPORARY : TEMPORARY.some((folder) => isAtOrBelow(name, folder)) ? [placeOf(name)] : []
-  // Mounts do not lie within each other: what the caller mounts there is told of anyway.
-  return wanted.filter((place) => !targets.some((target) => isAtOrBelow(target, place) || isAtOrBelow(place, target)))
+  // A mount of the caller is told of anyway.
+  return wanted.filter((place) => !targets.some((target) => isAtOrBelow(place, target)))
 }
 
 export class Places implements Disposable {
   private readonly folders = new Map<string, string>()
   private readonly given: Set<string>
+  /** Mounts of the caller, which may lie in places, as no place lies in them. */
+  private readonly targets: string[]
 
   /** hasTemporary: report changes below /tmp and the home. Changes in the working directory are always reported. */
   constructor (workdir: unknown, files: object | undefined, mount: MountConfig | undefined, hasTemporary: boolean) {
     const targets = Object.keys(mount?.dirs ?? {}).map(normalized)
+    this.targets = targets
     const names = [workdir, ...Object.keys(files ?? {})].filter((name): name is string => typeof name === 'string' && name.startsWith('/'))
     this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
     for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
@@ -59,7 +62,7 @@ export class Places implements Disposable {
   }
 
   has (name: string): boolean {
-    return [...this.folders.keys()].some((place) => isAtOrBelow(name, place))
+    return [...this.folders.keys()].some((place) => isAtOrBelow(name, place)) && !this.targets.some((target) => isAtOrBelow(name, target))
   }
 
   /** One of the call's own files, in a place. */

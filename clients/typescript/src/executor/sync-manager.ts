@@ -28,9 +28,10 @@ export class SyncManager extends Events {
     const undo: Undo[] = []
     const { onError = 'continue' } = this.options.config ?? {}
     for (const change of changes) {
-      const state = await this.ask(change)
+      const { state, reason } = await this.ask(change)
       const realPath = state === 'continue' ? this.options.pathResolver(change.path) : null
       if (state === 'abort') {
+        result.aborted = { path: change.path, reason: reason ?? 'aborted by the caller' }
         if (onError === 'rollback') await this.rollBack(undo, result)
         break
       }
@@ -45,9 +46,11 @@ export class SyncManager extends Events {
     return result
   }
 
-  private async ask (change: FileChange): Promise<'continue' | 'skip' | 'abort'> {
-    const { state = 'continue' } = await this.emitAsync('beforeSync', change) as Partial<BeforeSyncEventResult> | undefined ?? {}
-    return state === 'abort' && this.options.eventConfig?.allowAbort === false ? 'skip' : state
+  private async ask (change: FileChange): Promise<BeforeSyncEventResult> {
+    const { eventConfig, config } = this.options
+    const mayAbort = eventConfig?.allowAbort !== false && config?.allowAbort !== false
+    const { state = 'continue', reason } = await this.emitAsync('beforeSync', change) as Partial<BeforeSyncEventResult> | undefined ?? {}
+    return { state: state === 'abort' && !mayAbort ? 'skip' : state, ...reason === undefined ? {} : { reason } }
   }
 
   private async write (change: FileChange, realPath: string, undo: Undo[], result: SyncResult): Promise<boolean> {

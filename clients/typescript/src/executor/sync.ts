@@ -2,6 +2,7 @@
 import { lstatSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { foldersOf } from './files.js'
+import { isFile } from './mounts.js'
 import type { FileChange, MountConfig, PermissionSet, SyncResult } from './types.js'
 
 const EVERYTHING: PermissionSet = { read: true, list: true, create: true, modify: true, delete: true }
@@ -26,8 +27,11 @@ function mappingsOf ({ dirs }: MountConfig): Mapping[] {
   return found.sort((a, b) => b.virtual.length - a.virtual.length)
 }
 
+/** A mapping of one file is that file. */
+const holds = ({ virtual, real }: Mapping, name: string): boolean => name.startsWith(`${virtual}/`) || (name === virtual && isFile(real))
+
 function realOf (mappings: Mapping[], name: string): string | undefined {
-  const found = mappings.find(({ virtual }) => name.startsWith(`${virtual}/`))
+  const found = mappings.find((mapping) => holds(mapping, name))
   return found === undefined ? undefined : path.join(found.real, name.slice(found.virtual.length))
 }
 
@@ -42,7 +46,7 @@ const isHalfRename = (change: FileChange, paths: Set<string>): boolean =>
 function missingFolders (mappings: Mapping[], changes: FileChange[], known: Set<string>): FileChange[] {
   const found = new Map<string, FileChange>()
   for (const { path: name, type, timestamp } of changes) {
-    const { virtual } = mappings.find((mapping) => name.startsWith(`${mapping.virtual}/`)) as Mapping
+    const { virtual } = mappings.find((mapping) => holds(mapping, name)) as Mapping
     for (let at = name.lastIndexOf('/'); type !== 'delete' && at > virtual.length; at = name.lastIndexOf('/', at - 1)) {
       const folder = name.slice(0, at)
       if (known.has(folder) || exists(realOf(mappings, folder) as string)) continue

@@ -45,14 +45,20 @@ export interface LoadingConfig {
 export interface SyncConfig {
   mode: SyncMode
   onError?: SyncErrorBehavior
+  /** Whether beforeSync may abort this sync; by default true. Where it may not, by this or by the executor's syncEventConfig, its file is skipped. */
+  allowAbort?: boolean
 }
 
 export interface SecurityConfig {
+  /** Decides about symbolic links in a mount. `true`, the default: it is shown as it is, and the box resolves it in what the box has: it may lead to another
+   * mount or to the box's own files, never to files of the host that are not mounted. One to an absolute path of the mounted folder leads to the same place in the box.
+   * `'restricted'`: one that leaves its mount cannot be read or followed (EACCES). `false`: none can (ELOOP). */
   followSymlinks?: SymlinkBehavior
 }
 
 export interface MountConfig {
-  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. */
+  /** Folders of the box, and the host's folders shown there; relative ones are below the current directory. A path of the host may be a single file, under any name,
+   * and one may lie in another: `{'/workspace': '.', '/workspace/node_modules': '/cache/modules'}`. */
   dirs: Record<string, string>
   permissions?: PermissionConfig
   loading?: LoadingConfig
@@ -107,7 +113,7 @@ export type ResultOptions = ReportingOptions
 /** The prefix of standard input in versions that sent arguments there. Nothing reads it now. */
 export type InputProtocol = string
 
-/** How arguments travelled elsewhere; here always beside the code, never in it. */
+/** The way arguments travelled elsewhere; here they are always beside the code, never in it. */
 export type ArgsMode = 'stdin' | 'inline' | 'file' | 'auto'
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -140,7 +146,7 @@ export interface FunctionCallRequest {
   argsMode?: ArgsMode
   autoModeThreshold?: number
 
-  // What is new here.
+  // These members are new here.
   signal?: AbortSignal
   /** Values richer than JSON (Map, Set, bigint, typed arrays, Date) stay what they are, instead of what JSON has for them. */
   rich?: boolean
@@ -233,6 +239,8 @@ export interface SyncResult {
   synced: string[]
   failed: Array<{ path: string, error: Error }>
   skipped: string[]
+  /** The change at which beforeSync said abort, and its reason: nothing was written. */
+  aborted?: { path?: string, reason: string }
 }
 
 // -- events
@@ -251,14 +259,14 @@ export interface AfterSyncEventData extends FileChange {
 }
 
 export interface SyncEventConfig {
-  /** Whether beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
+  /** True when beforeSync may abort the whole sync; by default true. Otherwise its file is skipped. */
   allowAbort?: boolean
 }
 
 export interface ExecutorOptions extends ClientOptions {
   /** By default /workspace. */
   defaultWorkdir?: string
-  /** Of all calls that do not say it themselves. */
+  /** The default of all calls that do not set their own. */
   rich?: boolean
   syncEventConfig?: SyncEventConfig
 }

@@ -6,7 +6,7 @@ import type { Attachments, Json } from './encode.js'
 const HIGH_BYTES = 2 ** 20
 /** until so few wait for their reader. */
 const LOW_BYTES = 2 ** 18
-/** What an event weighs beside its bytes. */
+/** The weight of an event beside its bytes. */
 const EVENT_BYTES = 200
 
 /** `signal` and `timeoutMs` end what was asked, in the sandbox too. */
@@ -22,7 +22,7 @@ export interface SandboxEvent<N extends string = string, A = unknown> {
 
 type Make = (attachments: Attachments) => Json
 
-/** What a request needs of its connection. @internal */
+/** The parts of a connection that a request needs. @internal */
 export interface Line {
   request (id: number, make: Make): Promise<Received>
   /** Events of the request go there, until it is over. */
@@ -54,7 +54,7 @@ export class Asking<T, E = never> implements Promise<T>, AsyncIterable<E> {
   constructor (private readonly line: Line, private readonly id: number, make: Make, decode: (received: Received) => T) {
     line.listen(id, (event, about, received) => { this.hear({ event, about } as E, received.incoming.attachments.length + EVENT_BYTES) })
     this.answer = line.request(id, make).then(decode).finally(() => { this.end() })
-    // Who only iterates is told there.
+    // A caller who only iterates gets the error there.
     this.answer.catch(() => {})
   }
 

@@ -62,7 +62,12 @@ function viewOf (parts: unknown): ArrayBufferView {
   return new View(buffer, start as number, size as number / (View.BYTES_PER_ELEMENT ?? 1))
 }
 
-interface Parts { url: string, body?: Uint8Array<ArrayBuffer> | null, [key: string]: unknown }
+interface Parts { url: string, body?: unknown, [key: string]: unknown }
+
+/** Anything else would be turned into a text, which nobody sent. */
+function madeBody (body: unknown = null): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null {
+  return body === null || body instanceof Uint8Array || body instanceof ReadableStream ? body as Uint8Array<ArrayBuffer> | null : wrong('body')
+}
 
 export const classes: Record<string, (value: unknown) => unknown> = {
   Buffer: (buffer) => buffer instanceof ArrayBuffer ? buffer : wrong('Buffer'),
@@ -71,12 +76,12 @@ export const classes: Record<string, (value: unknown) => unknown> = {
   URL: (text) => new URL(text as string),
   Headers: (list) => new Headers(list as Array<[string, string]>),
   Request: (parts) => {
-    const { url, body = null, ...init } = parts as Parts
-    return new Request(url, { ...init, body })
+    const { url, body, ...init } = parts as Parts
+    return new Request(url, { ...init, body: madeBody(body), duplex: 'half' } as RequestInit)
   },
   Response: (parts) => {
-    const { body = null, url: _, type, ...init } = parts as Parts
+    const { body, url: _, type, ...init } = parts as Parts
     if (type === 'error') return Response.error()
-    return new Response(body, init as ResponseInit)
+    return new Response(madeBody(body), init as ResponseInit)
   }
 }

@@ -27,7 +27,7 @@ export interface Peer {
   told (method: string, params: Received): void
 }
 
-/** What a host function threw, as the daemon wants it. */
+/** An error of a host function, in the form that the daemon takes. */
 export class Thrown extends Error {
   constructor (message: string, readonly payload: { [key: string]: Json }, readonly attachments: Attachments) {
     super(message)
@@ -257,7 +257,7 @@ export class Connection {
     if (this.reason !== undefined) return
     this.reason = what
     this.socket.destroy()
-    // Who waits is told how the daemon ended, which is known a moment later than that it did.
+    // The error of pending requests names how the daemon ended, which is known a moment after the connection broke.
     this.reason = await this.explain(what)
     this.finish()
   }

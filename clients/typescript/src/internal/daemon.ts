@@ -12,7 +12,7 @@ import { ConnectionError } from './error.js'
 export interface DaemonOptions {
   /** Path of a unix socket a daemon listens on. */
   socket?: string | undefined
-  /** Where a daemon listens on TCP; needs `token`. */
+  /** The host of a daemon that listens on TCP; needs `token`. */
   host?: string | undefined
   port?: number | undefined
   token?: string | undefined
@@ -33,7 +33,7 @@ export interface DaemonOptions {
 
 export interface Link {
   socket: Duplex
-  /** How it is called in errors. */
+  /** Its name in errors. */
   name: string
   pid: number | undefined
   /** It is this user's, not one that was named: its notice is for us. */
@@ -65,7 +65,7 @@ function inTree (): string[] {
   }
 }
 
-/** Where systems have it; $PATH of ordinary users names no sbin. */
+/** Directories in which systems have it; $PATH of ordinary users names no sbin. */
 const INSTALLED = ['/usr/local/sbin', '/usr/sbin', '/usr/local/libexec/cloche', '/usr/libexec/cloche']
 
 /** The program to start: $CLOCHE_DAEMON, or the first in PATH, the source tree's builds, sbin beside each bin of PATH, and INSTALLED. */

@@ -2,10 +2,13 @@
 import { classes as richClasses } from './classes.js'
 import { ATTACHMENTS_MAX, DEPTH_MAX, define, isText, notFields, step } from './encode.js'
 
-/** A value that is not as spec/values.md has it, named by its path. */
+/** A value that is not as spec/values.md has it, named by its path. The daemon lets no such value pass. */
 export class MalformedValueError extends TypeError {
   override readonly name = 'TypeError'
 }
+
+/** A value that is as spec/values.md has it, but whose class takes no such content: a forged Request, say. The content is the guest's. */
+export class UnmakeableValueError extends MalformedValueError {}
 
 type Form = Record<string, unknown>
 
@@ -16,7 +19,7 @@ function attempt<T> (path: string, make: () => T): T {
   try {
     return make()
   } catch (thrown) {
-    return refuse(path, (thrown as Error).message)
+    throw new UnmakeableValueError(`$${path}: ${(thrown as Error).message}`)
   }
 }
 
@@ -219,7 +222,7 @@ const richTags: Tags = {
     decoder.open(OPEN, path, depth)
     const number = decoder.opened.length - 1
     const carried = decoder.decode(form.v, path, depth)
-    const make = has(decoder.classes, name) ? decoder.classes[name] : undefined
+    const make = name === 'Stream' ? decoder.frame.streamOf : has(decoder.classes, name) ? decoder.classes[name] : undefined
     decoder.opened[number] = make === undefined ? carried : attempt(path, () => make(carried))
     return decoder.opened[number]
   }
@@ -292,9 +295,11 @@ class JsonDecoder extends Decoder {
   }
 }
 
-/** What came with one frame: its values are decoded one by one, and no two may share bytes. */
+/** The attachments of one frame: its values are decoded one by one, and no two may share bytes. */
 export class Incoming {
   readonly ranges: Array<[number, number]> = []
+  /** The stream of a body that is still being made, by its number; set where such bodies may come. */
+  streamOf: ((number: unknown) => unknown) | undefined
 
   constructor (readonly attachments: Uint8Array) {}
 

@@ -201,7 +201,7 @@ class Encoder {
     return types.isDataView(value) || this.joined?.of(value) !== undefined
   }
 
-  /** Of memory that several parts of the value see, or of a class of its own. */
+  /** Encodes memory that several parts of the value see, or that has a class of its own. */
   private memory (value: ArrayBufferView | ArrayBufferLike, path: string, depth: number): Json {
     if (!ArrayBuffer.isView(value)) return { $: 'class', t: 'Buffer', v: this.attach({ $: 'buffer' }, new Uint8Array(value)) }
     const stretch = this.joined?.of(value)

@@ -3,7 +3,7 @@ export type Fault = 'caller' | 'guest' | 'host' | 'bug'
 
 export interface ErrorOptions {
   cause?: unknown
-  /** What else the daemon said, such as `failure` of a prefix. */
+  /** Further members of the daemon's error, such as `failure` of a prefix. */
   data?: Record<string, unknown>
 }
 
@@ -12,7 +12,7 @@ export abstract class ClocheError extends Error {
   /** Stable, for programs. */
   abstract readonly code: string
   abstract readonly fault: Fault
-  /** What the HTTP face answers with; 0 when the error never crosses it. */
+  /** The status of the HTTP face; 0 when the error never crosses it. */
   abstract readonly status: number
   readonly data: Record<string, unknown>
 

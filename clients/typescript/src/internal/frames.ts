@@ -30,7 +30,7 @@ export class FrameReader {
   private size = 0
   private head: { rest: number, json: number } | undefined
 
-  /** Whether a frame is begun and not whole. */
+  /** True when a frame is begun and not whole. */
   get isInside (): boolean {
     return this.head !== undefined || this.size > 0
   }

@@ -1,4 +1,4 @@
-// What the host offers to the code: declarations for the daemon (spec/agent.md), and the functions behind them.
+// Functions and data that the host offers to the code: declarations for the daemon (spec/agent.md), and the functions behind them.
 import { types } from 'node:util'
 import { Attachments, encode, isText, type Json, notFields } from './encode.js'
 import { readBody, UnreadBody } from './classes.js'
@@ -40,7 +40,7 @@ export const isPlainObject = (value: unknown): value is Record<string, unknown> 
   return prototype === null || prototype === Object.prototype
 }
 
-/** Whether a function is to be found in plain objects, however deep. */
+/** True when plain objects hold a function, however deep. */
 function holdsFunction (value: unknown, seen = new Set<object>()): boolean {
   if (typeof value === 'function') return true
   if (!isPlainObject(value) || seen.has(value)) return false
@@ -112,7 +112,7 @@ export async function encodeAnswer (value: unknown, limit = Infinity, views = fa
   }
 }
 
-/** What a host function threw: name, message and what else can be sent of its own properties; never its stack. */
+/** Makes the wire form of an error of a host function: name, message and those of its own properties that can be sent; never its stack. */
 export function thrownOf (reason: unknown): Thrown {
   const attachments = new Attachments()
   if (typeof reason !== 'object' || reason === null) {

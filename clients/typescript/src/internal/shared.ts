@@ -97,7 +97,7 @@ export class Leasing {
     return await this.take()
   }
 
-  /** What is being taken is waited for, whatever becomes of it. */
+  /** Waits for a lease that is still being taken, whatever becomes of it. */
   async release (): Promise<void> {
     const { leasing } = this
     this.leasing = undefined

@@ -4,7 +4,7 @@ import { OversizeError } from '../internal/encode.js'
 import { encodeAnswer, handlerKey, type Handlers } from '../internal/host.js'
 import type { BridgeCallEntry } from './types.js'
 
-/** How many calls are recorded is bounded also where their number is not. */
+/** The record of calls is bounded also where their number is not. */
 const ENTRIES_MAX = 10_000
 
 export class Bridge {

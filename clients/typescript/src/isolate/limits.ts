@@ -4,7 +4,7 @@ import type { ResourceLimits } from './types.js'
 
 const MIB = 2 ** 20
 
-/** Armed when the caller says nothing. */
+/** The limits in force when the caller gives none. */
 export const defaults: Required<ResourceLimits> = {
   memoryMb: 128,
   cpuTimeMs: 5000,
@@ -23,7 +23,7 @@ const MEMORY_MB_MIN = 8
 
 export type Armed = Required<ResourceLimits>
 
-/** What the caller said, checked. */
+/** Checks the limits that the caller gave. */
 export function given (limits: ResourceLimits): ResourceLimits {
   for (const [name, value] of Object.entries(limits)) {
     if (!Object.hasOwn(defaults, name)) {

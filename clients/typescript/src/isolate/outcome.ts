@@ -1,6 +1,8 @@
 // From a run's result to the façade's.
 import type { Result } from '../run.js'
 import type { BridgeCallEntry, CallResult, RunAborted, RunError, RunErrorCode, RunFailure, RunResult, SandboxExports, WaitUntilResult } from './types.js'
+import { makeError } from '../internal/decode.js'
+import type { Early } from './bodies.js'
 import { type Armed, keepLines } from './limits.js'
 import { ownStack } from './program.js'
 
@@ -24,12 +26,12 @@ function common (result: Result, armed: Armed, bridgeCalls: BridgeCallEntry[]): 
     durationMs: duration,
     cpuTimeMs: usage.evaluationCpuMs ?? usage.cpuMs,
     bridgeCalls,
-    memoryPeakBytes: usage.memoryPeakBytes,
+    ...usage.memoryPeakBytes === undefined ? {} : { memoryPeakBytes: usage.memoryPeakBytes },
     ...usage.heapUsedBytes === undefined ? {} : { heapUsedBytes: usage.heapUsedBytes }
   }
 }
 
-/** What the work of `waitUntil` did is told apart from what the run did before it. */
+/** Separates lines, calls and times of the work of `waitUntil` from those of the run before it. */
 function apart ({ late }: Result, so: Common): Common & { waitUntil?: Promise<WaitUntilResult> } {
   if (late === undefined) return so
   const { status, durationMs, cpuTimeMs, error, ...before } = late
@@ -51,7 +53,7 @@ export function failed (code: RunErrorCode, name: string, message: string, so: C
   return { status: 'failed', ok: false, error: { code, name, message }, ...so }
 }
 
-// In the façade's own terms: which of its limits it was, and what to do.
+// Messages in the façade's own terms: they name its limit, and what to do.
 const limitTexts: Partial<Record<RunErrorCode, (armed: Armed) => string>> = {
   ERR_BRIDGE_CALL_LIMIT_EXCEEDED: ({ maxBridgeCalls }) =>
     `more than ${maxBridgeCalls} calls of host functions (limits.maxBridgeCalls, by default 10; raise it, or set 0 for none)`,
@@ -86,6 +88,64 @@ export interface Ended {
 function unhappy ({ result, armed, bridgeCalls, reason }: Ended): RunFailure | RunAborted {
   const so = common(result, armed, bridgeCalls)
   return result.status === 'terminated' ? aborted(reason, so) : { status: 'failed', ok: false, error: errorOf(result, armed), ...so }
+}
+
+/** A run whose exports have bodies that are still being made: `rest` is what the whole run came to. */
+export interface Begun { early: Early, armed: Armed, bridgeCalls: BridgeCallEntry[], rest: Promise<Ended | { reason: unknown }> }
+
+/** As a result of the run so far. */
+function soFar ({ early, armed, bridgeCalls }: Begun): Ended {
+  const { exports, console, wallMs, cpuMs, heapBytes } = early
+  const usage = { cpuMs, evaluationCpuMs: cpuMs, heapUsedBytes: heapBytes }
+  const result = { status: 'success', success: true, result: exports, console, meta: { duration: wallMs, usage } }
+  return { result: result as unknown as Ended['result'], armed, bridgeCalls: bridgeCalls.slice(), reason: undefined }
+}
+
+/** Reports lines and calls that came after the exports: as those of the work of `waitUntil` when there is some, else they are added to the result's. */
+async function follow ({ early, armed, rest }: Begun, so: Common): Promise<WaitUntilResult> {
+  const done = await rest.catch((thrown: unknown) => ({ reason: thrown }))
+  if (!('result' in done)) return { status: 'truncated', ...pastOf(nothing()), error: errorTexts(done.reason) }
+  const all = common(done.result, armed, done.bridgeCalls)
+  const past = pastOf(all, so)
+  if (early.isWaiting) {
+    const { late, error } = done.result
+    if (late === undefined) return { status: 'truncated', ...past, ...error === undefined ? {} : { error: { name: error.name ?? 'Error', message: error.message } } }
+    return { ...past, status: late.status, ...late.error === undefined ? {} : { error: late.error } }
+  }
+  so.stdout.push(...past.stdout)
+  so.stderr.push(...past.stderr)
+  so.bridgeCalls.push(...past.bridgeCalls)
+  return { status: 'settled', ...past }
+}
+
+const errorTexts = (reason: unknown): { name: string, message: string } =>
+  reason instanceof Error ? { name: reason.name, message: reason.message } : { name: 'Error', message: String(reason) }
+
+function pastOf (all: Common, { stdout, stderr, durationMs, cpuTimeMs, bridgeCalls } = nothing()): Omit<WaitUntilResult, 'status'> {
+  return {
+    durationMs: Math.max(0, all.durationMs - durationMs),
+    cpuTimeMs: Math.max(0, all.cpuTimeMs - cpuTimeMs),
+    stdout: all.stdout.slice(stdout.length),
+    stderr: all.stderr.slice(stderr.length),
+    bridgeCalls: all.bridgeCalls.slice(bridgeCalls.length)
+  }
+}
+
+export function begunResult<T extends RunResult | CallResult> (begun: Begun, asResult: (ended: Ended) => T): T {
+  const made = asResult(soFar(begun))
+  const following = follow(begun, made)
+  if (made.ok && begun.early.isWaiting) made.waitUntil = following
+  return made
+}
+
+/** The error for readers of bodies that are still open when the run is over. */
+export function endOfBodies (done: Ended | { reason: unknown }): unknown {
+  if (!('result' in done)) return done.reason
+  const { result: { success, status }, armed, reason } = done
+  if (status === 'terminated' && reason instanceof Error) return reason
+  if (success) return makeError('Error', 'the run ended before the body did')
+  const { code, name, message } = status === 'terminated' ? aborted(reason).error : errorOf(done.result, armed)
+  return Object.assign(makeError(name, message), { code })
 }
 
 export function runResult (ended: Ended): RunResult {

@@ -36,7 +36,7 @@ for (const name of Object.keys(all)) {
 export { exports, skipped }
 `
 
-// How long work given to `waitUntil` may go on: told from inside, for it holds for one run of many.
+// The time for work of `waitUntil` is set from inside, for it holds for one run of many that share a prefix.
 const RUNTIME = 'cloche:runtime'
 export function withGrace (code: string, { graceMs, wallTimeMs }: { graceMs: number, wallTimeMs: number }): string {
   if (!code.includes('waitUntil') && !code.includes(CALL_MODULE)) return code

@@ -31,7 +31,7 @@ export class Queue {
     }
   }
 
-  // Whoever is let in is counted at once: run() goes on in a later microtask, before which others may come.
+  // A waiter that is let in counts at once: its run() goes on in a later microtask, before which others may come.
   private async turn (signal: AbortSignal | undefined): Promise<void> {
     if (this.waiting.length >= this.mostWaiting) {
       throw new QueueFullError(`${this.waiting.length} runs wait already (maxQueuedRuns is ${this.mostWaiting})`)
@@ -58,7 +58,7 @@ export class Queue {
     this.running--
   }
 
-  /** Whoever waits is sent away. */
+  /** Rejects all that wait. */
   close (reason: string): void {
     for (const waiter of this.waiting.splice(0)) waiter.reject(new StateError(reason))
   }

@@ -7,13 +7,14 @@ import { lease, type Lease } from '../internal/shared.js'
 import type { Result } from '../run.js'
 import { Bridge } from './bridge.js'
 import { type Armed, arm, defaults, forDaemon, given } from './limits.js'
-import { aborted, callResult, type Ended, failed, runResult } from './outcome.js'
+import { Bodies } from './bodies.js'
+import { aborted, type Begun, begunResult, callResult, type Ended, endOfBodies, failed, runResult } from './outcome.js'
 import { CALL_MODULE, calling, importing, OWN_FILE, reading, withGrace } from './program.js'
 import { Queue } from './queue.js'
 import { globalsOf, importsOf, rebind, Undeclared } from './surface.js'
 import type {
-  CallResult, CallTarget, HostGlobals, Imports, PrecompileOptions, Prefix, PrefixCallOptions, PrefixRunOptions, ReadExportsOptions,
-  ReadExportsResult, ResourceLimits, RunCallOptions, RunFailure, RunOptions, RunResult, Sandbox, SandboxOptions, SandboxStats, StaticImports
+  BridgeCallEntry, CallResult, CallTarget, HostGlobals, Imports, PrecompileOptions, Prefix, PrefixCallOptions, PrefixRunOptions, ReadExportsOptions,
+  ReadExportsResult, ResourceLimits, RunAborted, RunCallOptions, RunFailure, RunOptions, RunResult, Sandbox, SandboxOptions, SandboxStats, StaticImports
 } from './types.js'
 
 const RUN_FILE = '<cloche>'
@@ -67,11 +68,13 @@ function withModule (filename: string, code: string, imports: Imports | StaticIm
 class Runner {
   readonly queue: Queue
   readonly prefixes = new Set<CorePrefix>()
-  /** How many runs a prefix has, by its id. */
+  /** The number of runs that a prefix has, by its id. */
   readonly busy = new Map<string, number>()
   private disposed = false
+  /** Runs whose exports are there and whose bodies are still being made. */
+  private followed = 0
 
-  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, most: number, mostQueued: number) {
+  constructor (readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number) {
     this.queue = new Queue(most, mostQueued)
   }
 
@@ -107,18 +110,41 @@ class Runner {
     }
   }
 
-  /** undefined: given up before it began. */
-  async evaluate (job: Job): Promise<Ended | { reason: unknown }> {
+  /** The exports may come before the run has ended; `reason` alone: it was given up before it began. */
+  async evaluate (job: Job): Promise<Ended | Begun | { reason: unknown }> {
     this.check()
     const armed = arm(job.limits, this.memoryMb)
     const signals = job.signals.filter((signal) => signal !== undefined)
     const signal = signals.length === 0 ? undefined : AbortSignal.any(signals)
     if (signal?.aborted) return { reason: signal.reason }
     const bridge = new Bridge(job.handlers, armed.maxBridgePayloadBytes)
-    const hooks: RunHooks = { call: job.target === undefined ? bridge.call : withArguments(bridge, job.target) }
+    const bodies = new Bodies(job.target === undefined ? bridge.call : withArguments(bridge, job.target), armed)
+    const rest = this.ending(job, armed, signal, bodies, bridge.entries)
+    rest.then((done) => { bodies.finish(endOfBodies(done)) }, (thrown) => { bodies.finish(thrown) })
+    const begun = bodies.early.then((early) => ({ early, armed, bridgeCalls: bridge.entries, rest }))
+    return await Promise.race([rest, begun])
+  }
+
+  // Another run may begin before the bodies of this one are read, or who reads them later would wait for himself. As many as may run at once
+  // may be left so: the code alone decides how long its bodies are.
+  private async follow (running: Promise<unknown>): Promise<void> {
+    const ended = running.then(() => {}, () => {})
+    if (this.followed >= this.most) return await ended
+    this.followed++
+    void ended.then(() => { this.followed-- })
+  }
+
+  private async ending (
+    job: Job, armed: Armed, signal: AbortSignal | undefined, bodies: Bodies, bridgeCalls: BridgeCallEntry[]
+  ): Promise<Ended | { reason: unknown }> {
+    const hooks: RunHooks = { call: bodies.call, streamOf: bodies.streamOf }
     try {
-      const result = await this.queue.run(async () => await this.counted(job, async () => await job.start(requestOf(job, armed), signal, hooks)), signal)
-      return { result, armed, bridgeCalls: bridge.entries, reason: signal?.reason }
+      const { running } = await this.queue.run(async () => {
+        const running = this.counted(job, async () => await job.start(requestOf(job, armed), signal, hooks))
+        await Promise.race([running, bodies.early.then(async () => { await this.follow(running) })])
+        return { running }
+      }, signal)
+      return { result: await running, armed, bridgeCalls, reason: signal?.reason }
     } catch (thrown) {
       if (signal?.aborted && thrown === signal.reason) return { reason: thrown }
       throw thrown
@@ -138,10 +164,13 @@ function withArguments (bridge: Bridge, target: CallTarget): (target: string[], 
   return async (called, args) => isTake(called) ? await encodeAnswer(given, Infinity, true) : await bridge.call(called, args)
 }
 
-const isEnded = (value: Ended | { reason: unknown }): value is Ended => 'result' in value
-const asRun = (done: Ended | { reason: unknown }): RunResult => isEnded(done) ? runResult(done) : aborted(done.reason)
-const asCall = (done: Ended | { reason: unknown }, { export: path }: CallTarget): CallResult =>
-  isEnded(done) ? callResult(done, path) : aborted(done.reason)
+type Done = Ended | Begun | { reason: unknown }
+function asResult<T extends RunResult | CallResult> (done: Done, make: (ended: Ended) => T): T | RunAborted {
+  if ('early' in done) return begunResult(done, make)
+  return 'result' in done ? make(done) : aborted(done.reason)
+}
+const asRun = (done: Done): RunResult => asResult(done, runResult)
+const asCall = (done: Done, { export: path }: CallTarget): CallResult => asResult(done, (ended) => callResult(ended, path))
 
 class OpenSandbox implements Sandbox {
   constructor (private readonly runner: Runner) {}

@@ -1,4 +1,4 @@
-// What a run may use of the host: globals and imports as declarations, and other handlers for single runs.
+// Functions and data of the host that a run may use: globals and imports as declarations, and other handlers for single runs.
 import { types } from 'node:util'
 import { type Declaration, handlerKey, type Handlers, type HostFunction, isPlainObject, type ModuleDeclaration } from '../internal/host.js'
 import type { HostGlobals, Imports, StaticImports } from './types.js'

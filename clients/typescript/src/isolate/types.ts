@@ -11,24 +11,24 @@ export interface ResourceLimits {
   wallTimeMs?: number
   /** Calls of host functions, globals and imports together; by default 10. The next one never reaches the host and ends the run. */
   maxBridgeCalls?: number
-  /** Bytes of one call's arguments; by default 16 MiB. */
+  /** Bytes of one call's arguments, and of the bodies in them; by default 16 MiB. */
   maxBridgeCallBytes?: number
   /** Bytes of one call's arguments, and of its answer; by default 16 MiB. */
   maxBridgePayloadBytes?: number
-  /** Bytes of all exports together; by default 16 MiB. */
+  /** Bytes of all exports together, also of their bodies that come while they are read; by default 16 MiB. */
   maxExportBytes?: number
   /** Bytes of console.log, info and debug; a line over it is dropped whole. By default 1 MiB. */
   maxStdoutBytes?: number
   /** Likewise of console.warn and error. */
   maxStderrBytes?: number
-  /** How long work given to `waitUntil` may go on after the exports are there, in ms, within `wallTimeMs`; by default 30,000. */
+  /** The time for which work given to `waitUntil` may go on after the exports are there, in ms, within `wallTimeMs`; by default 30,000. */
   graceMs?: number
 }
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type HostExportFunction = (...args: any[]) => unknown
 
-/** What crosses as what it is, both ways, with cycles and identity. */
+/** Values that keep their class both ways, with cycles and identity. */
 export type HostExportData =
   | null | undefined | boolean | number | bigint | string | Date | RegExp | Error | URL
   | Map<HostExportData, HostExportData> | Set<HostExportData> | ArrayBuffer | DataView
@@ -37,7 +37,7 @@ export type HostExportData =
   | HostExportData[] | { [key: string]: HostExportData }
 
 export interface GlobalOptions {
-  /** Whether the name shows when globalThis is enumerated; by default true. */
+  /** True, the default: the name shows when globalThis is enumerated. */
   enumerable?: boolean
 }
 
@@ -126,10 +126,10 @@ export interface RunCallOptions extends RunOptions { call: CallTarget }
 
 export interface PrecompileOptions<G extends HostGlobals = HostGlobals, M extends Imports = Imports> {
   code: string
-  /** What runs may use, and the handlers of those that do not rebind them. */
+  /** Globals that runs may use, with the handlers for runs that do not rebind them. */
   globals?: G
   imports?: M | StaticImports
-  /** Of the set-up; of these cpuTimeMs and wallTimeMs count, by default 1,000, and memoryMb, by default the sandbox's. */
+  /** Limits of the set-up: cpuTimeMs and wallTimeMs, by default 1,000, and memoryMb, by default the sandbox's. */
   limits?: ResourceLimits
   filename?: string
   signal?: AbortSignal
@@ -167,7 +167,7 @@ export interface RunError {
   name: string
   message: string
   stack?: string
-  /** What else the error had of its own. */
+  /** Further own properties of the error. */
   fields?: Record<string, unknown>
 }
 
@@ -186,21 +186,21 @@ export interface BridgeCallEntry {
 export type SandboxExports = { default: unknown } & { [name: string]: unknown }
 
 interface Outcome {
-  /** One entry a call of console. */
+  /** One entry a call of console. The source of a body may print later, while it is read: such lines are added once the run has ended. */
   stdout: string[]
   stderr: string[]
   durationMs: number
-  /** Of the evaluation; of a run that was ended by a limit, of its box. */
+  /** The processor time of the evaluation. */
   cpuTimeMs: number
   /** The first 10,000. */
   bridgeCalls: BridgeCallEntry[]
   /** The most memory the box had, of all kinds. */
   memoryPeakBytes?: number
-  /** Of the JavaScript heap when the code had ended. */
+  /** The size of the JavaScript heap when the code had ended. */
   heapUsedBytes?: number
 }
 
-/** What became of the work that was given to `waitUntil`. */
+/** The outcome of the work that was given to `waitUntil`. */
 export interface WaitUntilResult {
   /** truncated: it was not done when its time was over. */
   status: 'settled' | 'truncated' | 'failed'
@@ -216,10 +216,17 @@ export interface WaitUntilResult {
 export interface RunSuccess extends Outcome {
   status: 'completed'
   ok: true
+  /**
+   * A body that the code makes (of a stream or a generator) can be read while it is made. The run goes on until it was read or cancelled, and ends by
+   * its limits; then the reader fails. More than 256 KiB are not made ahead of the reader.
+   */
   exports: SandboxExports
-  /** Always empty: an export that cannot be sent fails the run by name. */
+  /** Always empty: an export that cannot be sent fails the run by name. The other package's last versions leave it out, and a caller who looks at `ok` alone misses that. */
   skippedExports: string[]
-  /** There when the code called `waitUntil`. The run ends with that work, so it is settled already. */
+  /**
+   * There when the code called `waitUntil`. It is settled already, for the result waits for that work; except when the exports have a body
+   * that the code still makes: then it settles once that has ended, too.
+   */
   waitUntil?: Promise<WaitUntilResult>
 }
 
@@ -241,7 +248,7 @@ export interface RunAborted extends Outcome {
   status: 'aborted'
   ok: false
   error: RunError
-  /** What abort() was given. */
+  /** The argument of abort(). */
   reason: unknown
 }
 
@@ -250,14 +257,14 @@ export type CallResult = CallSuccess | RunFailure | RunAborted
 
 export interface ReadExportsResult {
   exports: SandboxExports
-  /** Those that cannot be sent. */
+  /** The names of exports that cannot be sent. */
   skippedExports: string[]
 }
 
 export interface SandboxStats {
   activeRuns: number
   queueDepth: number
-  /** Those that are alive, by their id: how many runs they have. Nothing that ran is used again, so none is idle. */
+  /** The number of runs of each prefix that is alive, by its id. A run's process is never used again, so none is idle. */
   prefixes: Record<string, { idle: number, busy: number }>
   /** As many as there are runs: each has a box of its own. */
   warmInstances: number
@@ -266,10 +273,10 @@ export interface SandboxStats {
   idleHeapBytes: number
   /** `memoryBudgetMb`; 0 when there is none. */
   budgetBytes: number
-  /** Of this process, which holds no isolates. */
+  /** The memory of this process, which holds no isolates. */
   rssBytes: number
   underPressure: boolean
-  /** What the daemon says. */
+  /** The daemon's own figures. */
   daemon: Record<string, unknown>
 }
 
@@ -280,7 +287,7 @@ export interface SandboxOptions extends ClientOptions {
   maxConcurrentRuns?: number
   /** Runs that may wait; by default 10,000. */
   maxQueuedRuns?: number
-  /** Of each run, in MiB; by default 128, 0 for none. */
+  /** The memory of each run in MiB; by default 128, 0 for none. */
   memoryMb?: number
   /** A whole number of MiB, 0 for none. Without effect: the daemon bounds the memory of what it keeps warm itself. */
   memoryBudgetMb?: number
@@ -322,7 +329,7 @@ export interface Sandbox extends AsyncDisposable {
   prepare<G extends HostGlobals = {}, M extends Imports = {}> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>>
   /** The exports of a module that can be sent, and the names of those that cannot; rejects with what the code throws. */
   readExports (options: ReadExportsOptions): Promise<ReadExportsResult>
-  /** What runs and waits. */
+  /** Figures of the runs that are under way or wait. */
   stats (): Promise<SandboxStats>
   /** Ends the prefixes, sends away who waits, and ends the daemon when nobody else of this process uses it. More than once is once. */
   dispose (): Promise<void>

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from 'node:zlib'
 import { SafeFetchError, badResponse } from './errors.js'
 
-type Chunks = AsyncIterable<Buffer>
+type Chunks = AsyncIterable<Uint8Array>
 type Decode = (source: Chunks) => Chunks
 
 export interface Body {
@@ -17,11 +17,11 @@ const tooLarge = (most: number): SafeFetchError =>
   new SafeFetchError('ERR_FETCH_RESPONSE_TOO_LARGE', `the body of the response has more than ${most} bytes (maxBodyBytes)`)
 
 // Both sides of a decoder are counted: much can come of little, and nothing of much.
-const counted = (most: number): Decode => async function * (source) {
+const counted = (most: number, refusal: (most: number) => Error = tooLarge): Decode => async function * (source) {
   let total = 0
   for await (const chunk of source) {
     total += chunk.length
-    if (most > 0 && total > most) throw tooLarge(most)
+    if (most > 0 && total > most) throw refusal(most)
     yield chunk
   }
 }
@@ -67,7 +67,7 @@ function decoderOf (response: IncomingMessage, allowed: boolean): Decode | undef
 }
 
 async function collect (source: Chunks): Promise<Uint8Array> {
-  const chunks: Buffer[] = []
+  const chunks: Uint8Array[] = []
   let total = 0
   for await (const chunk of source) {
     chunks.push(chunk)
@@ -82,6 +82,9 @@ async function collect (source: Chunks): Promise<Uint8Array> {
   }
   return all
 }
+
+/** All of a source, which is given up as soon as it has more than `most` bytes; 0: no bound. */
+export const readAll = async (source: Chunks, most: number, refusal: (most: number) => Error): Promise<Uint8Array> => await collect(counted(most, refusal)(source))
 
 const hasNoBody = (method: string, status: number): boolean => method === 'HEAD' || status === 204 || status === 205 || status === 304
 

@@ -1,6 +1,7 @@
 import type { HostFetchRequest } from './types.js'
 import type { Limits } from './options.js'
 import type { HeaderMap } from './headers.js'
+import { readAll } from './body.js'
 import { SafeFetchError } from './errors.js'
 import { limitHeaders, readHeaders, recordOf, withoutOurs } from './headers.js'
 import { parseUrl } from './url.js'
@@ -89,22 +90,25 @@ function named<T> (make: () => T): T {
   }
 }
 
-/** What a Request says, as an `init`; the guest's crosses as one of the host's, with its body. */
-async function initOf (request: Request): Promise<Dictionary> {
+const unendingBody = (most: number): SafeFetchError =>
+  new SafeFetchError('ERR_FETCH_REQUEST_TOO_LARGE', `the request has a body of more than ${most} bytes (maxRequestBodyBytes)`)
+
+/** The members of a Request, as an `init`. The guest's crosses as one of the host's, and may still be making its body, without end. */
+async function initOf (request: Request, most: number): Promise<Dictionary> {
   const { method, headers, redirect } = request
-  return { method, headers, redirect, body: request.body === null ? null : await request.arrayBuffer() }
+  return { method, headers, redirect, body: request.body === null ? null : await readAll(request.body, most, unendingBody) }
 }
 
 /**
- * Of the guest's arguments: a URL or Request, and an `init`. What else is in that is ignored, as Fetch does. Rejects with TypeError, or
+ * Reads the guest's arguments: a URL or Request, and an `init`, whose unknown members are ignored as Fetch does. Rejects with TypeError, or
  * that it is too large.
  */
 export async function readArguments ([input, given]: readonly unknown[], limits: Limits): Promise<FetchRequest> {
-  const own = input instanceof Request ? await initOf(input) : {}
+  const own = input instanceof Request ? await initOf(input, limits.maxRequestBodyBytes) : {}
   return named(() => read(input instanceof Request ? input.url : input, { ...own, ...readInit(given) }, limits))
 }
 
-/** Of the host's request. */
+/** Reads a request of the host. */
 export const readHostRequest = (given: unknown, limits: Limits): FetchRequest => named(() => {
   const init = readInit(given)
   return read(init['url'], init, limits)

@@ -49,7 +49,7 @@ class Call<C> {
   readonly #settings: Settings<C>
   readonly #context: C | undefined
   readonly #signal: AbortSignal
-  /** Of the first hop: what the guest asked for, and where it was sent. */
+  /** The first hop: the request of the guest, and the URL it was sent to. */
   readonly #origins = new Set<string>()
 
   constructor (settings: Settings<C>, context: C | undefined, signal: AbortSignal) {
@@ -94,7 +94,7 @@ class Call<C> {
     })
   }
 
-  // What a middleware made of the URL is a new one, for which the guest may have had a say: it is asked for as the first was.
+  // A URL that a middleware changed may have been chosen by the guest: rules and policy judge it as they did the first.
   async #send (request: FetchRequest, view: RequestView): Promise<MiddlewareResponse> {
     const url = view.target
     const headers = withoutOurs(readHeaders(view.headers, 'ctx.req.headers'))

@@ -63,9 +63,9 @@ export interface FetchContextReq {
 
 export interface FetchContext<C = unknown> {
   readonly req: FetchContextReq
-  /** What `next()` led to; null before. */
+  /** The response of `next()`; null before. */
   res: HostFetchResponse | null
-  /** What `invoke` was given; undefined for requests of the guest. */
+  /** The context given to `invoke`; undefined for requests of the guest. */
   readonly context: C | undefined
 }
 
@@ -122,11 +122,11 @@ export interface SafeFetchOptions<C = unknown> {
   maxRedirects?: number
   /** For everything together: waiting, policy, names, redirects, body. Default 30,000; 0 = none. */
   timeoutMs?: number
-  /** Of a response, both as sent and decompressed. Default 16 MiB; 0 = none. */
+  /** Bytes of a response, both as sent and decompressed. Default 16 MiB; 0 = none. */
   maxBodyBytes?: number
   /** Default 1 MiB; 0 = none. */
   maxRequestBodyBytes?: number
-  /** Of a request and of a response each. Default 100; 0 = none. */
+  /** Headers of a request and of a response each. Default 100; 0 = none. */
   maxHeaders?: number
   /** Requests under way; others wait. They may hold this many bodies at once. Default 64; 0 = none. */
   maxConcurrent?: number
@@ -146,7 +146,7 @@ export interface SafeFetchOptions<C = unknown> {
   onDenied?: (request: SafeFetchRequest, reason: string) => MaybePromise<void>
 }
 
-/** What `globals.fetch` takes. */
+/** A value for `globals.fetch`. */
 export interface SafeFetchGlobal<C = unknown> {
   readonly kind: 'bridge-with-shim'
   /** The guest's `fetch(url, init)`. */

@@ -6,7 +6,8 @@ import type { SandboxHandle } from './native.js'
 import { killProcess, OpenProcess, processLogs, relay, startProcess, streamLogs } from './process.js'
 import { sseStream } from './sse.js'
 import { asText, Joiner, now, StreamText, textOf, unsetting } from './text.js'
-import { translate } from './translate.js'
+import { SessionTerminatedError } from './errors.js'
+import { fail, translate } from './translate.js'
 import type {
   Abortable, ExecEvent, ExecOptions, ExecResult, Process, ProcessLogsResult, ProcessOptions, StreamName, StreamOptions
 } from './types.js'
@@ -61,6 +62,15 @@ async function resultOf (box: SandboxHandle, command: string, answer: CommandRes
   }
 }
 
+const endOf = (command: string, sessionId: string, exitCode: number): string => `the session ${sessionId} ended with exit code ${exitCode}: ${command}`
+
+/** A command that ended its shell is an error, which has its result; one that ran out of its time is not. */
+function unended (result: ExecResult): ExecResult {
+  const { command, sessionId, exitCode, sessionEnded, timedOut } = result
+  if (!sessionEnded || timedOut) return result
+  throw fail(SessionTerminatedError, 'SESSION_TERMINATED', 410, endOf(command, sessionId, exitCode), { sessionId, exitCode, command, result })
+}
+
 /** A session's commands and processes. */
 export class Commands {
   protected readonly ask: Asker
@@ -72,7 +82,10 @@ export class Commands {
     this.ask = asker(box)
   }
 
-  /** Runs a command in the session's shell, after those before; an exit code that is not 0 is a result. */
+  /**
+   * Runs a command in the session's shell, after those before; an exit code that is not 0 is a result. A command that ends the shell (`exit 1`) throws
+   * `SessionTerminatedError`, with `exitCode` and the whole `result` in its `context`; the next command begins a new shell.
+   */
   async exec (command: string, options: ExecOptions = {}): Promise<ExecResult> {
     const { signal, stream, onOutput, onComplete, onError } = options
     const isLive = stream === true || onOutput !== undefined
@@ -81,7 +94,7 @@ export class Commands {
       const result = await this.ask('exec', { command }, async (box) => {
         const asking = box.exec(params, { signal })
         const answer = onOutput === undefined ? await asking : await relay(asking, onOutput)
-        return await resultOf(box, command, answer, signal)
+        return unended(await resultOf(box, command, answer, signal))
       })
       onComplete?.(result)
       return result
@@ -156,7 +169,11 @@ async function * commandEvents (
       if (said !== '') yield told(about.stream, said)
     }
     for (const [stream, said] of text.rest()) yield told(stream, said)
-    const { exitCode, stdout, stderr, timedOut } = await asking
+    const { exitCode, stdout, stderr, timedOut, sessionEnded } = await asking
+    if (sessionEnded && !timedOut) {
+      yield { type: 'error', timestamp: now(), command, sessionId, exitCode, error: endOf(command, sessionId, exitCode), code: 'SESSION_TERMINATED' }
+      return
+    }
     const result = { stdout: textOf(stdout), stderr: textOf(stderr), exitCode, success: exitCode === 0, timedOut }
     yield { type: 'complete', timestamp: now(), command, sessionId, exitCode, result }
   } catch (thrown) {

@@ -1,4 +1,5 @@
 // What the façade throws: the classes its users know, each made of one of our errors, which is its cause.
+import type { ExecResult } from './types.js'
 
 export interface ErrorResponse<C = Record<string, unknown>> {
   code: string
@@ -52,7 +53,12 @@ export class GitBranchNotFoundError extends GitError { override readonly name = 
 export class GitAuthenticationError extends GitError { override readonly name = 'GitAuthenticationError' }
 export class GitNetworkError extends GitError { override readonly name = 'GitNetworkError' }
 export class SessionNotFoundError extends SandboxError { override readonly name = 'SessionNotFoundError' }
-export class SessionTerminatedError extends SandboxError { override readonly name = 'SessionTerminatedError' }
+/** The shell of a session ended; `context.result` has what the command printed, where one ended it. */
+export class SessionTerminatedError extends SandboxError<{ sessionId?: string, exitCode?: number, command?: string, result?: ExecResult }> {
+  override readonly name = 'SessionTerminatedError'
+  get sessionId (): string | undefined { return this.context.sessionId }
+  get exitCode (): number | undefined { return this.context.exitCode }
+}
 export class SessionDestroyedError extends SandboxError { override readonly name = 'SessionDestroyedError' }
 
 export class ContextNotFoundError extends SandboxError<{ contextId: string }> {
@@ -60,6 +66,28 @@ export class ContextNotFoundError extends SandboxError<{ contextId: string }> {
   get contextId (): string { return this.context.contextId }
 }
 export class CodeExecutionError extends SandboxError { override readonly name: string = 'CodeExecutionError' }
+
+export class InvalidBackupConfigError extends SandboxError<{ reason: string }> {
+  override readonly name = 'InvalidBackupConfigError'
+  get reason (): string { return this.context.reason }
+}
+export class BackupNotFoundError extends SandboxError<{ backupId: string }> {
+  override readonly name = 'BackupNotFoundError'
+  get backupId (): string { return this.context.backupId }
+}
+export class BackupExpiredError extends SandboxError<{ backupId: string, expiredAt: string }> {
+  override readonly name = 'BackupExpiredError'
+  get backupId (): string { return this.context.backupId }
+  get expiredAt (): string { return this.context.expiredAt }
+}
+export class BackupCreateError extends SandboxError<{ dir: string, backupId: string }> {
+  override readonly name: string = 'BackupCreateError'
+  get dir (): string { return this.context.dir }
+  get backupId (): string { return this.context.backupId }
+}
+export class BackupRestoreError extends BackupCreateError {
+  override readonly name = 'BackupRestoreError'
+}
 
 interface Readiness { processId: string, command: string, condition: string }
 

@@ -12,7 +12,7 @@ import type {
   Abortable, CodeContext, CodeEvent, CreateContextOptions, Environment, ExecutionError, ExecutionResult, RunCodeOptions
 } from './types.js'
 
-/** What became of a piece of code. */
+/** The outcome of a piece of code. */
 export class Execution {
   readonly results: Result[] = []
   readonly logs: { stdout: string[], stderr: string[] } = { stdout: [], stderr: [] }
@@ -126,7 +126,7 @@ export class Interpreter {
     }))
   }
 
-  /** What is in the way before the cell begins is thrown; later it is an event. */
+  /** An error before the cell begins is thrown; a later one is an event. */
   async stream (code: string, options: RunCodeOptions): Promise<ReadableStream<Uint8Array>> {
     return await this.within(options, async (context) => await this.ask('context.run', { contextId: context.id, language: context.language }, async (box) => {
       const asking = box.context.run(paramsOf(code, context, options), { signal: options.signal })
@@ -141,7 +141,7 @@ function paramsOf (code: string, { id }: CodeContext, { timeout }: RunCodeOption
   return { context: id, code, timeoutMs: timeout, stream: true, restart: true, outputBytes: 0 }
 }
 
-/** What the code prints and shows, as it comes, then the value of its last expression, then how it ended. */
+/** Yields output and displays as they come, then the value of the last expression, then the end. */
 async function * codeEvents (
   asking: Asking<CellResult, CellEvent>, told: AsyncIterable<CellEvent> = asking
 ): AsyncGenerator<CodeEvent, void, undefined> {

@@ -1,5 +1,6 @@
 // Where sandboxes are: one lease of a daemon, for all sandboxes of one namespace.
 import { Cloche } from '../client.js'
+import { type BackupStore, backupStoreOf } from './backup-store.js'
 import { InvalidArgumentError } from '../generated/errors.js'
 import { Leasing } from '../internal/shared.js'
 import type { Namespace, NamespaceOptions } from './types.js'
@@ -17,14 +18,16 @@ export class Place {
   /** HOST[:PORT] of the daemon's previews, as far as it is known. */
   previewHost: string | undefined
   readonly web: Web | undefined
+  readonly backups: BackupStore
   private readonly client: () => Promise<Cloche>
 
   constructor (namespace: Exclude<Namespace, null | undefined>) {
     if (namespace instanceof Cloche || isPromise(namespace)) {
       this.client = async () => await namespace
+      this.backups = backupStoreOf(undefined)
       return
     }
-    const { stateDir, previewHost, daemonArgs = [], ...options } = namespace
+    const { stateDir, previewHost, backups, daemonArgs = [], ...options } = namespace
     const isRunning = options.client !== undefined || options.socket !== undefined || options.port !== undefined
     if (isRunning && stateDir !== undefined) {
       throw new InvalidArgumentError('stateDir is for a daemon of our own; one that runs already has its own (--state-dir)')
@@ -33,6 +36,7 @@ export class Place {
     const leasing = new Leasing({ ...options, ...args.length > 0 ? { daemonArgs: args } : {} })
     this.client = async () => (await leasing.take()).client
     this.previewHost = previewHost
+    this.backups = backupStoreOf(backups)
     this.web = webOf(options)
   }
 

@@ -1,9 +1,10 @@
+import { createBackup, restoreBackup } from './backup.js'
 import { Files } from './files.js'
 import { type Execution, Interpreter } from './interpreter.js'
 import { Terminal } from './terminal.js'
 import { now, textOf, unsetting } from './text.js'
 import type {
-  Abortable, CodeContext, CreateContextOptions, Environment, GitCheckoutOptions, GitCheckoutResult, RunCodeOptions, TerminalOptions
+  Abortable, BackupOptions, CodeContext, CreateContextOptions, DirectoryBackup, Environment, GitCheckoutOptions, GitCheckoutResult, RestoreBackupResult, RunCodeOptions, TerminalOptions
 } from './types.js'
 
 /** A session of a sandbox: its shell keeps directory, variables and functions; files and processes are the sandbox's. */
@@ -34,10 +35,22 @@ export class ExecutionSession extends Files {
       stderr: textOf(done.stderr),
       repoUrl: done.url,
       branch: done.branch,
-      targetDir: done.dir,
+      targetDir: targetDir ?? done.dir,
       commit: done.commit,
       timestamp: now()
     }
+  }
+
+  // -- backups
+
+  /** Packs a directory and keeps the archive outside of the sandbox: of this one or another it can be restored, until its `ttl` is over. */
+  async createBackup (options: BackupOptions & Abortable): Promise<DirectoryBackup> {
+    return await createBackup(this.ask, this.box.place.backups, options)
+  }
+
+  /** The directory of a backup as it was: what else is in it goes. */
+  async restoreBackup (backup: DirectoryBackup, options: Abortable = {}): Promise<RestoreBackupResult> {
+    return await restoreBackup(this.ask, this.box.place.backups, backup, options)
   }
 
   // -- the code interpreter, which is the sandbox's whatever the session

@@ -11,7 +11,36 @@ export interface NamespaceOptions extends ClientOptions {
   stateDir?: string
   /** HOST or HOST:PORT of the daemon's preview URLs, where it is not to be asked for it. */
   previewHost?: string
+  /** Where `createBackup` keeps archives: a directory of this host, or a bucket. Absent: cloche/sandbox-backups in the state directory of the user (XDG_STATE_HOME). */
+  backups?: string | BackupBucket
 }
+
+/** As much of a bucket of R2 as backups need. */
+export interface BackupBucket {
+  put (key: string, value: Uint8Array): Promise<unknown>
+  get (key: string): Promise<{ arrayBuffer (): Promise<ArrayBuffer> } | null | undefined>
+  delete (key: string): Promise<unknown>
+}
+
+export interface BackupOptions {
+  /** Below /workspace, /home, /tmp, /var/tmp or /app. */
+  dir: string
+  name?: string
+  /** Seconds until it can be restored no more; 259200 are three days. */
+  ttl?: number
+  /** Leave out what git ignores, in a repository. */
+  gitignore?: boolean
+  /** Globs; one without a slash is of names, wherever they are. */
+  excludes?: readonly string[]
+  compression?: { format?: 'gzip' | 'zstd', threads?: number }
+  /** Taken and without effect: `backups` of the namespace says where it is kept. */
+  localBucket?: boolean
+  /** Taken and without effect: archives are stored in one piece. */
+  multipart?: boolean
+}
+/** To be stored anywhere, as JSON. */
+export interface DirectoryBackup { readonly id: string, readonly dir: string, readonly localBucket?: boolean }
+export interface RestoreBackupResult { success: true, dir: string, id: string }
 
 export interface SandboxOptions {
   /** It is saved and stopped when nothing was asked and nothing ran for so long: seconds, or "30s", "10m", "1h". */
@@ -72,7 +101,7 @@ export interface ExecResult {
   timedOut: boolean
   /** Some output was dropped: over 64 MiB of a stream. */
   truncated: boolean
-  /** The command ended the shell; the next one begins a new one. */
+  /** The command ended the shell because its time was over; the next one begins a new one. One that ended it by itself throws `SessionTerminatedError`. */
   sessionEnded: boolean
   signal?: string
 }

@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { InvalidArgumentError, StateError } from '../generated/errors.js'
+import { RequestTimeoutError } from '../internal/error.js'
+import { checkKnown, type Names } from '../internal/known.js'
+import { clientNames } from '../internal/options.js'
 import { type ClientOptions, Leasing } from '../internal/shared.js'
 import type { Result } from '../run.js'
 import { type Language, logsOf, MARKER, programOf } from './program.js'
-import { declareTools, type Tool, type ToolExecutor } from './tools.js'
+import { declareTools, type Tool, type ToolExecutor, unlessAborted } from './tools.js'
 
 const MIB = 2 ** 20
 const PROCESSORS = 2
@@ -15,8 +18,10 @@ export interface SubprocessSandboxConfig extends ClientOptions {
   memoryLimit?: number
   /** Only PATH and a marker in the environment, instead of this process's; by default true. */
   minimalEnv?: boolean
-  /** Of the code: javascript by default. */
+  /** The language of the code: javascript by default. */
   language?: Language
+  /** Results and the parameters of tools may be Map, Set, Date, bigint and bytes, instead of what JSON has for them. */
+  rich?: boolean
 }
 
 export interface SandboxResult {
@@ -30,8 +35,29 @@ export interface SandboxResult {
 
 export interface ExecuteOptions {
   signal?: AbortSignal
-  /** Of this code; else the sandbox's. */
+  /** The timeout of this code; else the sandbox's. */
   language?: Language
+  /** In ms, of this execution and the start of its sandbox; else the sandbox's. 0 for none. */
+  timeout?: number
+  /** Of this execution; else the sandbox's. */
+  rich?: boolean
+}
+
+const configNames: Names<SubprocessSandboxConfig> = {
+  ...clientNames, timeout: true, memoryLimit: true, minimalEnv: true, language: true, rich: true
+}
+const executeNames: Names<ExecuteOptions> = { signal: true, language: true, timeout: true, rich: true }
+
+/** One execution, with what its options and the sandbox's come to. */
+interface Execution {
+  code: string
+  language: Language
+  timeout: number
+  isRich: boolean
+  globals: ReturnType<typeof declareTools>
+  /** Aborted by the caller's signal, `terminate()`, or the timeout. */
+  ending: AbortController
+  started: number
 }
 
 const languages: readonly string[] = ['javascript', 'typescript', 'python']
@@ -50,38 +76,55 @@ function countOf (name: string, value: number): number {
   return value
 }
 
+/** The reason of an execution that took too long. */
+const TIMED_OUT = new RequestTimeoutError('the execution timed out')
+
+/** setTimeout() takes no more. */
+const TIMER_MAX_MS = 2 ** 31 - 1
+
 /** Runs code that calls tools: each execution in a box of its own. */
 export class SubprocessSandbox implements AsyncDisposable {
   private readonly timeout: number
   private readonly memoryLimit: number
   private readonly minimalEnv: boolean
   private readonly language: Language
+  private readonly isRich: boolean
   private readonly running = new Set<AbortController>()
   private readonly leasing: Leasing
+  private isDisposed = false
 
   constructor (config: SubprocessSandboxConfig = {}) {
-    const { timeout = 30_000, memoryLimit = 128, minimalEnv = true, language = 'javascript', ...client } = config
+    checkKnown('createSubprocessSandbox', config, configNames)
+    const { timeout = 30_000, memoryLimit = 128, minimalEnv = true, language = 'javascript', rich = false, ...client } = config
     this.timeout = countOf('timeout', timeout)
     this.memoryLimit = countOf('memoryLimit', memoryLimit)
     this.minimalEnv = minimalEnv
     this.language = languageOf(language)
+    this.isRich = rich
     this.leasing = new Leasing(client)
   }
 
-  /** Failures of the code are in the answer's error; what is wrong with the tools is thrown. */
+  /** Failures of the code are in the answer's error; what is wrong with the tools or the options is thrown. */
   async execute (
-    code: string, tools: readonly Tool[] = [], toolExecutor: ToolExecutor = noTools, { signal, language = this.language }: ExecuteOptions = {}
+    code: string, tools: readonly Tool[] = [], toolExecutor: ToolExecutor = noTools, options: ExecuteOptions = {}
   ): Promise<SandboxResult> {
+    const started = performance.now()
+    if (this.isDisposed) throw new StateError('execute: this subprocess sandbox was disposed; make another with createSubprocessSandbox')
+    checkKnown('execute', options, executeNames)
+    const { signal, rich: isRich = this.isRich } = options
+    const language = languageOf(options.language ?? this.language)
+    const timeout = countOf('timeout', options.timeout ?? this.timeout)
     const ending = new AbortController()
     const globals = declareTools(tools, toolExecutor, ending.signal, language !== 'python')
-    const started = performance.now()
     this.running.add(ending)
     const stop = (): void => { ending.abort(signal?.reason) }
     signal?.addEventListener('abort', stop, { once: true })
     if (signal?.aborted) stop()
+    const timer = timeout === 0 ? undefined : setTimeout(() => { ending.abort(TIMED_OUT) }, Math.min(timeout, TIMER_MAX_MS))
     try {
-      return await this.run(code, languageOf(language), globals, ending.signal, started)
+      return await this.run({ code, language, timeout, isRich, globals, ending, started })
     } finally {
+      clearTimeout(timer)
       signal?.removeEventListener('abort', stop)
       this.running.delete(ending)
       // Tools that still work are told that nobody waits.
@@ -89,35 +132,36 @@ export class SubprocessSandbox implements AsyncDisposable {
     }
   }
 
-  private async run (
-    code: string, language: Language, globals: ReturnType<typeof declareTools>, signal: AbortSignal, started: number
-  ): Promise<SandboxResult> {
+  private async run (execution: Execution): Promise<SandboxResult> {
+    const { code, language, isRich, globals, ending: { signal }, started } = execution
     const mark = `\u0001${randomBytes(9).toString('base64url')}`
     const request = {
       ...programOf(language, code, mark, this.minimalEnv),
-      limits: this.limits(),
+      limits: this.limitsOf(execution),
       ...this.minimalEnv ? {} : { env: hostEnvironment(), warm: false },
       resultOptions: { includeChanges: false }
     }
     try {
-      const { client } = await this.leasing.take()
-      const result = await client.run<unknown>('call', request, { signal }, { globals, imports: {} })
-      return { ...this.outcome(result), logs: logsOf(result.stdout, result.stderr, mark), duration: performance.now() - started }
+      const { client } = await unlessAborted(this.leasing.take(), signal)
+      const hooks = { globals, imports: {}, isJson: !isRich, hasJsonArguments: !isRich }
+      const result = await client.run<unknown>('call', request, { signal }, hooks)
+      return { ...this.outcome(result, execution), logs: logsOf(result.stdout, result.stderr, mark), duration: performance.now() - started }
     } catch (thrown) {
       if (!signal.aborted) throw thrown
-      return { error: 'execution terminated', logs: [], duration: performance.now() - started }
+      return { error: endOf(execution), logs: [], duration: performance.now() - started }
     }
   }
 
-  private limits (): object {
-    return { wallMs: this.timeout, cpuMs: this.timeout * PROCESSORS, memoryBytes: this.memoryLimit * MIB, bridgeCalls: 0 }
+  // Starting is within the timeout: the engine's clock begins later than ours, and is for a daemon that does not hear of the end.
+  private limitsOf ({ timeout }: Execution): object {
+    return { wallMs: timeout, cpuMs: timeout * PROCESSORS, memoryBytes: this.memoryLimit * MIB, bridgeCalls: 0 }
   }
 
-  private outcome ({ status, success, result, error }: Result): Pick<SandboxResult, 'result' | 'error'> {
+  private outcome ({ status, success, result, error }: Result, execution: Execution): Pick<SandboxResult, 'result' | 'error'> {
     if (success) return result === undefined ? {} : { result }
     switch (status) {
-      case 'timeout': return { error: `execution terminated: timed out after ${this.timeout} ms` }
-      case 'terminated': return { error: 'execution terminated' }
+      case 'timeout': return { error: timeoutText(execution) }
+      case 'terminated': return { error: endOf(execution) }
       case 'crash':
         return {
           error: error?.type === 'MemoryLimit'
@@ -137,7 +181,9 @@ export class SubprocessSandbox implements AsyncDisposable {
     for (const ending of this.running) ending.abort(new StateError('the execution was terminated'))
   }
 
+  /** Ends what is running, and lets go of the daemon; nothing can be executed afterwards. */
   async dispose (): Promise<void> {
+    this.isDisposed = true
     this.terminate()
     await this.leasing.release()
   }
@@ -146,6 +192,9 @@ export class SubprocessSandbox implements AsyncDisposable {
     await this.dispose()
   }
 }
+
+const timeoutText = ({ timeout }: Execution): string => `execution terminated: timed out after ${timeout} ms`
+const endOf = (execution: Execution): string => execution.ending.signal.reason === TIMED_OUT ? timeoutText(execution) : 'execution terminated'
 
 const noTools: ToolExecutor = (name) => { throw new ReferenceError(`there is no tool ${name}`) }
 

@@ -211,7 +211,7 @@ function compile (schema: JsonSchema | boolean): Check {
   }
 }
 
-/** What is wrong with a value, or undefined. */
+/** Describes the fault of a value; undefined when it has none. */
 export function schemaCheck (schema: JsonSchema, name = 'params'): (value: unknown) => string | undefined {
   const check = compile(schema)
   return (value) => check(value, name, { root: schema, depth: 0 })

@@ -58,16 +58,17 @@ function handlerOf (tool: Tool, i: number, execute: ToolExecutor, signal: AbortS
     const params = paramsOf(tool, given)
     const wrong = check(params)
     if (wrong !== undefined) throw new TypeError(`${tool.name}: ${wrong}`)
-    return await untilAborted(execute(tool.name, params, { signal }), signal)
+    return await unlessAborted(execute(tool.name, params, { signal }), signal)
   }
 }
 
-// The run is over: what the tool still does is its own affair.
-async function untilAborted (work: unknown, signal: AbortSignal): Promise<unknown> {
+/** What is awaited, or the signal's reason: the work itself goes on, and nobody waits for it. */
+export async function unlessAborted<T> (work: T | PromiseLike<T>, signal: AbortSignal): Promise<T> {
   let onAbort = (): void => {}
   const aborted = new Promise<never>((_, reject) => {
     onAbort = () => { reject(signal.reason) }
     signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
   })
   try {
     return await Promise.race([work, aborted])

@@ -1,0 +1,90 @@
+// Where backups are: a directory of this host, or a bucket as R2 has it.
+import { randomBytes } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { access, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import type { BackupBucket } from './types.js'
+
+export interface BackupStore {
+  put (key: string, value: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void>
+  /** null: there is none. */
+  get (key: string): Promise<AsyncIterable<Uint8Array> | null>
+  delete (key: string): Promise<void>
+  /** Removes those whose time is over, where nobody else does. */
+  prune? (keys: (id: string) => { meta: string }, isOver: (meta: unknown) => boolean): Promise<void>
+}
+
+const stateHome = (): string => process.env['XDG_STATE_HOME'] || path.join(homedir(), '.local/state')
+
+class Directory implements BackupStore {
+  constructor (private readonly directory: string) {}
+
+  async put (key: string, value: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
+    const target = path.join(this.directory, key)
+    const beside = `${target}.${randomBytes(6).toString('hex')}`
+    await mkdir(path.dirname(target), { recursive: true, mode: 0o700 })
+    try {
+      const file = await open(beside, 'wx', 0o600)
+      try {
+        for await (const chunk of value) await file.write(chunk)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+      await rename(beside, target)
+    } catch (thrown) {
+      await rm(beside, { force: true })
+      throw thrown
+    }
+  }
+
+  async get (key: string): Promise<AsyncIterable<Uint8Array> | null> {
+    const target = path.join(this.directory, key)
+    try {
+      await access(target)
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return null
+      throw thrown
+    }
+    return createReadStream(target)
+  }
+
+  async delete (key: string): Promise<void> {
+    const target = path.join(this.directory, key)
+    await rm(target, { force: true })
+    if ((await readdir(path.dirname(target)).catch(() => ['?'])).length === 0) await rm(path.dirname(target), { recursive: true })
+  }
+
+  async prune (keys: (id: string) => { meta: string }, isOver: (meta: unknown) => boolean): Promise<void> {
+    for (const id of await readdir(path.join(this.directory, 'backups')).catch(() => [])) {
+      const meta = await readFile(path.join(this.directory, keys(id).meta), 'utf8').catch(() => null)
+      if (meta !== null && isOver(JSON.parse(meta))) await rm(path.join(this.directory, 'backups', id), { recursive: true, force: true })
+    }
+  }
+}
+
+class Bucket implements BackupStore {
+  constructor (private readonly bucket: BackupBucket) {}
+
+  async put (key: string, value: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
+    const chunks: Uint8Array[] = [] // a bucket wants the size of what it is given
+    for await (const chunk of value) chunks.push(chunk)
+    await this.bucket.put(key, Buffer.concat(chunks))
+  }
+
+  async get (key: string): Promise<AsyncIterable<Uint8Array> | null> {
+    const found = await this.bucket.get(key)
+    if (found === null || found === undefined) return null
+    const bytes = new Uint8Array(await found.arrayBuffer())
+    return (async function * () { yield bytes })()
+  }
+
+  async delete (key: string): Promise<void> {
+    await this.bucket.delete(key)
+  }
+}
+
+/** Absent: cloche/sandbox-backups in the state directory of the user who runs this process. */
+export const backupStoreOf = (backups: string | BackupBucket | undefined): BackupStore =>
+  typeof backups === 'object' ? new Bucket(backups) : new Directory(backups ?? path.join(stateHome(), 'cloche/sandbox-backups'))

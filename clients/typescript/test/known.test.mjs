@@ -1,0 +1,63 @@
+// Options that there are not are refused by name, in every call, with the nearest one as a hint; what is undefined counts as absent.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Cloche } from 'cloche'
+import { createExecutor } from 'cloche/executor'
+import { nearest } from '../dist/internal/known.js'
+import { real } from './lib/real.mjs'
+
+const names = ['language', 'code', 'args', 'kwargs', 'timeout', 'timeoutMs']
+
+test('the nearest name, if one is near', () => {
+  for (const [typed, meant] of [['agrs', 'args'], ['TIMEOUT', 'timeout'], ['time_out', 'timeout'], ['timeoutMS', 'timeoutMs'], ['langauge', 'language']]) {
+    assert.equal(nearest(typed, names), meant)
+  }
+  for (const typed of ['zzz', 'x', 'memory', 'a'.repeat(1000)]) assert.equal(nearest(typed, names), undefined)
+})
+
+test('connect', async () => {
+  await assert.rejects(Cloche.connect({ sokcet: '/x' }), { name: 'InvalidArgumentError', message: 'connect: there is no option "sokcet"; did you mean socket?' })
+})
+
+describe('against a daemon', real, () => {
+  test('runs, prefixes, syncs, questions and operations; the same without the wrong option', async () => {
+    const client = await Cloche.connect()
+    try {
+      const request = { language: 'python', code: 'def f(): return 1' }
+      const prefix = await client.prefix(request)
+      const script = { language: 'python', code: 'print(1)' }
+      const wrong = [
+        [() => client.call({ ...request, agrs: [] }), /^call: there is no option "agrs"; did you mean args\?$/],
+        [() => client.call(request, { timeout: 5 }), /^call: options: there is no option "timeout"; did you mean timeoutMs\?$/],
+        [() => client.call(request, { events: { beforesync () {} } }), /^call: options\.events: .*did you mean beforeSync\?$/],
+        [() => client.script({ ...script, args: [] }), /^script: there is no option "args"; did you mean argv\?$/],
+        [() => client.evaluate({ language: 'javascript', code: '', limit: {} }), /did you mean limits\?$/],
+        [() => client.prefix({ ...request, network: {} }), /^prefix: there is no option "network"; there are language, code, /],
+        [() => prefix.call({ code: 'f()', globals: {} }), /^call of a prefix: there is no option "globals"/],
+        [() => client.sync({ changes: [], dryrun: true }), /did you mean dryRun\?$/],
+        [() => client.stats({ timeout: 1 }), /^stats: options: .*did you mean timeoutMs\?$/],
+        [() => client.sandbox('known').exec({ command: 'true' }, { timeout: 1 }), /^exec: options: .*did you mean timeoutMs\?$/],
+        [() => client.sandbox('known').exec({ command: 'true', cdw: '/' }), /"cdw"/]
+      ]
+      for (const [call, message] of wrong) await assert.rejects(call, { name: 'InvalidArgumentError', message })
+      assert.equal((await client.call({ ...request, args: [], env: undefined, agrs: undefined })).result, 1)
+      assert.equal((await client.script({ ...script, argv: [] })).stdout, '1\n')
+      assert.equal((await prefix.call({ code: 'def g(): return f()', function: 'g' })).result, 1)
+    } finally {
+      await client.close()
+    }
+  })
+  test('the executor: a request is answered, its own options are thrown', async () => {
+    assert.throws(() => createExecutor({ defaultWorkDir: '/x' }), { name: 'InvalidArgumentError', message: /did you mean defaultWorkdir\?/ })
+    const executor = createExecutor()
+    try {
+      const { status, error } = await executor.execute({ language: 'python', code: 'def f(): return 1', timeOut: 1 })
+      assert.deepEqual([status, error.message], ['error', 'execute: there is no option "timeOut"; did you mean timeout?'])
+      assert.match((await executor.execute({ language: 'python', code: '1', options: { workDir: '/x' } })).error.message, /options: .*did you mean workdir\?/)
+      assert.equal((await executor.execute({ language: 'python', code: 'def f(): return 1' })).result, 1)
+      await assert.rejects(executor.syncFiles([], { dirs: {} }, { onerror: 'abort' }), /did you mean onError\?/)
+    } finally {
+      await executor.dispose()
+    }
+  })
+})

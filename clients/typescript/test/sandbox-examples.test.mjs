@@ -1,0 +1,22 @@
+// The public examples of @cloudflare/sandbox, as the genuine clients run them, with the façade.
+import { after } from 'node:test'
+import { rmSync } from 'node:fs'
+import path from 'node:path'
+import { collectFile, getSandbox, parseSSEStream, streamFile } from 'cloche/sandbox'
+import { examples } from '../../../tests/container/examples.mjs'
+import { daemon, real } from './lib/real.mjs'
+import { serve } from './lib/served.mjs'
+
+if (daemon === undefined) {
+  console.log(`# SKIP ${real.skip}`)
+} else {
+  const served = await serve()
+  const ns = { socket: served.socket, backups: path.join(served.folder, 'backups') }
+  const sandbox = getSandbox(ns, 'walk')
+  after(async () => {
+    await sandbox.destroy()
+    await served.end()
+    rmSync(served.folder, { recursive: true, force: true })
+  })
+  examples({ sandbox, name: 'walk', isNew: true, isFacade: true, parseSSEStream, streamFile, collectFile, backups: () => getSandbox(ns, 'walk-backups') })
+}

@@ -1,0 +1,23 @@
+#include "points.h"
+
+#include <string.h>
+
+bool points_hold(const struct mount *mount, const struct node *node)
+{
+        for (size_t i = 0; i < SETTINGS_POINTS_MAX && mount->points[i]; i++)
+                for (const struct node *at = mount->points[i]->node; at; at = node_parent(at))
+                        if (at == node)
+                                return true;
+        return false;
+}
+
+bool points_have(struct mount *mount, const char *path)
+{
+        for (size_t i = 0; i < SETTINGS_POINTS_MAX && mount->points[i]; i++) {
+                const char *point = name_path(mount->points[i], mount->path);
+
+                if (point && strcmp(point, path) == 0)
+                        return true;
+        }
+        return false;
+}

@@ -1,0 +1,105 @@
+/* Mounts that lie in other mounts, and mounts of one file. The places of the first are names that the outer mount's server answers for, and it is started when
+ * the box is there. So a process of the box's walks to each place, which waits in the kernel until that server answers, attaches the mount, and ends;
+ * box-init, its parent, answers nobody before. It asks for the attributes of each file, too: until its server was asked the kernel believes it to be of user 0,
+ * whom the box has not, and refuses to write to it before it asks (inode_permission() in fs/namei.c). Runs in: a child of PID 1, with the box's rights; it reads nothing of anybody, and no program of the guest runs yet. */
+#include "root.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Below the current directory, the root: no link of the host's leads elsewhere. */
+static int open_place(const char *place)
+{
+        struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+        int fd = (int)syscall(SYS_openat2, AT_FDCWD, place, &how, sizeof(how));
+
+        return fd < 0 ? -errno : fd;
+}
+
+static int look_at_files(const struct jail_plan *plan)
+{
+        for (size_t i = 0; i < plan->mount_count; i++) {
+                _cleanup_fd_ int fd = plan->file_mounts & 1u << i ? open_place(plan->mounts[i] + 1) : -EBADF;
+                struct stat st;
+
+                if (plan->file_mounts & 1u << i && (fd < 0 || fstat(fd, &st) < 0))
+                        return fd < 0 ? fd : -errno;
+        }
+        return 0;
+}
+
+static int attach(int tree_fd, const char *place)
+{
+        _cleanup_fd_ int place_fd = open_place(place);
+
+        if (place_fd < 0)
+                return place_fd;
+        if (syscall(SYS_move_mount, tree_fd, "", place_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+/* All but these are the box's, the keeper's and the engine's. They come to 0 and on. */
+static int keep_alone(int tree_fds[JAIL_MOUNTS_MAX])
+{
+        int next = 0;
+
+        for (size_t i = 0; i < JAIL_MOUNTS_MAX; i++)
+                if (tree_fds[i] >= 0 && (tree_fds[i] = fcntl(tree_fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
+                        return -errno;
+        for (size_t i = 0; i < JAIL_MOUNTS_MAX; i++)
+                if (tree_fds[i] >= 0) {
+                        if (dup3(tree_fds[i], next, O_CLOEXEC) < 0)
+                                return -errno;
+                        tree_fds[i] = next++;
+                }
+        return close_range((unsigned)next, ~0u, 0) < 0 ? -errno : 0;
+}
+
+/* The one that is not attached and has the shortest place: what lies in it comes later. */
+static int next_of(const struct jail_plan *plan, const int tree_fds[JAIL_MOUNTS_MAX])
+{
+        int best = -1;
+
+        for (int i = 0; i < JAIL_MOUNTS_MAX; i++)
+                if (tree_fds[i] >= 0 && (best < 0 || strlen(plan->mounts[i]) < strlen(plan->mounts[best])))
+                        best = i;
+        return best;
+}
+
+static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX])
+{
+        int r = keep_alone(tree_fds), i;
+
+        /* No program of the box traces it or reads its memory, which is a copy of the keeper's. */
+        if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                r = -errno;
+        while (r == 0 && (i = next_of(plan, tree_fds)) >= 0) {
+                r = attach(tree_fds[i], plan->mounts[i] + 1);
+                tree_fds[i] = -EBADF;
+        }
+        return r < 0 ? r : look_at_files(plan);
+}
+
+int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e)
+{
+        pid_t pid = next_of(plan, tree_fds) < 0 && !plan->file_mounts ? 1 : fork();
+
+        if (pid == 0)
+                _exit(-attach_all(plan, tree_fds)); /* box-init has the number from its end */
+        if (pid < 0)
+                err_os(e, CLOCHE_E_RESOURCE, errno, "start the process that attaches mounts");
+        for (size_t i = 0; i < JAIL_MOUNTS_MAX; i++)
+                fd_close(&tree_fds[i]);
+        return pid < 0 ? -CLOCHE_E_RESOURCE : 0;
+}
