@@ -63,15 +63,27 @@ static void test_paths(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated path is refused: %s", e.msg);
 }
 
-static int check_mounts(const char *first, const char *second, uint32_t parent, struct cloche_err *e)
+/* files: a bit for each mount that is a file. */
+static int check_places(const char *first, const char *second, uint32_t parent, uint32_t files, struct cloche_err *e)
 {
         struct keeper_request request = make_request();
 
         request.spec.parent = parent;
+        request.spec.file_mounts = files;
         request.spec.mount_count = second ? 2 : 1;
         strcpy(request.spec.mounts[0], first);
         strcpy(request.spec.mounts[1], second ? second : "");
         return check(&request, e);
+}
+
+static int check_mounts(const char *first, const char *second, uint32_t parent, struct cloche_err *e)
+{
+        return check_places(first, second, parent, 0, e);
+}
+
+static int check_files(const char *first, const char *second, uint32_t files, struct cloche_err *e)
+{
+        return check_places(first, second, KEEPER_NO_BOX, files, e);
 }
 
 static void test_mounts(void)
@@ -83,8 +95,11 @@ static void test_mounts(void)
         CHECK(check_mounts("/data", "/workspace/a.b", KEEPER_NO_BOX, &e) == 0, "places of mounts are taken: %s", e.msg);
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
                 CHECK(check_mounts(bad[i], NULL, KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "'%s' is refused: %s", bad[i], e.msg);
-        CHECK(check_mounts("/data", "/data/x", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a mount in a mount is refused: %s", e.msg);
-        CHECK(check_mounts("/data/x", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "the other way round too");
+        CHECK(check_mounts("/data", "/data/x", KEEPER_NO_BOX, &e) == 0, "a mount may lie in a mount: %s", e.msg);
+        CHECK(check_mounts("/data/x", "/data", KEEPER_NO_BOX, &e) == 0, "the other way round too: %s", e.msg);
+        CHECK(check_files("/data", "/data/x", 1, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not in one that is a file: %s", e.msg);
+        CHECK(check_files("/data/x", "/data", 2, &e) == -CLOCHE_E_INVALID_ARGUMENT, "the other way round neither: %s", e.msg);
+        CHECK(check_files("/data", "/data/x", 2, &e) == 0, "a file may lie in a directory: %s", e.msg);
         CHECK(check_mounts("/data", "/data", KEEPER_NO_BOX, &e) == -CLOCHE_E_INVALID_ARGUMENT, "and the same place twice");
         CHECK(check_mounts("/data", "/database", KEEPER_NO_BOX, &e) == 0, "a longer name is another place: %s", e.msg);
         CHECK(check_mounts("/workspace/x", NULL, 3, &e) == 0, "beneath a template what is writable has room: %s", e.msg);
