@@ -122,7 +122,7 @@ int auth_load_tls(struct daemon_options *o, struct cloche_err *e)
         return r == 0 && o->tls_key_file ? read_pem(o->tls_key_file, &o->tls_key, e) : r;
 }
 
-/* -- comparing ------------------------------------------------------------------------------------------------ */
+/* -- comparing tokens ----------------------------------------------------------------------------------------- */
 
 int auth_is_token_text(const struct daemon_options *o, const char *token, size_t size)
 {

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_MAX 4096 /* calls of one run that nobody has answered yet */
+#define OPEN_MAX 4096 /* unanswered calls of one run */
 
 struct bridge_ask {
         TAILQ_ENTRY(bridge_ask) link;
         json_int_t number;
         const void *owner;
         unsigned *open;
-        cloche_bridge_call *call; /* this, or: */
+        cloche_bridge_call *call; /* this one, or: */
         cloche_sync_question *question;
 };
 
@@ -45,7 +45,7 @@ static struct bridge_ask *ask_new(struct client *client, const void *owner, unsi
         return ask;
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
 int bridge_to_frame(const char *text, struct buf *attachments, json_t **ret, struct cloche_err *e)
 {
@@ -166,7 +166,7 @@ static void give_error(cloche_bridge_call *call, const struct rpc_message *m, co
         json_decref(failure);
 }
 
-/* A host that cannot say is no host that agrees. */
+/* If the host gives no valid action, the sync is aborted. */
 static void give_action(cloche_sync_question *question, const struct rpc_message *m)
 {
         static const char *const names[] = {

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #define ACCEPT_AT_ONCE 64
-#define IPV6_PREFIX 8 /* bytes: what one customer has */
+#define IPV6_PREFIX 8 /* bytes; a provider gives each customer a /64 */
 #define LOG_EVERY 100
 
 static const char *lane_name(enum caller_lane lane)
@@ -26,7 +26,7 @@ static const char *lane_name(enum caller_lane lane)
         return names[lane];
 }
 
-/* -- bounds --------------------------------------------------------------------------------------------------- */
+/* -- limits --------------------------------------------------------------------------------------------------- */
 
 static unsigned at_least(unsigned value, unsigned least)
 {
@@ -60,7 +60,7 @@ int callers_are_full(const struct callers *all, enum caller_lane lane)
         return all->lanes[lane].known_count >= all->known_max;
 }
 
-/* -- who it is ------------------------------------------------------------------------------------------------- */
+/* -- the lane and key of a caller ------------------------------------------------------------------------------ */
 
 static void set_address(struct caller *caller, int fd)
 {
@@ -101,7 +101,7 @@ static void drop(struct callers *all, struct caller *caller, const char *why)
         all->drop(caller, why);
 }
 
-/* The oldest of those whose key this is; NULL: there are fewer than may be. */
+/* Return the oldest stranger with this key if the key has reached its limit, else NULL. */
 static struct caller *find_surplus(const struct callers *all, const struct caller_count *lane, const unsigned char *key)
 {
         struct caller *caller, *oldest = NULL;

@@ -12,18 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_MAX 1000 /* of one caller */
+#define KEPT_MAX 1000 /* per caller */
 #define IDLE_NS UINT64_C(600000000000)
 
 struct sync_job {
         TAILQ_ENTRY(sync_job) link;
         struct daemon *daemon;
-        struct client *client; /* NULL: nobody waits */
+        struct client *client; /* NULL: the client is gone */
         json_t *id;
         cloche_sync *sync;
-        struct kept_changeset *kept; /* what is synced: this, or */
+        struct kept_changeset *kept; /* the changes: this set, or */
         cloche_changeset *own;
-        unsigned open; /* questions */
+        unsigned open; /* unanswered questions */
         int is_over;
 };
 
@@ -70,7 +70,7 @@ int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret
         *ret_mount = json_copy((json_t *)mount);
         if (!*ret_mount)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mount");
-        json_object_del(*ret_mount, "events"); /* ours, not the engine's */
+        json_object_del(*ret_mount, "events"); /* the daemon reads it, not the engine */
         return 0;
 }
 
@@ -197,7 +197,7 @@ static void on_end(void *data, cloche_sync *sync)
         json_t *result = NULL;
         int r = sync_result(sync, &result, &e);
 
-        job->is_over = 1; /* freed when nobody is in it any more: changes_look */
+        job->is_over = 1; /* freed by changes_look, when nothing on the stack uses it */
         if (job->client && r == 0)
                 job->client->face->result(job->client, operation_at(OPERATION_SYNC), job->id, result);
         else if (job->client)
@@ -205,7 +205,7 @@ static void on_end(void *data, cloche_sync *sync)
         json_decref(result);
 }
 
-/* What is to be synced: a set that is kept, or what the caller says happened. */
+/* Get the changes: a kept set, or the list in the request. */
 static int read_changes(const struct ask *ask, struct sync_job *job, unsigned *ret_events, struct cloche_err *e)
 {
         const json_t *changeset = json_object_get(ask->params, "changeset"), *changes = json_object_get(ask->params, "changes");

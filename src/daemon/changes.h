@@ -1,4 +1,4 @@
-/* Mounted directories: change sets that are kept, syncs under way, and what is told and asked meanwhile. */
+/* Mounted directories: kept change sets, running syncs, and their events and questions. */
 #ifndef CLOCHE_DAEMON_CHANGES_H
 #define CLOCHE_DAEMON_CHANGES_H
 
@@ -8,29 +8,31 @@ struct job;
 
 struct kept_changeset {
         TAILQ_ENTRY(kept_changeset) link;
-        struct client *client; /* whose it is; NULL: of the user */
+        struct client *client; /* its owner; NULL: all clients of the user */
         int64_t principal;
         char id[24];
         cloche_changeset *set;
         uint64_t used_ns;
-        unsigned syncs; /* under way */
-        int is_dropped; /* once these have ended */
+        unsigned syncs; /* that are running */
+        int is_dropped; /* freed when these have ended */
 };
 
-/* A mount of params: what the engine is to have of it (a new reference), and which events are wanted. */
+/* Read a mount of params. *ret_mount: the part for the engine, a new reference; *ret_events: the
+ * events that the client wants. */
 int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret_mount, unsigned *ret_events, struct cloche_err *e);
 
-/* As cloche_file_handler; data is the job. */
+/* A cloche_file_handler; data is the job. */
 void changes_of_job(void *data, cloche_run *run, enum cloche_file_event event, const char *about, cloche_sync_question *question);
-/* Keep what a run changed for its client; *ret_id lives as long as it is kept, NULL: nothing is. The set is taken over. */
+/* Keep the changes of a run for its client. Takes the set; NULL: there are none. *ret_id lives as
+ * long as the set, or is NULL. */
 int changes_keep(struct client *client, cloche_changeset *set, const char **ret_id, struct cloche_err *e);
 
 int changes_sync(const struct ask *ask, json_t **ret, struct cloche_err *e);
 int changes_drop(const struct ask *ask, json_t **ret, struct cloche_err *e);
 
-/* 1: the request with that id was a sync, which is undone if it can be. */
+/* Cancel the sync with this request id; its changes are undone if possible. 1: there was one. */
 int changes_cancel(struct client *client, const json_t *id);
-/* After a turn: let go of syncs that ended. */
+/* Free syncs that have ended. Called at the end of a loop iteration. */
 void changes_look(struct daemon *d);
 void changes_tidy(struct daemon *d, uint64_t now_ns);
 void changes_client_over(struct client *client);

@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_HIGH_BYTES (1u << 20)  /* from here on its runs wait with what they print, */
-#define OUT_LOW_BYTES (256u << 10) /* until here */
-/* From here on nothing is read of it. Further off, as a host that answers calls one by one must be able to. */
+#define OUT_HIGH_BYTES (1u << 20)  /* over this its runs wait with their output, */
+#define OUT_LOW_BYTES (256u << 10) /* until it is below this */
+/* Over this, nothing more is read from the client. It is far above OUT_HIGH_BYTES, because a host
+ * that answers calls one by one must still be read. */
 #define OUT_STOP_BYTES (8u << 20)
-#define OUT_READ_BYTES (4u << 20) /* until here */
-#define OUT_MAX_BYTES (1u << 30)   /* results that were due all the same; over this it is cut off */
+#define OUT_READ_BYTES (4u << 20) /* until it is below this */
+#define OUT_MAX_BYTES (1u << 30)   /* results are queued all the same; over this the client is disconnected */
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
@@ -91,7 +92,7 @@ void client_written(struct client *client, size_t size)
         look_at_queue(client);
 }
 
-/* Written once a turn: what many runs have to say goes in one piece. */
+/* The queue is written once per loop iteration: the output of many runs is sent in one write. */
 static void unsent(struct client *client)
 {
         if (!client->is_unsent)
@@ -100,7 +101,7 @@ static void unsent(struct client *client)
         look_at_queue(client);
 }
 
-/* A message that could not be made or held: what the client waits for would never come. */
+/* If a message could not be made or queued, its receiver would wait for ever: disconnect. */
 static void sent(struct client *client, int r, const struct cloche_err *e)
 {
         if (r == 0)
@@ -158,7 +159,7 @@ json_t *client_error(const struct cloche_err *e, json_t *data)
         return error;
 }
 
-/* The error of a set-up, as frames have it. */
+/* Convert the error of a set-up to frame form. */
 static void write_failure(json_t *error, struct buf *attachments)
 {
         json_t *failure = json_object_get(error, "failure"), *held, *written = NULL;
@@ -247,9 +248,9 @@ const struct face client_frames = {
         .has_bridge = 1,
 };
 
-/* -- what comes in -------------------------------------------------------------------------------------------- */
+/* -- received messages ---------------------------------------------------------------------------------------- */
 
-/* Of sandboxes: as it came. */
+/* Run an operation on sandboxes: its parameters are passed on in frame form. */
 static int perform_as_it_is(struct ask *ask, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         const struct buf attachments = {.data = (char *)f->attachments, .size = f->attachments_size};
@@ -313,7 +314,7 @@ static void answer(struct client *client, const struct rpc_message *m, const str
                 client->carrier->close(client, e.msg);
 }
 
-/* No message of JSON-RPC: the stream as such can still be read. */
+/* Answer a frame that is no JSON-RPC message. The frames after it can still be read. */
 static void answer_nonsense(struct client *client, const struct frame *f, struct cloche_err *e)
 {
         struct cloche_err json_error = {0};
@@ -332,7 +333,7 @@ void client_receive(struct client *client, const struct frame *f)
         int r = rpc_parse(f, &m, &e);
 
         if (r == -CLOCHE_E_RESOURCE)
-                client->carrier->close(client, e.msg); /* it could not even be said which request failed */
+                client->carrier->close(client, e.msg); /* without memory, the failed request cannot even be named */
         else if (r < 0)
                 answer_nonsense(client, f, &e);
         if (r < 0)

@@ -24,7 +24,7 @@ static const struct sock_filter calls[] = {
 #include "daemon-filter-rows.inc"
 };
 
-/* The keeper and boxes inherit this filter; theirs refuse rings too. */
+/* The keeper and the boxes inherit this filter; their own filters refuse rings too. */
 void confine_refuse_rings(void)
 {
         if (uv_version() < RINGS_SINCE)
@@ -38,7 +38,7 @@ void confine_refuse_rings(void)
 struct places {
         struct landlock_place *rows;
         size_t count;
-        int fds[CGROUP_CONTROLLERS + 5]; /* opened for this */
+        int fds[CGROUP_CONTROLLERS + 5]; /* opened by us */
         size_t fd_count;
 };
 
@@ -55,7 +55,7 @@ static void add(struct places *p, int fd, int writable)
                 p->rows[p->count++] = (struct landlock_place){fd, writable};
 }
 
-/* Paths that are there before this process is; add_servers says which may not be. */
+/* For paths that exist before this process starts; add_servers handles one that may not. */
 static void add_path(struct places *p, int dir_fd, const char *path, int writable)
 {
         int fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
@@ -66,7 +66,8 @@ static void add_path(struct places *p, int dir_fd, const char *path, int writabl
         add(p, fd, writable);
 }
 
-/* The file is replaced as a whole, and may be a link: so the rules are for the directories it is in. A directory that comes later is not seen: nss-lookup.target is waited for. */
+/* The file is replaced as a whole, and may be a symlink: so the rules are for the directories it is
+ * in. A directory that is made later is not seen, so the daemon starts after nss-lookup.target. */
 static void add_servers(struct places *p)
 {
         char *path = realpath(NETWORK_SERVERS_FILE, NULL), *slash = path ? strrchr(path, '/') : NULL;
@@ -104,9 +105,9 @@ static int leave_files(struct daemon *d, struct cloche_err *e)
         return landlock_enter(places.rows, places.count, &d->confinement.landlock_abi, e);
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------------ */
+/* -- confinement ---------------------------------------------------------------------------------------------- */
 
-/* Landlock holds for the thread that enters it and those it starts. */
+/* Landlock applies to the calling thread and the threads it starts later. */
 static int is_alone(void)
 {
         struct stat st;
@@ -114,7 +115,7 @@ static int is_alone(void)
         return stat("/proc/self/task", &st) == 0 && st.st_nlink == 2 + 1;
 }
 
-/* landlock_create_ruleset(2). Any other failure is no kernel's lack. */
+/* See landlock_create_ruleset(2). Any other failure is an error, not an old kernel. */
 static int kernel_lacks_landlock(const struct cloche_err *e)
 {
         return e->code == CLOCHE_E_GUARD_MISSING && (e->os_errno == ENOSYS || e->os_errno == EOPNOTSUPP);
@@ -125,15 +126,15 @@ static void say_missing(const char *guard, const struct cloche_err *e)
         log_event(LEVEL_WARNING, "not-confined", "{s:s, s:s}", "by", guard, "why", e->msg);
 }
 
-/* The filter last: it forbids the rest. */
+/* The filter comes last: it refuses the calls of the other steps. */
 int confine(struct daemon *d, struct cloche_err *e)
 {
         int r;
 
-#ifdef CHECKED /* by sanitizers: one traces its own process at the end */
+#ifdef CHECKED /* by sanitizers: LeakSanitizer traces its own process at exit */
         return 0;
 #endif
-        tzset(); /* all times are UTC, but C libraries read the zone once */
+        tzset(); /* all times are in UTC, but C libraries read the time zone once */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "keep others from tracing the daemon");
         if (!is_alone())

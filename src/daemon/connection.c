@@ -21,15 +21,15 @@
 #define GREETING_SIZE (sizeof(GREETING) - 1)
 #define SECOND_NS UINT64_C(1000000000)
 #define FRAME_NS (300 * SECOND_NS)    /* from a frame's first byte to its last */
-#define STALL_NS (60 * SECOND_NS)     /* without one byte taken of what we write */
+#define STALL_NS (60 * SECOND_NS)     /* without progress in writing */
 #define STRANGER_BYTES_MAX (64u << 10) /* of a frame before hello */
 #define FRAME_OVERHEAD (1u << 20)
 
 static void poll_again(struct connection *c);
 
-/* -- ending --------------------------------------------------------------------------------------------------- */
+/* -- closing -------------------------------------------------------------------------------------------------- */
 
-/* Done once a turn, so that nobody finds his client gone while he talks to it. */
+/* Connections are closed at the end of a loop iteration: the client may be in use on the stack. */
 static void close_later(struct connection *c, const char *why)
 {
         if (c->is_closing)
@@ -53,7 +53,7 @@ static void on_closed(uv_handle_t *handle)
         free(c);
 }
 
-/* What was answered last, such as why it is closed, is written if it can be at once. */
+/* Write the last answer, which may hold the reason for closing, if that does not block. */
 static void flush_now(struct connection *c)
 {
         size_t left = client_unwritten(&c->client);
@@ -170,7 +170,7 @@ static ssize_t receive(const struct connection *c, void *to, size_t room)
         return c->is_tcp ? recv(c->fd, to, room, MSG_DONTWAIT) : peer_receive(c->fd, to, room);
 }
 
-/* 0: go on; -1: it is to be closed. */
+/* 0: continue; -1: close the connection. */
 static int take_frames(struct connection *c)
 {
         struct cloche_err e = {0};
@@ -190,7 +190,7 @@ static int take_frames(struct connection *c)
         return c->is_closing ? -1 : 0;
 }
 
-/* How long it may stay as it is. */
+/* A partial frame has a deadline. */
 static void set_deadline(struct connection *c)
 {
         uint64_t partial = frame_reader_pending(&c->reader) > 0;
@@ -203,7 +203,7 @@ static void set_deadline(struct connection *c)
                 c->deadline_ns = clock_now_ns() + FRAME_NS;
 }
 
-/* A connection that waits holds no memory for what may come. */
+/* An idle connection holds no receive buffer. */
 static void let_go_of_memory(struct connection *c)
 {
         size_t max = c->reader.max_bytes;
@@ -231,7 +231,7 @@ static const struct carrier carrier = {
         .close = carrier_close,
 };
 
-/* The eight bytes before the first frame: 1 when they are all there. */
+/* Read the eight bytes before the first frame. 1: complete. */
 static int take_greeting(struct connection *c)
 {
         char bytes[GREETING_SIZE];
@@ -279,7 +279,7 @@ static void become_frames(struct connection *c)
         c->client.needs_token = c->is_tcp;
 }
 
-/* -- handing on ----------------------------------------------------------------------------------------------- */
+/* -- hand-over to HTTP ---------------------------------------------------------------------------------------- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -308,7 +308,8 @@ static void become_web(struct connection *c, int is_tls)
         web_take(c, TAKE_FD(c->fd), is_tls);
 }
 
-/* What is spoken is known by one byte: frames begin with a C, TLS with 0x16, and no verb of HTTP that is taken here with either. */
+/* The first byte shows the protocol: frames begin with a C, TLS with 0x16, and no HTTP verb that is
+ * accepted here with either. */
 static void meet(struct connection *c)
 {
         char first;
@@ -322,7 +323,7 @@ static void meet(struct connection *c)
         else if (c->container)
                 become_web(c, 0);
         else if (c->is_tcp && first != TLS_HANDSHAKE && http_server_has_tls(c->daemon->http))
-                close_later(c, "TLS only"); /* the token would be seen on the way */
+                close_later(c, "TLS only"); /* the token would be sent in clear text */
         else if (first == GREETING[0])
                 become_frames(c);
         else if (c->is_private)
@@ -398,7 +399,7 @@ static void set_up_tcp(int fd)
         const int yes = 1;
 
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* a host that vanished is noticed some day */
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* detects a host that vanished */
 }
 
 void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container, const struct caller *caller)
@@ -434,7 +435,7 @@ int connection_private(struct daemon *d, int fd, struct cloche_err *e)
         if (!c)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "serve --connect-fd %d", fd);
         c->is_private = 1;
-        c->peer_fd = -EBADF; /* its caller started it, and has its rights */
+        c->peer_fd = -EBADF; /* its caller started it, and has the same rights */
         poll_again(c);
         return 0;
 }

@@ -96,12 +96,12 @@ static const char *const type_names[] = {
         [TYPE_ENV] = "an object of strings", [TYPE_OBJECT] = "an object",
 };
 
-/* Whether it is as it should be; else it is refused. */
+/* True if the field is valid; else the request is refused. */
 static int check_field(struct container_ask *a, const struct container_field *field)
 {
         const json_t *value = json_object_get(a->body, field->name);
 
-        if (json_is_null(value)) { /* what was undefined on the other side */
+        if (json_is_null(value)) { /* undefined in the client's JavaScript */
                 json_object_del(a->body, field->name);
                 value = NULL;
         }
@@ -165,7 +165,7 @@ static int has_relative_path(const struct container_ask *a)
         return 0;
 }
 
-/* A session that is not there yet begins in /workspace, as relative paths of the core do. */
+/* A session that does not exist yet begins in /workspace, as relative paths of the core do. */
 static void on_directories(struct container_ask *a, const struct container_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
@@ -190,7 +190,7 @@ json_t *container_path(const struct container_ask *a, const char *name)
         return json_sprintf("%s/%s", strcmp(a->directory, "/") == 0 ? "" : a->directory, path);
 }
 
-/* As the commands of its session have it; without a session it is /workspace. */
+/* Relative paths start at the working directory of the session; without a session at /workspace. */
 static void handle(struct container_ask *a)
 {
         if (has_relative_path(a) && !container_is_sessionless(a))
@@ -278,7 +278,7 @@ json_t *container_put(json_t *object, const char *name, json_t *value)
         return object;
 }
 
-/* -- asking the core ------------------------------------------------------------------------------------------- */
+/* -- requests to the core -------------------------------------------------------------------------------------- */
 
 static void hear(struct container_ask *a, const struct container_reply *reply)
 {
@@ -327,7 +327,7 @@ void container_call(struct container_ask *a, const char *method, json_t *params,
                 hear(a, &(struct container_reply){.e = &e});
 }
 
-/* -- a session that must be there ------------------------------------------------------------------------------ */
+/* -- requests for an existing session -------------------------------------------------------------------------- */
 
 struct wanted_session {
         char *name;
@@ -402,7 +402,7 @@ void container_make_session(struct container_ask *a, container_then then)
                 then(a, NULL);
 }
 
-/* -- answering ------------------------------------------------------------------------------------------------- */
+/* -- answers --------------------------------------------------------------------------------------------------- */
 
 void container_answer_status(struct container_ask *a, unsigned status, json_t *body)
 {
@@ -476,7 +476,7 @@ static const struct {
 #undef ROW
 };
 
-/* 503 is not among them but for a daemon that ends: clients of 0.4 and later ask again for two minutes then. */
+/* 503 is used only when the daemon ends: on it, clients of 0.4 and later retry for two minutes. */
 static const enum container_code codes_of[CLOCHE_CODE_COUNT] = {
         [CLOCHE_E_INVALID_ARGUMENT] = CONTAINER_VALIDATION_FAILED,
         [CLOCHE_E_INVALID_JSON] = CONTAINER_VALIDATION_FAILED,
@@ -520,7 +520,7 @@ const char *container_code_name(enum cloche_code code)
         return codes[(unsigned)code < CLOCHE_CODE_COUNT && codes_of[code] ? codes_of[code] : CONTAINER_INTERNAL_ERROR].name;
 }
 
-/* What it was about, for the clients' error classes. */
+/* The fields of the request, for the clients' error classes. */
 static json_t *context_of(const struct container_ask *a)
 {
         static const char *const names[] = {"path", "oldPath", "sourcePath", "sessionId", "command", "port", "repoUrl", "branch", "targetDir", "dir", "archivePath"};
@@ -553,7 +553,7 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
         va_start(args, format);
         vsnprintf(message, sizeof(message), format, args);
         va_end(args);
-        /* A context of its own adds to what the request says. */
+        /* The error's own context adds to the fields of the request. */
         context = context_of(a);
         json_object_update(context, json_object_get(more, "context"));
         json_object_del(more, "context");
@@ -564,7 +564,7 @@ void container_refuse(struct container_ask *a, enum container_code code, const c
         container_answer_status(a, codes[code].status, body);
 }
 
-/* 0.3 has the bare id as the message. */
+/* Clients of 0.3 expect the bare id as the message. */
 static void no_such_process(struct container_ask *a)
 {
         const char *id = a->part ? a->part : container_text(a, "processId");

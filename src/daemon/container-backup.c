@@ -3,24 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What git ignores below a directory, each ended by NUL; nothing where there is no repository. */
+/* Print the paths that git ignores below a directory, each with a NUL, if there is a repository. */
 #define IGNORED                                                                                                                     \
         "cd -- \"$CLOCHE_DIR\" && if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then "                                     \
         "git ls-files -z --others --ignored --exclude-standard --directory; fi"
 /* Exit code 0: the sandbox's image can make a squashfs archive of a tar archive (squashfs-tools 4.5). */
 #define CAN_SQUASH "mksquashfs -help 2>&1 | grep -q -e '^-tar'"
-/* Bounded, for it goes by the host's memory and processors otherwise. */
+/* Limited: by default it uses memory and processors as the host has them. */
 #define SQUASH                                                                                                                      \
         "mksquashfs - \"$CLOCHE_ARCHIVE\" -tar -noappend -quiet -no-progress -comp \"$CLOCHE_COMPRESSION\" -mem 64M -processors 2 <\"$CLOCHE_TAR\" >/dev/null; " \
         "code=$?; rm -f -- \"$CLOCHE_TAR\"; exit $code"
-/* Exit code 0: the archive is squashfs. Without one, or without unsquashfs for it, what stderr says. */
+/* Exit code 0: the archive is squashfs. 1: it is not. 2: there is no archive, or no unsquashfs for
+ * it; stderr has the error. */
 #define IS_SQUASHED                                                                                                                 \
         "kind=$(head -c 4 -- \"$CLOCHE_ARCHIVE\" | tr -d '\\0') || exit 2; [ \"$kind\" = hsqs ] || exit 1; command -v unsquashfs >/dev/null || " \
         "{ echo 'the archive is squashfs, and unsquashfs is not in the image of this sandbox: install squashfs-tools there, which is the daemon'\\''s host without --image' >&2; exit 2; }"
 #define UNSQUASH                                                                                                                    \
         "mkdir -p -- \"$CLOCHE_DIR\" && unsquashfs -quiet -no-progress -no-xattrs -d \"$CLOCHE_DIR/$CLOCHE_NEW\" \"$CLOCHE_ARCHIVE\" >/dev/null || " \
         "{ code=$?; rm -rf -- \"$CLOCHE_DIR/$CLOCHE_NEW\"; exit $code; }"
-/* What was unpacked beside the old contents takes their place. */
+/* Replace the old contents by the ones that were unpacked beside them. */
 #define EXCHANGE                                                                                                                    \
         "cd -- \"$CLOCHE_DIR\" && find . -mindepth 1 -maxdepth 1 ! -name \"$CLOCHE_NEW\" -exec rm -rf -- {} + && cd -- \"$CLOCHE_NEW\" && " \
         "find . -mindepth 1 -maxdepth 1 -exec mv -t .. -- {} + && cd .. && rmdir -- \"$CLOCHE_NEW\""
@@ -74,7 +75,7 @@ static void squashed(struct container_ask *a, const struct container_reply *repl
                 container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "archivePath")), NULL, measured);
 }
 
-/* Where the tar archive is that becomes squashfs. */
+/* Return the path of the tar archive that is converted to squashfs. */
 static json_t *tar_path(const struct container_ask *a)
 {
         return json_sprintf("%s.tar", container_text(a, "archivePath"));
@@ -113,7 +114,7 @@ static void make_parent(struct container_ask *a)
                 container_call(a, "file.mkdir", json_pack("{s:s%, s:b}", "path", path, (size_t)(slash - path), "recursive", 1), NULL, pack);
 }
 
-/* A glob that means this path and no other. */
+/* Return a glob that matches only this path. */
 static json_t *glob_of(const char *path, size_t size)
 {
         _cleanup_buf_ struct buf glob = BUF_INIT(SIZE_MAX / 2);
@@ -141,7 +142,7 @@ static void ignored(struct container_ask *a, const struct container_reply *reply
                 size_t bare = n > 0 && bytes[at + n - 1] == '/' ? n - 1 : n;
 
                 if (bare > 0)
-                        json_array_append_new(creation->excludes, glob_of(bytes + at, bare)); /* none of a name that is no UTF-8 */
+                        json_array_append_new(creation->excludes, glob_of(bytes + at, bare)); /* names that are not UTF-8 are left out */
                 at += n + 1;
         }
         make_parent(a);
@@ -202,7 +203,7 @@ static void unsquashed(struct container_ask *a, const struct container_reply *re
                 unpacked(a, reply);
 }
 
-/* The kind of the archive is known. All of it is good before anything that is there goes. */
+/* Unpack the archive, now that its kind is known, as a whole before any old file is removed. */
 static void looked(struct container_ask *a, const struct container_reply *reply)
 {
         json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));

@@ -1,4 +1,5 @@
-/* The code interpreter's cells: POST /api/execute/code. Clients of 0.3 read lines of JSON, later ones SSE. */
+/* Cells of the code interpreter: POST /api/execute/code. 0.3 reads JSON lines, later clients
+ * SSE. */
 #include "container-internal.h"
 
 #include "base/clock.h"
@@ -9,11 +10,11 @@
 
 struct cell {
         struct container_utf8 out, err;
-        char *language; /* of its context; NULL: a default one's */
-        json_t *result; /* of its last expression, or NULL: figures that are still open come before it */
+        char *language; /* of its context; NULL: of a default context */
+        json_t *result; /* of its last expression, or NULL; sent last, because figures that are still open precede it */
 };
 
-/* 0.3 is the one that says here what it accepts. */
+/* Only clients of 0.3 send Accept here. */
 static int is_old(const struct container_ask *a)
 {
         return a->takes_events && !a->is_new;
@@ -21,13 +22,13 @@ static int is_old(const struct container_ask *a)
 
 /* -- events ---------------------------------------------------------------------------------------------------- */
 
-/* The clients' types have it as a number. */
+/* The clients' types have the time as a number. */
 static json_t *with_time(json_t *event)
 {
         return container_put(event, "timestamp", json_integer((json_int_t)clock_real_ms()));
 }
 
-/* Nothing is said before the cell begins, so that what is in its way then is a status. */
+/* Nothing is sent before the cell begins, so an earlier failure can still be an HTTP status. */
 static void tell(struct container_ask *a, json_t *event)
 {
         if (!a->is_streaming) {
@@ -75,7 +76,7 @@ static void on_display(struct container_ask *a, const json_t *about, const struc
                 tell(a, event);
 }
 
-/* "clear" and "input" these clients have no words for; nothing is asked of a cell that may not ask. */
+/* The clients lack the events "clear" and "input"; a cell may not request input here. */
 static const struct {
         const char *name;
         void (*hear)(struct container_ask *a, const json_t *about, const struct buf *attachments);
@@ -138,7 +139,7 @@ static void run(struct container_ask *a)
         container_call(a, "context.run", params, NULL, ended);
 }
 
-/* Whether the request's language is the context's. 0.3 takes one it does not know for Python. */
+/* True if the request's language is the context's. 0.3 treats an unknown language as Python. */
 static int is_of_language(const struct container_ask *a, const char *language)
 {
         const char *wanted = container_text(a, "language");
@@ -160,7 +161,7 @@ static void found(struct container_ask *a, const struct container_reply *reply)
                 return;
         }
         cell->language = language ? strdup(language) : NULL;
-        if (state && strcmp(state, "busy") == 0) /* it lives, and the cells before this one may take long */
+        if (state && strcmp(state, "busy") == 0) /* the context is alive, but the cells before this one may take long */
                 tell(a, NULL);
         run(a);
 }
@@ -174,7 +175,7 @@ static void cell_free(void *state)
         free(cell);
 }
 
-/* A cell has no variables of its own; what would be lost is refused. */
+/* A cell has no variables of its own: a request with some is refused, else they would be lost. */
 static int check_env(struct container_ask *a)
 {
         json_t *env = container_code_env(a);

@@ -1,4 +1,4 @@
-/* The code interpreter's contexts: made, listed, deleted. */
+/* Contexts of the code interpreter: create, list, delete. */
 #include "container-internal.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #define UUID_SIZE 37
 
-/* -- what both files ask of a request -------------------------------------------------------------------------- */
+/* -- parameters of requests for both files --------------------------------------------------------------------- */
 
 json_t *container_code_env(const struct container_ask *a)
 {
@@ -49,16 +49,16 @@ void container_code_fail(struct container_ask *a, const char *id, const char *la
         if (reply->e->code == CLOCHE_E_MISSING_RUNTIME) {
                 container_refuse(a, code_of_missing(language), a->route->failed, NULL, "%s", reply->e->msg);
         } else if (id && reply->e->code == CLOCHE_E_NOT_FOUND) {
-                snprintf(text, sizeof(text), "Context %.120s not found", id); /* 0.3 reads the id out of it */
+                snprintf(text, sizeof(text), "Context %.120s not found", id); /* 0.3 parses the id out of it */
                 container_refuse(a, CONTAINER_CONTEXT_NOT_FOUND, text, NULL, "%s", text);
         } else {
                 container_fail(a, reply);
         }
 }
 
-/* -- making one ------------------------------------------------------------------------------------------------ */
+/* -- create ---------------------------------------------------------------------------------------------------- */
 
-/* Both ages in one. */
+/* The object has the members of old and new clients. */
 static json_t *context_of(const json_t *context)
 {
         static const struct {
@@ -91,7 +91,7 @@ static void not_created(struct container_ask *a, const struct container_reply *r
         container_code_fail(a, NULL, language_of(a), reply);
 }
 
-/* Version 4: at random. */
+/* A random UUID, version 4. */
 static void make_uuid(char to[UUID_SIZE])
 {
         char random[33];
@@ -115,7 +115,7 @@ static void create(struct container_ask *a, const char *language, container_then
         container_call(a, "context.create", params, NULL, created);
 }
 
-/* 0.3 takes a language it does not know for Python. */
+/* 0.3 treats an unknown language as Python. */
 static void not_at_once(struct container_ask *a, const struct container_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_UNKNOWN_LANGUAGE && !a->is_new)
@@ -129,7 +129,7 @@ void container_context_create(struct container_ask *a)
         create(a, language_of(a), not_at_once);
 }
 
-/* -- the others ------------------------------------------------------------------------------------------------ */
+/* -- the other requests ---------------------------------------------------------------------------------------- */
 
 static void listed(struct container_ask *a, const struct container_reply *reply)
 {
@@ -169,7 +169,7 @@ static void healthy(struct container_ask *a, const struct container_reply *reply
                                       "contexts", (int)json_array_size(json_object_get(reply->result, "contexts"))));
 }
 
-/* It is ready when the sandbox is: interpreters are forked when they are wanted. */
+/* It is ready as soon as the sandbox is: interpreters are forked on demand. */
 void container_interpreter_health(struct container_ask *a)
 {
         container_call(a, "context.list", json_object(), NULL, healthy);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- what both have -------------------------------------------------------------------------------------------- */
+/* -- for both requests ----------------------------------------------------------------------------------------- */
 
-/* Clients of 0.3 name the session "id", and it must be there; later ones "sessionId", and it is made. */
+/* Clients of 0.3 name an existing session "id"; for later ones "sessionId" is created. */
 static int is_old(const struct container_ask *a)
 {
         return container_text(a, "id") != NULL;
@@ -35,7 +35,8 @@ static json_t *with_session(const struct container_ask *a, json_t *object)
         return container_put(object, "sessionId", session ? json_string(session) : NULL);
 }
 
-/* The session's own clock ran out: clients of 0.4 and later throw then. Without a session it is exit code 124. */
+/* True if the session's timeout expired: clients of 0.4 and later throw then. Without a session the
+ * result is exit code 124. */
 static int is_timeout(const struct container_ask *a, const json_t *result)
 {
         return json_is_true(json_object_get(result, "timedOut")) && !is_old(a) && !container_is_sessionless(a);
@@ -59,14 +60,15 @@ static json_t *outcome_of(const struct container_reply *reply)
                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
 }
 
-/* The output is a member of the error, and of its context, which is all that later clients keep of one. */
+/* The output is a member of the error, and also of its context, which is all that later clients
+ * keep of an error. */
 static json_t *in_context(json_t *outcome)
 {
         json_object_set_new(outcome, "context", json_copy(outcome));
         return outcome;
 }
 
-/* The session's shell has exited with the command. Its next command begins a new one. */
+/* The session's shell has exited with the command. The next command starts a new one. */
 static void terminated(struct container_ask *a, json_t *outcome)
 {
         long long code = json_integer_value(json_object_get(outcome, "exitCode"));
@@ -110,7 +112,7 @@ static void execute_made(struct container_ask *a, const struct container_reply *
         execute(a);
 }
 
-/* Whether the command can be run; else it is refused. */
+/* True if the command is not empty; else it is refused. */
 static int check_command(struct container_ask *a)
 {
         if (strspn(container_text(a, "command"), " \t\n") < strlen(container_text(a, "command")))
@@ -199,7 +201,7 @@ static void stream_failed(struct container_ask *a, const struct container_reply 
         container_end(a);
 }
 
-/* Clients of 0.3 stream in the session's shell, later ones beside it. */
+/* Clients of 0.3 stream in the session's shell, later ones in a process beside it. */
 static void execute_stream(struct container_ask *a)
 {
         json_t *params = params_of(a, !is_old(a));
@@ -212,7 +214,7 @@ static void execute_stream(struct container_ask *a)
                 return;
         }
         json_object_set_new(params, "stream", json_true());
-        if (!is_old(a)) /* nobody reads it once more */
+        if (!is_old(a)) /* the output is not read a second time */
                 json_object_set_new(params, "outputBytes", json_integer(0));
         container_begin(a);
         tell(a, json_pack("{s:s}", "type", "start"));

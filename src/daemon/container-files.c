@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- which age ------------------------------------------------------------------------------------------------- */
+/* -- client versions ------------------------------------------------------------------------------------------- */
 
-/* A file that is not there is a result of 0.3 (success: false), later an error. 0.3 and later clients send the same fields; but for the order in
- * which they write them nothing tells them apart. Where even that is the same, 0.3 is meant. */
+/* For 0.3 a missing file is a result (success: false), for later clients an error. All clients send
+ * the same fields; only the order of the fields differs. If even that is equal, the client is
+ * treated as 0.3. */
 static int is_old(const struct container_ask *a)
 {
         static const struct {
@@ -25,7 +26,7 @@ static int is_old(const struct container_ask *a)
         for (size_t i = 0; i < sizeof(new_orders) / sizeof(new_orders[0]); i++)
                 if (strcmp(a->route->path, new_orders[i].path) == 0 && container_has_in_order(a, new_orders[i].first, new_orders[i].second))
                         return 0;
-        /* 0.3 always says how it is encoded. */
+        /* 0.3 always sends an encoding. */
         return (strcmp(a->route->path, "/api/read") != 0 && strcmp(a->route->path, "/api/write") != 0) || container_field(a, "encoding");
 }
 
@@ -47,7 +48,7 @@ static int is_of_file(enum cloche_code code)
                code == CLOCHE_E_DISK_FULL;
 }
 
-/* What a tool of the command line would have said of the file. */
+/* The result that a command-line tool would give for the file. */
 static void failed(struct container_ask *a, const struct container_reply *reply)
 {
         json_t *answer;
@@ -151,7 +152,7 @@ void container_exists(struct container_ask *a)
 
 /* -- write ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the encoding is one of these; else it is refused. */
+/* True if the encoding is one of these; else the request is refused. */
 static int check_encoding(struct container_ask *a)
 {
         const char *encoding = container_text(a, "encoding");
@@ -200,7 +201,8 @@ void container_write(struct container_ask *a)
 
 /* -- read ------------------------------------------------------------------------------------------------------ */
 
-/* Text goes as text, whatever is none as base64; who asks for an encoding gets that one, but for 0.3, which always says utf-8. */
+/* Text is sent as text, other bytes as base64. An encoding in the request decides, except from 0.3,
+ * which always sends utf-8. */
 static int goes_as_base64(const struct container_ask *a, const char *bytes, size_t size)
 {
         if (is_base64(a))
@@ -254,7 +256,7 @@ static void list_done(void *state)
         free(list);
 }
 
-/* As ls writes it; later clients have it without the letter of the type. */
+/* The format of ls; for later clients without the letter of the type. */
 static json_t *mode_text(json_int_t mode, const char *type, int has_letter)
 {
         char text[11];

@@ -1,4 +1,4 @@
-/* What the files of the container API share: one request on its way from a client's words to the core's, and back. */
+/* Shared by the files of the container API: a request on its way to the core, and its answer. */
 #ifndef CLOCHE_DAEMON_CONTAINER_INTERNAL_H
 #define CLOCHE_DAEMON_CONTAINER_INTERNAL_H
 
@@ -13,8 +13,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#define CONTAINER_SESSIONLESS "__DISABLE_SESSION__" /* what 0.12 sends when it wants none */
-#define CONTAINER_OUTPUT_BYTES (64u << 20)          /* of one answer: as much as the core keeps */
+#define CONTAINER_SESSIONLESS "__DISABLE_SESSION__" /* the session of clients of 0.12 that want none */
+#define CONTAINER_OUTPUT_BYTES (64u << 20)          /* of one answer: the core keeps no more */
 
 struct container_ask;
 
@@ -22,14 +22,14 @@ struct container_ask;
 
 enum container_type { TYPE_TEXT, TYPE_PATH, TYPE_COUNT, TYPE_FLAG, TYPE_TEXTS, TYPE_ENV, TYPE_OBJECT };
 
-/* A field of a body that means something to us. Others are passed over: clients of several ages send them. */
+/* A known field of a body. Other fields are ignored: clients of several versions send them. */
 struct container_field {
         const char *name;
         enum container_type type;
         int is_required;
 };
 
-/* Codes of clients of 0.4 and later, and their status. */
+/* Error codes of clients of 0.4 and later, and their HTTP status. */
 #define CONTAINER_CODES(ROW) \
         ROW(VALIDATION_FAILED, 400) ROW(INVALID_COMMAND, 400) ROW(INVALID_PORT, 400) ROW(INVALID_GIT_URL, 400) ROW(IS_DIRECTORY, 400) \
         ROW(NAME_TOO_LONG, 400) ROW(GIT_AUTH_FAILED, 401) ROW(PERMISSION_DENIED, 403) ROW(FILE_NOT_FOUND, 404) ROW(PROCESS_NOT_FOUND, 404) \
@@ -43,7 +43,7 @@ struct container_field {
         ROW(CONTAINER_UNAVAILABLE, 503)
 
 enum container_code {
-        CONTAINER_AS_USUAL, /* in a table of exceptions: none */
+        CONTAINER_AS_USUAL, /* in a table of exceptions: no exception */
 #define ROW(name, status) CONTAINER_##name,
         CONTAINER_CODES(ROW)
 #undef ROW
@@ -57,24 +57,25 @@ struct container_exception {
 
 struct container_route {
         const char *verb;
-        const char *path; /* {id} stands for a part, {rest} for all that follows */
+        const char *path; /* {id} stands for one part, {rest} for the remainder */
         void (*handle)(struct container_ask *a);
-        const char *failed;  /* what clients of 0.3 are told when it fails */
-        const char *missing; /* and when what is required is not there */
-        const struct container_field *fields;        /* ends with one without a name; NULL: no body is read */
-        const struct container_exception *exceptions; /* likewise; NULL: none */
+        const char *failed;  /* the error text for clients of 0.3 */
+        const char *missing; /* their error text if a required field is missing */
+        const struct container_field *fields;        /* ends with a row without a name; NULL: no body is read */
+        const struct container_exception *exceptions; /* the same; NULL: none */
 };
 
 const struct container_route *container_route_find(const char *verb, const char *path, char **ret_part, char *allowed, size_t allowed_size);
 
-/* -- a request ------------------------------------------------------------------------------------------------- */
+/* -- requests -------------------------------------------------------------------------------------------------- */
 
-/* How it is answered: HTTP (container-web.c) or frames of a WebSocket (container-socket.c). After answer and end the ask may be gone. */
+/* The transport of answers: HTTP (container.c) or frames of a WebSocket (container-socket.c).
+ * answer and end may free the request. */
 struct container_carrier {
         void (*answer)(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size);
         void (*begin)(struct container_ask *a);
         void (*line)(struct container_ask *a, const char *json, size_t size);
-        void (*alive)(struct container_ask *a); /* nothing was said for a while */
+        void (*alive)(struct container_ask *a); /* the stream was silent for a while */
         void (*end)(struct container_ask *a);
         size_t (*waiting)(const struct container_ask *a);
 };
@@ -82,7 +83,7 @@ struct container_carrier {
 struct container_reply {
         const json_t *result;
         const struct buf *attachments;
-        /* Of a failure; result is NULL then. */
+        /* For a failure; result is NULL then. */
         const struct cloche_err *e;
         const json_t *about;
 };
@@ -93,26 +94,26 @@ struct container_ask {
         TAILQ_ENTRY(container_ask) link;
         struct daemon *daemon;
         const struct container_carrier *carrier;
-        struct http_request *request; /* NULL: of a WebSocket */
-        struct container_socket *socket; /* of a WebSocket */
-        json_t *socket_id;               /* what the other side calls it */
+        struct http_request *request; /* NULL: came over a WebSocket */
+        struct container_socket *socket; /* NULL: came over HTTP */
+        json_t *socket_id;               /* the client's id of the request */
         int64_t principal;
         char *sandbox, *part, *query;
         const struct container_route *route;
         json_t *body;    /* an object */
-        char *directory; /* where its relative paths begin: of the session it names; NULL: it has none */
-        int is_new;      /* certainly of a client of 0.4 or later: a WebSocket, or it has the header X-Sandbox-Id */
-        int has_type;    /* Content-Type: 0.3 sends it without a body too */
+        char *directory; /* start of its relative paths: the working directory of its session; NULL: it names none */
+        int is_new;      /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
+        int has_type;    /* Content-Type: 0.3 sends it even without a body */
         int takes_events; /* Accept: text/event-stream */
-        int is_ascii;     /* its stream: clients decode what the network brings piece by piece, and lines may be long */
-        int is_bare;      /* its stream: lines of JSON without "data:" */
-        /* What the core is asked now, and who hears. */
+        int is_ascii;     /* the stream is ASCII: clients decode each piece from the network separately, and lines may be long */
+        int is_bare;      /* for its stream: lines of JSON without "data:" */
+        /* The open request to the core, and its callbacks. */
         struct sandbox_ask *ask;
         container_then then, fail;
         void (*on_event)(struct container_ask *a, const char *event, const json_t *about, const struct buf *attachments);
-        void (*on_room)(struct container_ask *a); /* a stream that pulls may go on */
+        void (*on_room)(struct container_ask *a); /* a stream that pulls may continue */
         int is_streaming, is_held, was_quiet, is_broken;
-        /* Of whoever handles it. */
+        /* For the handler. */
         void *state;
         void (*state_done)(void *state);
 };
@@ -122,110 +123,116 @@ struct container {
         TAILQ_HEAD(container_sockets, container_socket) sockets;
         TAILQ_HEAD(container_watchers, container_watcher) watchers;
         uv_timer_t *timer;
-        uint64_t next_watcher, begun_ms; /* begun_ms: versions of earlier watchers are another daemon's */
+        uint64_t next_watcher, begun_ms; /* begun_ms: versions with an earlier time come from watchers of another daemon */
 };
 
-/* A new one, in the list; NULL: no memory. path, query: as sent. */
+/* Make a request, in the list. path, query: as sent. NULL: out of memory. */
 struct container_ask *container_ask_new(struct daemon *d, const struct container_carrier *carrier, int64_t principal, const char *sandbox, const char *query);
-/* What the core was asked is taken back. */
+/* Its open request to the core is cancelled. */
 void container_ask_free(struct container_ask *a);
-/* The body is there: check it and handle it. text: NULL or what was sent. */
+/* Check the request and handle it, when its body is complete. text: the body, or NULL. */
 void container_ask_handle(struct container_ask *a, const char *verb, const char *path, const char *text, size_t size);
-/* The asker took something. */
+/* The client has read a part of the answer. */
 void container_ask_taken(struct container_ask *a);
 
-/* -- words ----------------------------------------------------------------------------------------------------- */
+/* -- text ------------------------------------------------------------------------------------------------------ */
 
-const char *container_text(const struct container_ask *a, const char *name); /* of the body; NULL: absent */
+const char *container_text(const struct container_ask *a, const char *name); /* from the body; NULL: absent */
 json_t *container_field(const struct container_ask *a, const char *name);    /* borrowed; NULL: absent */
 int container_flag(const struct container_ask *a, const char *name);
-/* Whether the body has both, in this order: clients of 0.3 and of later ones write the same fields in another. */
+/* True if the body has both fields, in this order: clients of 0.3 and later ones write the same
+ * fields in different orders. */
 int container_has_in_order(const struct container_ask *a, const char *first, const char *second);
-/* A parameter of the query, decoded; owned by the caller. NULL: absent, or not to be read. */
+/* Return a parameter of the query, decoded; owned by the caller. NULL: absent or malformed. */
 char *container_query(const struct container_ask *a, const char *name);
-/* Text without %XX; NULL: malformed, or no UTF-8 then. Owned by the caller. */
+/* Decode %XX; owned by the caller. NULL: malformed, or the result is not UTF-8. */
 char *container_decode(const char *text, size_t size);
-/* Whether all of the query can be decoded. */
+/* True if the whole query can be decoded. */
 int container_query_is_good(const struct container_ask *a);
-int container_is_sessionless(const struct container_ask *a); /* the client wants none */
-const char *container_session(const struct container_ask *a); /* whom the core is to be asked for; NULL: its default one */
-/* Of a field with variables, a new reference: those that are to be set. There is nothing yet to unset. NULL: absent. */
+int container_is_sessionless(const struct container_ask *a); /* the client wants no session */
+const char *container_session(const struct container_ask *a); /* the session for the core; NULL: its default session */
+/* Return the variables to set from a field, a new reference. Variables to unset are left out: none
+ * is set yet. NULL: absent. */
 json_t *container_env(const struct container_ask *a, const char *name);
 json_t *container_now(void);
-void container_random(char *to, size_t digits); /* hexadecimal, an even number, and a zero behind them */
+void container_random(char *to, size_t digits); /* hexadecimal; digits: an even number, without the NUL */
 
-/* UTF-8 of bytes that come in pieces: what is no UTF-8 becomes U+FFFD. */
+/* A decoder of bytes that come in pieces: invalid UTF-8 becomes U+FFFD. */
 struct container_utf8 {
         unsigned char held[4];
         unsigned held_size;
 };
-/* Appends to out; is_end: nothing follows. 0 or -ENOMEM, -ENOBUFS. */
+/* Append to out. is_end: these are the last bytes. Returns 0, -ENOMEM or -ENOBUFS. */
 int container_utf8_append(struct container_utf8 *u, const void *bytes, size_t size, int is_end, struct buf *out);
 int container_is_utf8(const void *bytes, size_t size, int may_be_cut);
-/* Text or bytes of the core. 0: it is neither. */
+/* Get text or bytes from a value of the core. 0: it is neither. */
 int container_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size);
-/* The same as JSON text. */
+/* Convert the same to JSON text. */
 json_t *container_string(const json_t *value, const struct buf *attachments);
-/* Of words that may be cut in the middle of a character, or quote what is no UTF-8. */
+/* Convert a message that may be cut inside a character, or quote invalid UTF-8. */
 json_t *container_words(const char *text);
 
-/* -- asking the core ------------------------------------------------------------------------------------------- */
+/* -- requests to the core -------------------------------------------------------------------------------------- */
 
-/* params: stolen, "sandbox" is added. then hears the result; a failure goes to a->fail when it is set, else to the client. */
+/* params: stolen; "sandbox" is added. then gets the result. A failure goes to a->fail if it is set,
+ * else to the client. */
 void container_call(struct container_ask *a, const char *method, json_t *params, const struct buf *attachments, container_then then);
-/* Go on when there is a session of that name; else the client is told 404. */
+/* Continue if the session exists; else refuse the request with 404. */
 void container_call_session(struct container_ask *a, const char *session, void (*then)(struct container_ask *a));
-/* Go on in the body's "sessionId", which is made when it is not there. */
+/* Continue in the session "sessionId" of the body, which is created if it does not exist. */
 void container_make_session(struct container_ask *a, container_then then);
-json_t *container_put(json_t *object, const char *name, json_t *value); /* nothing when value is NULL; value is stolen; the object */
-json_t *container_path(const struct container_ask *a, const char *name); /* of a field TYPE_PATH, absolute; a new reference */
-json_t *container_copy(const struct container_ask *a, const char *name); /* of a field of the body, a new reference; NULL: absent */
+json_t *container_put(json_t *object, const char *name, json_t *value); /* return object; value is stolen; NULL adds nothing */
+json_t *container_path(const struct container_ask *a, const char *name); /* a field of TYPE_PATH as an absolute path; a new reference */
+json_t *container_copy(const struct container_ask *a, const char *name); /* a field of the body, a new reference; NULL: absent */
 
-/* -- answering ------------------------------------------------------------------------------------------------- */
+/* -- answers --------------------------------------------------------------------------------------------------- */
 
 /* body is stolen; "timestamp" is added. */
 void container_answer(struct container_ask *a, json_t *body);
 void container_answer_status(struct container_ask *a, unsigned status, json_t *body);
-/* A stream of events instead; each is stolen and gets "timestamp" unless it has one. */
+/* Answer with a stream of events instead. Each event is stolen; "timestamp" is added if absent. */
 void container_begin(struct container_ask *a);
 void container_line(struct container_ask *a, json_t *event);
 void container_end(struct container_ask *a);
-/* Too much waits to be taken. */
+/* True if too much is queued that the client has not read. */
 int container_is_full(const struct container_ask *a);
 
-/* short_text: what clients of 0.3 show; NULL: the message. more: further members, stolen, or NULL; those of its "context" are added to the request's. */
+/* short_text: the error text of clients of 0.3; NULL: the message. more: further members, stolen,
+ * or NULL; the members of its "context" are added to the request's. */
 void container_refuse(struct container_ask *a, enum container_code code, const char *short_text, json_t *more, const char *format, ...)
         __attribute__((format(printf, 5, 6)));
 void container_fail(struct container_ask *a, const struct container_reply *reply);
 enum container_code container_code_of(const struct container_ask *a, enum cloche_code code);
-const char *container_code_name(enum cloche_code code); /* of a request that came to no route */
-/* -- container-network.c: connections that failed ------------------------------------------------------------ */
+const char *container_code_name(enum cloche_code code); /* for requests that match no route */
+/* -- container-network.c: failed connections ----------------------------------------------------------------- */
 
 struct container_network {
         struct network_words words;
-        int is_line_over; /* the line that has it has ended */
-        int is_in_line;   /* the text that was printed last does not end a line */
-        int is_explained; /* the line was sent */
+        int is_line_over; /* the line with the error is complete */
+        int is_in_line;   /* the last output does not end with a newline */
+        int is_explained; /* our line was sent */
 };
-/* The next piece of standard error. */
+/* Search the next piece of standard error. */
 void container_network_look(struct container_network *network, const struct buf *text);
-/* Who can allow it, as a line; NULL: there is nothing to say. Owned by the caller. */
+/* Return a line that names who can allow the connection; owned by the caller. NULL: there is
+ * none. */
 char *container_network_line(const struct container_ask *a);
-/* That line behind "stderr" of an answer, unless the exit code is 0; NULL: it has not ended. */
+/* Append that line to "stderr" of an answer, unless exit_code is 0. NULL: the process still
+ * runs. */
 void container_network_explain(const struct container_ask *a, json_t *outcome, const json_t *exit_code);
 
-/* The body of an error; short_text NULL: the message. context: stolen. */
+/* Make the body of an error. short_text: NULL: the message. context: stolen. */
 json_t *container_error_body(const char *short_text, const char *message, const char *code, json_t *context, unsigned status);
 
 /* -- the code interpreter -------------------------------------------------------------------------------------- */
 
-/* The variables of the environment a request brings, by either name; NULL: none. */
+/* Return the environment variables of a request, from either of their field names. NULL: none. */
 json_t *container_code_env(const struct container_ask *a);
-/* The time it may take, by any of its names; NULL: not said. */
+/* Return the timeout, from any of its field names. NULL: absent. */
 json_t *container_code_timeout(const struct container_ask *a);
-/* language: of what failed; NULL: not known. */
+/* language: the language that failed; NULL: unknown. */
 void container_code_fail(struct container_ask *a, const char *id, const char *language, const struct container_reply *reply);
-/* A display of the core as the event "result", with all its forms. NULL: no memory. */
+/* Return a display of the core as the event "result", with all its forms. NULL: out of memory. */
 json_t *container_code_result(const json_t *display, const struct buf *attachments);
 
 /* -- handlers -------------------------------------------------------------------------------------------------- */
@@ -240,7 +247,7 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
 HANDLERS(ROW)
 #undef ROW
 
-/* -- parts with a life of their own ---------------------------------------------------------------------------- */
+/* -- parts with their own lifetime ----------------------------------------------------------------------------- */
 
 void container_watchers_sweep(struct container *c, uint64_t now_ns);
 void container_watchers_done(struct container *c);

@@ -21,7 +21,7 @@ void container_health(struct container_ask *a)
         container_answer(a, json_pack("{s:b, s:s}", "success", 1, "status", "healthy"));
 }
 
-/* 0.3 says Content-Type here, and hears "ready". */
+/* 0.3 sends Content-Type here, and expects "ready". */
 void container_ping(struct container_ask *a)
 {
         container_answer(a, json_pack("{s:b, s:s, s:s, s:s, s:i}", "success", 1, "message", "pong", "status", a->has_type && !a->is_new ? "ready" : "healthy",
@@ -63,7 +63,7 @@ static void created(struct container_ask *a, const struct container_reply *reply
         const char *id = container_text(a, "id");
         int is_isolated = json_is_true(json_object_get(reply->result, "isolation"));
 
-        /* 0.3 goes on with the one that is there; later ones are told, and do so themselves where they mean to. */
+        /* 0.3 continues with the existing session; later clients get an error to decide on. */
         if (!json_is_true(json_object_get(reply->result, "created")) && (a->is_new || container_field(a, "commandTimeoutMs"))) {
                 container_refuse(a, CONTAINER_SESSION_ALREADY_EXISTS, NULL, json_pack("{s:n}", "containerPlacementId"), "Session '%.120s' already exists", id);
                 return;
@@ -118,7 +118,7 @@ void container_session_delete(struct container_ask *a)
 
 /* -- git ------------------------------------------------------------------------------------------------------- */
 
-/* Only clients of 0.4 and later say how long it may take. */
+/* Only clients of 0.4 and later send a timeout. */
 static int is_old_git(const struct container_ask *a)
 {
         return !a->is_new && !container_field(a, "timeoutMs");
@@ -144,7 +144,7 @@ static void cloned(struct container_ask *a, const struct container_reply *reply)
         container_put(answer, "repoUrl", json_incref(json_object_get(reply->result, "url")));
         container_put(answer, "branch", json_incref(json_object_get(reply->result, "branch")));
         container_put(answer, "commit", json_incref(json_object_get(reply->result, "commit")));
-        if (!a->state) /* else as it was given */
+        if (!a->state) /* else it is in the answer, as given */
                 container_put(answer, "targetDir", json_incref(json_object_get(reply->result, "dir")));
         container_answer(a, answer);
 }
@@ -168,7 +168,7 @@ static void git_failed(struct container_ask *a, const struct container_reply *re
 
 static void not_cloned(struct container_ask *a, const struct container_reply *reply)
 {
-        /* The error has one line of what git printed. */
+        /* The error has one line of the output of git. */
         const json_t *said = json_object_get(reply->about, "stderr");
         const char *text = said ? json_string_value(said) : reply->e->msg;
 
@@ -187,7 +187,7 @@ static void release(void *dir)
         json_decref(dir);
 }
 
-/* Where 0.3 clones to when nothing is said. */
+/* The default directory for 0.3. */
 static json_t *made_up_dir(void)
 {
         char random[13];
@@ -218,7 +218,7 @@ void container_git(struct container_ask *a)
         container_make_session(a, clone_it);
 }
 
-/* -- what is not here ------------------------------------------------------------------------------------------ */
+/* -- not supported --------------------------------------------------------------------------------------------- */
 
 void container_rpc(struct container_ask *a)
 {
@@ -251,7 +251,7 @@ static void open_terminal(struct container_ask *a, const struct container_reply 
         if (terminal_open(a->daemon, a->request, a->principal, a->sandbox, &options, &e) < 0)
                 container_refuse(a, container_code_of(a, e.code), NULL, NULL, "%s", e.msg);
         else
-                container_ask_free(a); /* the terminal's now */
+                container_ask_free(a); /* the terminal owns the request now */
         free(session);
         free(shell);
 }

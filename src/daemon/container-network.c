@@ -1,4 +1,5 @@
-/* This API has no word for the network: a line behind the output of commands and processes says why a host could not be reached, and who can allow it. */
+/* This API has no error for the network: a line after the output of a command or process names the
+ * reason why a host is unreachable, and who can allow it. */
 #include "container-internal.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ void container_network_look(struct container_network *network, const struct buf 
 
         network_words_add(&network->words, text->data, text->size);
         if (network->words.is_found && !from)
-                from = text->data; /* they began in the piece before */
+                from = text->data; /* the words began in the piece before */
         network->is_line_over |= from && memchr(from, '\n', (size_t)(text->data + text->size - from));
         network->is_in_line = text->size > 0 ? text->data[text->size - 1] != '\n' : network->is_in_line;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- exposing -------------------------------------------------------------------------------------------------- */
+/* -- exposing ports -------------------------------------------------------------------------------------------- */
 
-/* Whether it is one; else it is refused. */
+/* True if the port is valid; else the request is refused. */
 static int check_port(struct container_ask *a)
 {
         json_int_t port = json_integer_value(container_field(a, "port"));
@@ -73,7 +73,7 @@ void container_port_list(struct container_ask *a)
         container_call(a, "port.list", json_object(), NULL, listed);
 }
 
-/* -- waiting for one ------------------------------------------------------------------------------------------- */
+/* -- waiting for a port ---------------------------------------------------------------------------------------- */
 
 static void tell(struct container_ask *a, json_t *event)
 {
@@ -184,7 +184,7 @@ static void forward(struct container_ask *a, unsigned port, const char *path)
         if (proxy_begin(a->daemon, a->request, &to, &e) < 0)
                 container_refuse(a, container_code_of(a, e.code), NULL, NULL, "%s", e.msg);
         else
-                container_ask_free(a); /* the proxy's now */
+                container_ask_free(a); /* the proxy owns the request now */
 }
 
 void container_proxy(struct container_ask *a)

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- a process as clients know it ------------------------------------------------------------------------------ */
+/* -- a process in the form of clients -------------------------------------------------------------------------- */
 
 static json_t *member(const json_t *process, const char *name)
 {
         return json_incref(json_object_get(process, name));
 }
 
-/* has_nulls: what is not there yet is null, as 0.3 has it. */
+/* has_nulls: missing values are null, for 0.3. */
 static json_t *process_of(const json_t *process, const struct buf *attachments, int has_nulls)
 {
         json_t *p = json_object(), *ended = member(process, "endedAt"), *code = member(process, "exitCode");
@@ -27,7 +27,7 @@ static json_t *process_of(const json_t *process, const struct buf *attachments, 
         return container_put(p, "sessionId", member(process, "session"));
 }
 
-/* Without a body 0.3 says Content-Type all the same. */
+/* 0.3 sends Content-Type even without a body. */
 static int is_old(const struct container_ask *a)
 {
         return a->has_type && !a->is_new;
@@ -49,7 +49,8 @@ static void started(struct container_ask *a, const struct container_reply *reply
         container_answer(a, container_put(answer, "process", p));
 }
 
-/* "options" is what 0.3 has, with "timeout" in it; later clients have the same beside the command, and "timeoutMs". */
+/* 0.3 has the options in "options", with "timeout" among them; later clients have them beside the
+ * command, with "timeoutMs". */
 static json_t *option(const struct container_ask *a, const char *name, const char *old_name)
 {
         const json_t *options = container_field(a, "options");
@@ -81,7 +82,7 @@ static int check_options(struct container_ask *a)
         return 1;
 }
 
-/* Never given twice, also not by a later daemon: clients keep them. */
+/* An id is never used twice, not even by a later daemon: clients keep ids. */
 static json_t *made_up_id(void)
 {
         char random[13];
@@ -122,7 +123,7 @@ void container_process_start(struct container_ask *a)
                 container_make_session(a, start_made);
 }
 
-/* -- those there are ------------------------------------------------------------------------------------------- */
+/* -- list and get ---------------------------------------------------------------------------------------------- */
 
 static void listed(struct container_ask *a, const struct container_reply *reply)
 {
@@ -134,7 +135,7 @@ static void listed(struct container_ask *a, const struct container_reply *reply)
         container_answer(a, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(processes), "processes", processes));
 }
 
-/* Of the session that the query names, when it names one. */
+/* Return the parameters for the session in the query, if there is one. */
 static json_t *session_params(struct container_ask *a)
 {
         char *session = container_query(a, "session");
@@ -184,7 +185,7 @@ static void killed(struct container_ask *a, const struct container_reply *reply)
         container_answer(a, container_put(answer, "sessionId", json_incref(json_object_get(reply->result, "session"))));
 }
 
-/* It ended before: nothing is left to be killed. */
+/* The process has ended already: there is nothing to kill. */
 static void not_killed(struct container_ask *a, const struct container_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_PROCESS_ENDED || reply->e->code == CLOCHE_E_STATE)
@@ -217,7 +218,7 @@ void container_process_kill_all(struct container_ask *a)
         in_session(a, kill_all);
 }
 
-/* -- what they print ------------------------------------------------------------------------------------------- */
+/* -- output ---------------------------------------------------------------------------------------------------- */
 
 static void logged(struct container_ask *a, const struct container_reply *reply)
 {
@@ -226,7 +227,7 @@ static void logged(struct container_ask *a, const struct container_reply *reply)
                                    container_string(json_object_get(reply->result, "stderr"), reply->attachments));
         const json_t *process = a->state;
 
-        container_network_explain(a, answer, json_object_get(process, "exitCode")); /* also of one that goes on */
+        container_network_explain(a, answer, json_object_get(process, "exitCode")); /* also for a running process */
         container_answer(a, container_put(answer, "sessionId", json_incref(json_object_get(process, "session"))));
 }
 
@@ -285,7 +286,8 @@ static void tell_text(struct container_ask *a, const char *stream, const char *b
                 container_network_look(&follow->network, &text);
 }
 
-/* Send the line once: as soon as the line that names the failure has ended, as the process may go on for long, or at the end. */
+/* Send our line once: when the line with the failure is complete, because the process may run for
+ * long, or at the end. */
 static void explain_network(struct container_ask *a, int is_end)
 {
         struct container_network *network = &((struct follow *)a->state)->network;
@@ -308,7 +310,7 @@ static void on_output(struct container_ask *a, const char *event, const json_t *
         }
 }
 
-/* What 0.3 calls "complete" is "exit" later. Only 0.3 asks for text/event-stream here. */
+/* 0.3 expects "complete", later clients "exit". Only 0.3 sends Accept: text/event-stream here. */
 static int is_old_stream(const struct container_ask *a)
 {
         return a->takes_events && !a->is_new;

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES 65535u /* of one event; of bytes as base64: whole groups of three */
+#define CHUNK_BYTES 65535u /* of one event; a multiple of three, for base64 */
 #define PIECE_BYTES (16 * CHUNK_BYTES)
 
-/* A file on its way to a client, a piece at a time, as fast as it is taken. */
+/* A file that is sent piece by piece, as fast as the client reads. */
 struct reading {
         json_int_t total, offset;
         struct container_utf8 utf8;
-        int is_binary, has_begun, is_waiting; /* for room */
+        int is_binary, has_begun, is_waiting; /* until the client has read */
 };
 
 static void next(struct container_ask *a);
@@ -29,7 +29,7 @@ static void failed(struct container_ask *a, const struct container_reply *reply)
         container_end(a);
 }
 
-/* By what it begins with. */
+/* Decide by the first bytes. */
 static int is_binary(const char *bytes, size_t size, int is_all)
 {
         return memchr(bytes, '\0', size) || !container_is_utf8(bytes, size, !is_all);
@@ -48,7 +48,7 @@ static void begin(struct container_ask *a, const struct container_reply *reply, 
                                     "encoding", reading->is_binary ? "base64" : "utf-8"));
 }
 
-/* 0, or -1: it was no text after all, and is over. */
+/* -1: the file is not text after all; stop. */
 static int chunk(struct container_ask *a, const char *bytes, size_t size, int is_last)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
@@ -60,7 +60,7 @@ static int chunk(struct container_ask *a, const char *bytes, size_t size, int is
                 r = base64_encode(&text, bytes, size);
         } else {
                 r = container_utf8_append(&reading->utf8, bytes, size, is_last, &text);
-                /* As many bytes go out as came in, but for those that are held: else some were replaced. */
+                /* Each input byte is in the output or held: else some were replaced. */
                 if (r == 0 && text.size + reading->utf8.held_size != size + ahead.held_size)
                         r = -1;
         }

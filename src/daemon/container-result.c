@@ -1,4 +1,4 @@
-/* Displays of the core as the clients' results: one event with all the forms a thing has. */
+/* Converts displays of the core to results of the clients: one event with all forms of a value. */
 #include "container-internal.h"
 
 #include "wire/base64.h"
@@ -30,7 +30,7 @@ static json_t *null_of(const json_t *value, const struct buf *attachments)
         return json_null();
 }
 
-/* The text a date or a large integer is written with, and the members of a set or a map. */
+/* The text of a date or a large integer, or the members of a set or a map. */
 static json_t *inside_of(const json_t *value, const struct buf *attachments)
 {
         return plain_of(json_object_get(value, "v"), attachments);
@@ -41,10 +41,10 @@ static json_t *number_of(const json_t *value, const struct buf *attachments)
         const char *text = json_string_value(json_object_get(value, "v"));
 
         (void)attachments;
-        return text && strcmp(text, "-0") == 0 ? json_real(-0.0) : json_null(); /* as JSON.stringify has it */
+        return text && strcmp(text, "-0") == 0 ? json_real(-0.0) : json_null(); /* like JSON.stringify */
 }
 
-/* An ordinary object, one of whose keys is no key for the wire. */
+/* An ordinary object with a key that the wire format reserves. */
 static json_t *object_of(const json_t *value, const struct buf *attachments)
 {
         const json_t *pairs = json_object_get(value, "v");
@@ -59,7 +59,7 @@ static json_t *object_of(const json_t *value, const struct buf *attachments)
         return object;
 }
 
-/* What JSON has no word for (spec/values.md), as JSON. Others are null. */
+/* Values that JSON cannot express (spec/values.md), and their conversion. Others are null. */
 static const struct {
         const char *tag;
         json_t *(*read)(const json_t *value, const struct buf *attachments);
@@ -76,7 +76,7 @@ static json_t *tagged_of(const char *tag, const json_t *value, const struct buf 
         return null_of(value, attachments);
 }
 
-/* A new reference; NULL: no value, or no memory. Depth was checked when it came. */
+/* Return a new reference. NULL: no value, or out of memory. The depth was checked on receipt. */
 static json_t *plain_of(const json_t *value, const struct buf *attachments)
 {
         const char *tag = json_string_value(json_object_get(value, "$")), *name;
@@ -105,7 +105,7 @@ static int is_bytes(const json_t *value)
         return tag && strcmp(tag, "bytes") == 0;
 }
 
-/* A form that is text; what else is said of it stays. */
+/* Return a form that is text; a value that is not bytes is kept as it is. */
 static json_t *text_of(const json_t *value, const struct buf *attachments)
 {
         return is_bytes(value) ? container_string(value, attachments) : plain_of(value, attachments);
@@ -128,7 +128,8 @@ static void unfold_superchart(json_t *chart, const struct buf *attachments)
         json_decref(charts);
 }
 
-/* The clients' words are fewer: {type, title, data, layout}. What they have no type for is all in data. Depth was checked when it came. */
+/* The clients' charts have fewer members: {type, title, data, layout}. A chart of a type unknown to
+ * them is put into data as a whole. The depth was checked on receipt. */
 static json_t *chart_of(const json_t *value, const struct buf *attachments)
 {
         static const char *const types[] = {"line", "bar", "scatter", "pie", "histogram", "heatmap", "superchart"};
@@ -172,7 +173,7 @@ static const struct {
         {CHART, "chart", chart_of},
 };
 
-/* Text stands for what has no other form. Beside a table it stays, as the server of the genuine image has it. */
+/* Text is dropped if there is another form; beside a table it stays, as in the original image. */
 static void drop_text(json_t *event)
 {
         static const char *const others[] = {"png", "jpeg", "svg", "json", "latex", "markdown", "javascript"};
@@ -182,7 +183,7 @@ static void drop_text(json_t *event)
                         json_object_del(event, "text");
 }
 
-/* Whether the clients have a name for that kind. */
+/* True if the clients have a member for this type. */
 static int put_form(json_t *event, const char *mime, const json_t *value, const struct buf *attachments)
 {
         for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)

@@ -61,7 +61,7 @@ static const struct container_exception of_mkdir[] = {
         {CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0},
 };
 static const struct container_exception of_listing[] = {{CLOCHE_E_FILE_KIND, CONTAINER_FILESYSTEM_ERROR}, {0, 0}};
-/* A repository that is not found has a code of its own; other failures of git share one, as the server of the genuine image has it. */
+/* A missing repository has its own code, other failures of git share one: as the original image. */
 static const struct container_exception of_git[] = {
         {CLOCHE_E_INVALID_ARGUMENT, CONTAINER_INVALID_GIT_URL},  {CLOCHE_E_FILE_EXISTS, CONTAINER_GIT_OPERATION_FAILED},
         {CLOCHE_E_GIT_AUTH, CONTAINER_GIT_OPERATION_FAILED},     {CLOCHE_E_GIT_NETWORK, CONTAINER_GIT_OPERATION_FAILED},
@@ -130,9 +130,9 @@ static const struct container_route routes[] = {
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
-/* -- finding one ----------------------------------------------------------------------------------------------- */
+/* -- lookup ---------------------------------------------------------------------------------------------------- */
 
-/* Whether path is of this pattern; *part is what stands for {id} or {rest}. */
+/* True if path matches the pattern. *part: the text in the place of {id} or {rest}. */
 static int matches(const char *pattern, const char *path, const char **part, size_t *part_size)
 {
         const char *open = strchr(pattern, '{'), *behind;
@@ -163,7 +163,7 @@ const struct container_route *container_route_find(const char *verb, const char 
                 const char *part = NULL;
                 size_t size;
 
-                /* A name comes before {id}: /api/process/list is no process. */
+                /* Fixed names come before {id}: /api/process/list is not a process. */
                 if (!matches(routes[i].path, path, &part, &size))
                         continue;
                 if (strcmp(routes[i].verb, "*") != 0 && strcmp(routes[i].verb, verb) != 0) {

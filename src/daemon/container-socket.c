@@ -1,6 +1,8 @@
-/* Requests of the API over one WebSocket: text messages
- *   {type: "request", id, method, path, body?, headers?} and {type: "cancel", id} of the client,
- *   {type: "response", id, status, body?, done: true}, {type: "stream", id, data} and {type: "error", id?, code, message, status} of ours. */
+/* Requests of the API over one WebSocket. Text messages of the client:
+ *   {type: "request", id, method, path, body?, headers?} and {type: "cancel", id};
+ * ours:
+ *   {type: "response", id, status, body?, done: true}, {type: "stream", id, data} and
+ *   {type: "error", id?, code, message, status}. */
 #include "container-internal.h"
 
 #include "base/clock.h"
@@ -11,20 +13,20 @@
 #include <string.h>
 
 #define MESSAGE_OVERHEAD (1u << 20)
-#define ASKS_MAX 1024 /* under way on one connection */
+#define ASKS_MAX 1024 /* running on one connection */
 #define UNREAD_BYTES_MAX (256u << 20)
 #define STALL_NS UINT64_C(60000000000)
 
 struct container_socket {
         TAILQ_ENTRY(container_socket) link;
         struct daemon *daemon;
-        struct websocket *socket; /* NULL before it is open, and after it was */
+        struct websocket *socket; /* NULL before it is open, and after it is closed */
         int64_t principal;
         char *sandbox;
         unsigned ask_count;
 };
 
-/* -- ours ------------------------------------------------------------------------------------------------------ */
+/* -- sending --------------------------------------------------------------------------------------------------- */
 
 static void say(struct container_socket *s, const char *text, size_t size)
 {
@@ -52,7 +54,7 @@ static void complain(struct container_socket *s, const json_t *id, const char *m
         say_json(s, container_put(error, "id", json_incref((json_t *)id)));
 }
 
-/* -- the carrier ----------------------------------------------------------------------------------------------- */
+/* -- the transport of answers ---------------------------------------------------------------------------------- */
 
 static void ask_over(struct container_ask *a)
 {
@@ -78,7 +80,7 @@ static void socket_line(struct container_ask *a, const char *json, size_t size)
         say_json(a->socket, json_pack("{s:s, s:O, s:s%}", "type", "stream", "id", a->socket_id, "data", json, size));
 }
 
-/* The protocol has no word for it; the client has five minutes of patience. */
+/* The protocol has no such message; the client waits for five minutes. */
 static void socket_alive(struct container_ask *a)
 {
         (void)a;
@@ -104,7 +106,7 @@ static const struct container_carrier carrier = {
         .waiting = socket_waiting,
 };
 
-/* -- theirs ---------------------------------------------------------------------------------------------------- */
+/* -- receiving ------------------------------------------------------------------------------------------------- */
 
 static struct container_ask *find(struct container_socket *s, const json_t *id)
 {
@@ -204,7 +206,7 @@ static void on_sent(void *data)
         }
 }
 
-/* Who takes nothing for so long is cut off. */
+/* A client that reads nothing for STALL_NS is disconnected. */
 void container_sockets_sweep(struct container *c, uint64_t now_ns)
 {
         struct container_socket *s, *following;

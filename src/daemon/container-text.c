@@ -22,7 +22,7 @@ int container_is_utf8(const void *data, size_t size, int may_be_cut)
         return may_be_cut && good == size - valid;
 }
 
-/* Append what is whole; *ret_used: what follows is the beginning of a character. */
+/* Append the complete characters. Bytes from *ret_used on are the beginning of a character. */
 static int append_whole(const unsigned char *bytes, size_t size, int is_end, struct buf *out, size_t *ret_used)
 {
         size_t at = 0, from = 0;
@@ -115,7 +115,7 @@ json_t *container_words(const char *text)
         return json_stringn(words.data ? words.data : "", words.size);
 }
 
-/* -- what stands in URLs --------------------------------------------------------------------------------------- */
+/* -- URLs ------------------------------------------------------------------------------------------------------ */
 
 char *container_decode(const char *text, size_t size)
 {
@@ -168,7 +168,7 @@ char *container_query(const struct container_ask *a, const char *name)
         return NULL;
 }
 
-/* -- small things ---------------------------------------------------------------------------------------------- */
+/* -- time and random digits ------------------------------------------------------------------------------------ */
 
 json_t *container_now(void)
 {
@@ -184,7 +184,7 @@ void container_random(char *to, size_t digits)
         if (getrandom(bytes, sizeof(bytes), 0) < 0) {
                 struct timespec now;
 
-                /* Only against two of the same name. */
+                /* This only avoids equal names. */
                 clock_gettime(CLOCK_MONOTONIC, &now);
                 memcpy(bytes, &now, sizeof(now) < sizeof(bytes) ? sizeof(now) : sizeof(bytes));
         }

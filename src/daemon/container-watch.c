@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WATCHERS_MAX 64 /* that are remembered between two checks */
+#define WATCHERS_MAX 64 /* kept between two checks */
 #define WATCHER_IDLE_NS UINT64_C(600000000000)
 
-/* -- what a watch is asked with -------------------------------------------------------------------------------- */
+/* -- parameters of a watch ------------------------------------------------------------------------------------- */
 
 static json_t *params_of(const struct container_ask *a)
 {
@@ -22,7 +22,7 @@ static json_t *params_of(const struct container_ask *a)
         return container_put(params, "exclude", container_copy(a, "exclude"));
 }
 
-/* Whether it may be asked so; else it is refused. */
+/* True if the globs are permitted; else the request is refused. */
 static int check_globs(struct container_ask *a)
 {
         if (!container_field(a, "include") || !container_field(a, "exclude"))
@@ -107,31 +107,32 @@ static void watch(struct container_ask *a, const struct container_reply *reply)
         container_call(a, "file.watch", params_of(a), NULL, watch_ended);
 }
 
-/* What is not there is an error, not a stream. */
+/* A missing path is an error, not a stream. */
 void container_watch(struct container_ask *a)
 {
         if (check_globs(a))
                 container_call(a, "file.stat", json_pack("{s:O}", "path", container_field(a, "path")), NULL, watch);
 }
 
-/* -- watch/check: what is remembered between two checks -------------------------------------------------------- */
+/* -- watch/check: state between two checks --------------------------------------------------------------------- */
 
-/* Counts changes of a path between two checks. A version is watch-NUMBER-MS:CHANGES, as the server of the genuine image has it; MS: when it began. */
+/* Counts changes of a path between two checks. A version is watch-NUMBER-MS:CHANGES, as with the
+ * original image; MS: the time when the watcher began. */
 struct container_watcher {
         TAILQ_ENTRY(container_watcher) link;
         struct container *container;
         int64_t principal;
-        char *sandbox, *key; /* what is watched, and how */
+        char *sandbox, *key; /* key: the parameters of the watch */
         uint64_t number, begun_ms, changes, used_ns;
         struct sandbox_ask *ask;
         int is_ready, is_flushing;
 };
 
-/* A check waits until its watcher is ready, or has told what changed before the check came. */
+/* A check waits until its watcher is ready, or has reported all changes from before the check. */
 struct waiting_check {
         struct container_watcher *watcher;
-        int is_first;  /* it waits for the watch to begin */
-        int is_behind; /* a flush was under way already: the one after it is waited for */
+        int is_first;  /* it waits until the watch begins */
+        int is_behind; /* a flush was running already: it waits for the next one */
 };
 
 static struct waiting_check *waiting_of(const struct container_ask *a)
@@ -139,7 +140,7 @@ static struct waiting_check *waiting_of(const struct container_ask *a)
         return a->state_done == free && a->route->handle == container_watch_check ? a->state : NULL;
 }
 
-/* One that waits for this watcher, or NULL. */
+/* Return a check that waits for this watcher, or NULL. */
 static struct container_ask *waiting_for(const struct container_watcher *w, int may_be_behind)
 {
         struct container_ask *a;
@@ -210,7 +211,7 @@ static int read_version(const char *text, struct version *ret)
                read_number(&at, '\0', &ret->changes);
 }
 
-/* Whether "since" is absent or a version; else it is refused. */
+/* True if "since" is absent or a version; else the request is refused. */
 static int check_since(struct container_ask *a)
 {
         const char *since = container_text(a, "since");
@@ -222,7 +223,8 @@ static int check_since(struct container_ask *a)
         return 0;
 }
 
-/* is_first: the watch began with this check. What another one counted is lost: it was idle too long, or its daemon ended. */
+/* is_first: the watch began with this check. The count of another watcher is lost: it was idle too
+ * long, or its daemon ended. */
 static void answer_since(struct container_ask *a, const struct container_watcher *w, int is_first)
 {
         const char *since = container_text(a, "since");
@@ -295,7 +297,7 @@ static void on_watcher_event(void *data, const char *event, const json_t *about,
                 answer_waiting(a, w);
 }
 
-/* It ended: those who wait are told why. */
+/* The watch ended: the waiting checks fail with its error. */
 static void watcher_over(struct container_watcher *w, const struct cloche_err *e)
 {
         struct container_ask *a;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIVE_MS 15000 /* a stream in which nothing happens says so: what stands between us and the client may cut it off */
+#define ALIVE_MS 15000 /* an idle stream sends a sign of life: a proxy between us and the client may cut it off */
 
-/* -- the carrier HTTP ------------------------------------------------------------------------------------------ */
+/* -- the transport HTTP ---------------------------------------------------------------------------------------- */
 
 static void web_answer(struct container_ask *a, unsigned status, const char *type, const char *text, size_t size)
 {
@@ -28,8 +28,8 @@ static void web_line(struct container_ask *a, const char *json, size_t size)
 
         if (a->is_broken)
                 return;
-        /* One write: clients of both ages decode each piece of the network by itself. One that is lost ends the stream, without the event that would
-         * say it is complete. */
+        /* One write for each line: clients of both versions decode each piece from the network
+         * separately. A lost line ends the stream, without the event that marks it complete. */
         if (buf_append(&line, before, strlen(before)) < 0 || buf_append(&line, json, size) < 0 || buf_append(&line, behind, strlen(behind)) < 0 ||
             http_stream_write(a->request, line.data, line.size) < 0) {
                 a->is_broken = 1;
@@ -76,7 +76,7 @@ static void on_taken(void *data)
 
 static const struct http_handler handler = {.on_over = on_over, .on_taken = on_taken};
 
-/* Which pages may ask was looked at already; they get the header of their origin. */
+/* Origins were checked before, and a permitted one has its header already. */
 static void add_cors(struct http_request *request)
 {
         if (!http_request_header(request, "Origin"))

@@ -1,5 +1,6 @@
-/* The container HTTP API (docs/container-api.md): what clients of @cloudflare/sandbox ask the server in their container, translated to the
- * operations of spec/sandbox.def. One base URL is one sandbox. Requests are somebody's who may ask already; nothing here asks for a token. */
+/* The container HTTP API (docs/container-api.md): requests of clients of @cloudflare/sandbox to the
+ * server in their container, translated to the operations of spec/sandbox.def. One base URL is one
+ * sandbox. Requests are authenticated before they come here: nothing here checks a token. */
 #ifndef CLOCHE_DAEMON_CONTAINER_H
 #define CLOCHE_DAEMON_CONTAINER_H
 
@@ -7,18 +8,20 @@
 
 struct http_request;
 
-/* Before the first request. */
+/* Call it before the first request. */
 int container_start(struct daemon *d, struct cloche_err *e);
-/* When the last request is over; before the sandboxes go. Accepts one that was not started. */
+/* Call it after the last request has ended and before the sandboxes are freed. Accepts an API that
+ * was not started. */
 void container_stop(struct daemon *d);
 
-/* Whether a request goes to container_request with its head: what is passed on to a port has a body of any size. Others do when they are whole. */
+/* True if container_request takes the request as soon as its head is read: the body of a request to
+ * a port may have any size. It takes the others when they are complete. */
 int container_takes_head(const struct http_request *request, const char *path);
-/* A request of any verb; Host, Origin and token are good. It is answered now or later, or becomes a WebSocket. path: behind the base, from its slash on, as
- * it was sent, without the query. */
+/* Handle a request with any verb; Host, Origin and token are checked. It is answered now or later,
+ * or becomes a WebSocket. path: after the base, from its slash on, as sent, without the query. */
 void container_request(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const char *path);
 
-/* One that was refused before it came here: an error in this API's words. */
+/* Answer a request that was refused before it came here, with an error of this API. */
 void container_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e);
 
 #endif

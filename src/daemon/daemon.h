@@ -1,7 +1,7 @@
-/* cloched: one thread, one loop. The engine's own loop is a descriptor in it; connections, runs, prefixes and requests of HTTP are
- * lists that begin here.
+/* cloched: one thread, one loop. The engine's own loop is a descriptor in it. Connections, runs,
+ * prefixes and HTTP requests are lists that begin here.
  *
- * main.c starts it: options, listeners, engine, then privilege is dropped, and only then is anything read that others wrote. */
+ * main.c opens listeners and engine, then drops privileges, and only then reads untrusted input. */
 #ifndef CLOCHE_DAEMON_DAEMON_H
 #define CLOCHE_DAEMON_DAEMON_H
 
@@ -44,7 +44,7 @@ struct daemon {
         struct stats stats;
         struct callers callers;
         TAILQ_HEAD(connections, connection) connections;
-        TAILQ_HEAD(clients, client) unsent; /* have something to write */
+        TAILQ_HEAD(clients, client) unsent; /* clients with unwritten output */
         TAILQ_HEAD(jobs, job) jobs;
         TAILQ_HEAD(kept_prefixes, kept_prefix) prefixes;
         TAILQ_HEAD(kept_changesets, kept_changeset) changesets;
@@ -53,33 +53,33 @@ struct daemon {
         TAILQ_HEAD(proxies, proxy) proxies;
         TAILQ_HEAD(sandbox_sockets, sandbox_socket) sandbox_sockets;
         TAILQ_HEAD(listeners, listener) listeners;
-        char *listen_names; /* of descriptors that were handed over; their listeners point into it */
+        char *listen_names; /* of descriptors that were passed in; listeners point into it */
         TAILQ_HEAD(web_sockets, web_socket) web_sockets;
-        uint64_t request_bytes; /* of runs under way */
+        uint64_t request_bytes; /* of running jobs */
         uint64_t next_prefix, next_changeset, next_client;
         unsigned connection_count, prefixes_starting, raw_count;
-        char *state_dir;   /* where sandboxes are saved; NULL: nowhere */
-        int state_lock_fd; /* held as long */
-        char *builds_dir;  /* of root's daemon that has a state directory */
-        uid_t uid;         /* of root's daemon: the user of its own (own-user.h), or 0 */
-        int users_fd;      /* held while it lives, and with it that user */
-        int notice_fd;     /* what the user was told of missing guards (user/notice.h); or negative */
+        char *state_dir;   /* for saved sandboxes; NULL: none are saved */
+        int state_lock_fd; /* held while state_dir is in use */
+        char *builds_dir;  /* for a daemon of root with a state directory */
+        uid_t uid;         /* for a daemon of root: its own user (own-user.h), or 0 */
+        int users_fd;      /* held while the daemon lives, which reserves that user */
+        int notice_fd;     /* the record of notices about missing guards to the user (user/notice.h), or negative */
         struct {
-                int landlock_abi, is_filtered; /* 0: it is not */
+                int landlock_abi, is_filtered; /* 0: not in force */
         } confinement;
-        uint64_t idle_since_ns; /* 0: there is work */
+        uint64_t idle_since_ns; /* 0: busy */
         int is_stopping, is_hurried, exit_code;
-        enum supervisor_message_kind state_told; /* to the supervisor */
-        uint64_t told_ns;                        /* while it starts */
-        int is_abandoning; /* told twice to end: what is not saved is given up, which is no failure */
+        enum supervisor_message_kind state_told; /* last message to the supervisor */
+        uint64_t told_ns;                        /* during the start */
+        int is_abandoning; /* a second signal came: unsaved sandboxes are discarded, which is not a failure */
         enum { SANDBOXES_RUN, SANDBOXES_STOP, SANDBOXES_ENDED } sandboxes_state;
 };
 
-#define PRINCIPAL_TOKEN (-1) /* whoever has the token; else a user id */
+#define PRINCIPAL_TOKEN (-1) /* any caller with the token; other principals are user ids */
 
-/* Take no new work; what runs may go on for so long. Again: end at once. */
+/* Accept no new work; running jobs have grace_ms to end. A second call with 0 ends them at once. */
 void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why);
-/* Something ended that a stop may have waited for. */
+/* Check whether a stop can proceed, after a job that it may wait for has ended. */
 void daemon_look(struct daemon *d);
 
 #endif

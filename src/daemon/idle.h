@@ -1,10 +1,10 @@
-/* A daemon that nobody uses ends by itself, where it was started with --exit-when-idle. Runs in: cloched. */
+/* Exit of an idle daemon that was started with --exit-when-idle. Runs in: cloched. */
 #ifndef CLOCHE_DAEMON_IDLE_H
 #define CLOCHE_DAEMON_IDLE_H
 
 #include "daemon.h"
 
-/* Once a second. */
+/* Call it once a second. */
 void idle_sweep(struct daemon *d, uint64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the daemon knows of the languages there are. */
+/* The list of languages. */
 #ifndef CLOCHE_DAEMON_LANGUAGES_H
 #define CLOCHE_DAEMON_LANGUAGES_H
 
@@ -6,12 +6,12 @@
 #include <jansson.h>
 
 struct languages {
-        json_t *list; /* of cloche_languages */
+        json_t *list; /* from cloche_languages */
 };
 
 int languages_load(const struct cloche_engine_options *opt, struct languages *ret, struct cloche_err *e);
 void languages_done(struct languages *languages);
-/* Of a name or an alias: its entry, or NULL. */
+/* Return the entry for a name or an alias, or NULL. */
 const json_t *languages_find(const struct languages *languages, const char *name);
 
 #endif

@@ -22,7 +22,7 @@
 #include <time.h>
 
 #define BACKLOG 1024
-#define ORPHAN_TRIES 300 /* of 10 ms */
+#define ORPHAN_TRIES 300 /* every 10 ms */
 
 /* Takes fd, also on failure. */
 static int add(struct daemon *d, int fd, int is_tcp, const char *container, struct cloche_err *e)
@@ -40,7 +40,7 @@ static int add(struct daemon *d, int fd, int is_tcp, const char *container, stru
 
 /* -- unix ----------------------------------------------------------------------------------------------------- */
 
-/* 1: the process that called listen(2) there has ended, a supervisor that was killed. */
+/* True if the process that called listen(2) on it has ended, as a killed supervisor. */
 static int is_orphaned(int fd)
 {
         struct ucred peer;
@@ -49,7 +49,7 @@ static int is_orphaned(int fd)
         return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 && kill(peer.pid, 0) < 0 && errno == ESRCH;
 }
 
-/* 0: somebody listens; or -errno. */
+/* 0: a process listens; or -errno. */
 static int try_connect(const struct sockaddr_un *address)
 {
         const struct timespec pause = {.tv_nsec = 10000000};
@@ -64,7 +64,7 @@ static int try_connect(const struct sockaddr_un *address)
         }
 }
 
-/* A socket that nobody listens on any more is left over from a daemon that was killed. */
+/* Remove a socket without a listener: it is left over from a daemon that was killed. */
 static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
 {
         struct stat st;
@@ -86,7 +86,7 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
 {
         const struct daemon_options *o = &d->options;
         struct sockaddr_un address = {.sun_family = AF_UNIX};
-        /* Whoever can connect is asked who he is; others need not get so far. */
+        /* By default only the owner can connect; auth_peer checks each caller. */
         mode_t mode = o->uids.count || o->gids.count ? 0666 : 0600, before;
         int fd, r;
 
@@ -130,7 +130,7 @@ static int open_address(struct daemon *d, const struct addrinfo *a, const char *
         const int yes = 1;
         int fd;
 
-        if (container && !is_loopback(a)) /* whoever gets here needs no token */
+        if (container && !is_loopback(a)) /* callers on this socket need no token */
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--container-listen %s must be an address of loopback", name);
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && a->ai_family == AF_INET6)
@@ -177,7 +177,7 @@ static int open_container(struct daemon *d, const struct container_listen *conta
 
 /* -- systemd, and the supervisor ------------------------------------------------------------------------------- */
 
-/* name: as the supervisor gives them, borrowed as long as the daemon lives; systemd's mean nothing here. */
+/* name: from the supervisor, borrowed while the daemon lives. Names from systemd are ignored. */
 static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err *e)
 {
         const char *container = NULL;
@@ -194,7 +194,7 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
         return add(d, fd, domain != AF_UNIX, container, e);
 }
 
-/* 0: supervised_enter took this descriptor. */
+/* 0: the descriptor is for supervised_enter. */
 static int is_socket(const struct daemon *d, const char *name)
 {
         return d->options.link_fd < 0 || (strcmp(name, HANDED_LINK) != 0 && strcmp(name, HANDED_LOCK) != 0);
@@ -251,9 +251,9 @@ int listen_needs_token(const struct daemon *d)
         return 0;
 }
 
-/* -- taking --------------------------------------------------------------------------------------------------- */
+/* -- accepting ------------------------------------------------------------------------------------------------ */
 
-/* HTTP for every caller: who speaks frames finds the status in the first line too. */
+/* Answer in HTTP to any caller: a client of frames also finds the status in the first line. */
 static void refuse(int fd, const char *status, const char *why)
 {
         char text[512];
@@ -264,7 +264,8 @@ static void refuse(int fd, const char *status, const char *why)
         peer_close(&fd);
 }
 
-/* Closed at once, so that the caller knows; without descriptors it waits in the kernel. */
+/* At the limit, the connection is closed at once, so the caller gets an error. Without descriptors
+ * it waits in the kernel. */
 static int is_full(struct daemon *d, int fd, int is_plain, enum caller_lane lane)
 {
         if (!callers_are_full(&d->callers, lane))
@@ -295,7 +296,7 @@ static void take(struct listener *l, int fd)
                 connection_new(l->daemon, fd, l->is_tcp, principal, l->container, &caller);
 }
 
-/* Without descriptors the caller stays in the kernel's queue, and would be told of again and again. */
+/* Stop polling: without descriptors the caller stays queued, and the socket stays readable. */
 static void rest(struct listener *l, int why)
 {
         log_event(LEVEL_WARNING, "cannot-accept", "{s:s}", "why", strerror(why));

@@ -1,4 +1,4 @@
-/* Sockets that connections come in on. */
+/* Listening sockets. */
 #ifndef CLOCHE_DAEMON_LISTEN_H
 #define CLOCHE_DAEMON_LISTEN_H
 
@@ -8,17 +8,17 @@ struct listener {
         TAILQ_ENTRY(listener) link;
         struct daemon *daemon;
         int fd, is_tcp, is_polling, is_resting;
-        const char *container; /* the sandbox whose container API is all there is here; NULL: everything else */
+        const char *container; /* the sandbox, if only its container API is served here; NULL: everything else */
         uid_t own_uid;
         uv_poll_t poll;
 };
 
-/* Those of the options, and those systemd hands over; before privilege goes. */
+/* Open the sockets of the options, and take systemd's. Call it before privileges are dropped. */
 int listen_open(struct daemon *d, struct cloche_err *e);
-/* Some caller has to show it. */
+/* True if any caller needs a token. */
 int listen_needs_token(const struct daemon *d);
 int listen_start(struct daemon *d, struct cloche_err *e);
-/* Those that rest for want of descriptors try again; now and then. */
+/* Retry the sockets that were out of descriptors; now and then. */
 void listen_sweep(struct daemon *d);
 void listen_stop(struct daemon *d);
 

@@ -40,7 +40,7 @@ static json_t *now(void)
         return json_string(clock_text_now(text));
 }
 
-/* Whoever reads the log too slowly loses lines, and is told how many; the daemon does not wait for him. */
+/* A slow reader of the log loses lines, and the log counts them: the daemon does not block. */
 static void put(const char *line, size_t size)
 {
         struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -73,7 +73,7 @@ void log_event(enum level level, const char *event, const char *format, ...)
         if (text) {
                 size_t size = strlen(text);
 
-                text[size] = '\n'; /* in the place of its end: put() is told the size */
+                text[size] = '\n'; /* replaces the NUL: put() gets the size */
                 put(text, size + 1);
         }
         free(text);

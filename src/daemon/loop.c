@@ -31,12 +31,12 @@
 #include <unistd.h>
 
 #define SWEEP_MS 1000
-#define CONTEXTS_FREE_KIB (1024u << 10) /* that must be free for interpreters nobody asked for */
+#define CONTEXTS_FREE_KIB (1024u << 10) /* must be free to prewarm interpreters by default */
 #define ALIVE_NS (UINT64_C(1000000) * SWEEP_MS)
-#define LAST_WORDS_MS 3000 /* for callers to take their last answers */
-#define SAVE_MS 60000      /* for sandboxes to be saved */
+#define LAST_WORDS_MS 3000 /* for callers to read their last answers */
+#define SAVE_MS 60000      /* for saving sandboxes */
 
-/* -- turns ---------------------------------------------------------------------------------------------------- */
+/* -- iterations ----------------------------------------------------------------------------------------------- */
 
 static void on_nothing(uv_timer_t *timer)
 {
@@ -61,7 +61,7 @@ static void flush_all(struct daemon *d)
         }
 }
 
-/* Before every wait: what callers asked is with the engine, what it has to say is with them, and it says how long it can wait. */
+/* Before each wait: pass requests to the engine and answers to the callers, and set the timeout. */
 static void on_turn(uv_prepare_t *prepare)
 {
         struct daemon *d = prepare->data;
@@ -121,7 +121,7 @@ static void on_grace(uv_timer_t *timer)
         daemon_look(d);
 }
 
-/* Its files end with us, or stay in its box until they can be saved. */
+/* The sandbox's files are lost with the daemon, or stay in its box until they can be saved. */
 static void on_unsaved(void *data, int64_t principal, const char *name, const struct cloche_err *e)
 {
         struct daemon *d = data;
@@ -183,7 +183,7 @@ static void stop_sandboxes(struct daemon *d)
         sandboxes_stop(d->sandboxes, on_sandboxes_saved, d);
 }
 
-/* What runs ends first, within its grace; then sandboxes are saved; then callers take what was said last. */
+/* Running jobs end first, within their grace; then sandboxes are saved, then answers are read. */
 void daemon_look(struct daemon *d)
 {
         if (!d->is_stopping || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
@@ -203,7 +203,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 {
         if (!d->is_stopping) {
                 log_event(LEVEL_INFO, "stopping", "{s:s, s:i}", "why", why, "runs", (int)d->stats.runs_now);
-                /* Without its keeper this end is none that was wanted: the supervisor starts us again. */
+                /* Without its keeper the end is a crash: the supervisor restarts the engine. */
                 d->state_told = cloche_engine_is_over(d->engine) ? MESSAGE_ALIVE : MESSAGE_STOPPING;
                 supervised_tell(&d->options, d->state_told, NULL);
                 d->is_stopping = 1;
@@ -219,7 +219,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
 
 void loop_signal(struct daemon *d, int number)
 {
-        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) { /* told twice: what is not saved by now is not saved */
+        if (d->is_stopping && d->sandboxes_state != SANDBOXES_ENDED) { /* a second signal: sandboxes that are not saved yet are discarded */
                 d->is_abandoning = 1;
                 abandon_sandboxes(d, "the daemon was told twice to end");
                 d->sandboxes_state = SANDBOXES_ENDED;
@@ -228,8 +228,8 @@ void loop_signal(struct daemon *d, int number)
         daemon_stop(d, d->is_stopping ? 0 : d->options.grace_ms, number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP");
 }
 
-/* pkill(1) signals both processes, and the supervisor passes its own on: an engine that has one leaves direct signals alone. SIG_IGN would be inherited
- * by the keeper. */
+/* pkill(1) signals both processes, and the supervisor forwards its signals: an engine with a
+ * supervisor ignores direct ones. SIG_IGN would be inherited by the keeper. */
 static void on_signal(uv_signal_t *handle, int number)
 {
         struct daemon *d = handle->data;
@@ -262,7 +262,7 @@ int loop_new(struct daemon *d, struct cloche_err *e)
         return 0;
 }
 
-/* Memory that the kernel does not report counts as none. proc_meminfo(5). */
+/* Return 0 if the kernel does not report the memory. See proc_meminfo(5). */
 static int has_memory(void)
 {
         _cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -277,7 +277,8 @@ static int has_memory(void)
         return line && strtoull(line + 13, NULL, 10) >= CONTEXTS_FREE_KIB;
 }
 
-/* Clients of the container API cannot name an option, and their server has these ready. An image without them is no error. */
+/* Clients of the container API cannot set an option, and their server keeps these interpreters
+ * ready. An image without them is no error. */
 static int warm_by_default(struct daemon *d, struct cloche_err *e)
 {
         struct cloche_err missing = {0};
@@ -290,7 +291,7 @@ static int warm_by_default(struct daemon *d, struct cloche_err *e)
         return 0;
 }
 
-/* For whoever may come: the users of unix sockets are rather the one who started us. */
+/* Prewarm for the likely callers: for a unix socket that is the user who started the daemon. */
 static int warm_contexts(struct daemon *d, struct cloche_err *e)
 {
         const struct listener *l;
@@ -308,7 +309,7 @@ static int warm_contexts(struct daemon *d, struct cloche_err *e)
         return r;
 }
 
-/* RULE,!RULE,… as a policy; what a rule may be is checked with it. */
+/* Parse RULE,!RULE,… into a policy; the rules themselves are checked with the policy. */
 static json_t *network_of(const char *rules)
 {
         json_t *allow = json_array(), *deny = json_array();
@@ -398,7 +399,7 @@ void loop_free(struct daemon *d)
         web_stop(d);
         connections_close_all(d);
         prefix_drop_all(d);
-        /* Runs that were cancelled just now, when the end came without waiting for them. */
+        /* These runs were cancelled just now, by an end that did not wait for them. */
         while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))
                 cloche_engine_turn(d->engine);
         changes_drop_all(d);

@@ -1,4 +1,5 @@
-/* cloched: the supervisor, or the engine's process that it starts, in the order that the rights it has permit. */
+/* cloched: the supervisor, or the engine's process that it starts. The steps are in the order that
+ * their privileges require. */
 #include "auth.h"
 #include "confine.h"
 #include "connection.h"
@@ -27,7 +28,7 @@ static int fail(const struct cloche_err *e)
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? 2 : 1;
 }
 
-/* All that needs the rights we were started with. */
+/* All steps that need the privileges of the starter. */
 static int prepare(struct daemon *d, struct cloche_err *e)
 {
         int r = listen_open(d, e);
@@ -44,7 +45,7 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = languages_load(&d->options.engine, &d->languages, e);
         if (r == 0)
                 r = cloche_engine_new(&d->options.engine, &d->engine, e);
-        fd_raise_limit(); /* as many connections as the system permits; boxes have a limit of their own */
+        fd_raise_limit(); /* as many connections as the system permits; boxes have their own limit */
         if (r == 0)
                 r = privilege_drop(d->uid, e);
         if (r == 0)
@@ -85,7 +86,7 @@ static int serve(struct daemon *d)
         code = r < 0 ? fail(&e) : loop_run(d);
         if (has_loop)
                 loop_free(d);
-        if (r < 0) /* last, when nothing is held any more */
+        if (r < 0) /* last, when all resources are released */
                 supervised_tell(&d->options, MESSAGE_FAILED, &e);
         return code;
 }
@@ -105,7 +106,8 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         if (!is_supervised && d.options.connect_fd < 0)
                 return supervisor_run(&d.options, argv);
-        /* A private daemon leaves the session of its caller: Ctrl-C there does not reach it. It ends with the connection. */
+        /* A private daemon leaves its caller's session, so Ctrl-C there does not reach it. It ends
+         * with the connection. */
         if (!is_supervised)
                 (void)setsid();
         return serve(&d);

@@ -24,9 +24,9 @@ struct place {
         int directory_fd, lock_fd;
 };
 
-/* -- the place ------------------------------------------------------------------------------------------------ */
+/* -- the directory -------------------------------------------------------------------------------------------- */
 
-/* The first that can be made. */
+/* Open the first directory that can be made. */
 static int open_directory(struct place *place, struct cloche_err *e)
 {
         int usable, r = err_set(e, CLOCHE_E_NOT_FOUND, "there is no directory for this user's daemon: set XDG_RUNTIME_DIR");
@@ -45,7 +45,7 @@ static int open_lock(const struct place *place, struct cloche_err *e)
         return fd >= 0 ? fd : err_os(e, CLOCHE_E_RESOURCE, errno, "open %s/lock", place->directory);
 }
 
-/* Held until this process ends: whoever starts a daemon at the same time waits here, and then finds ours. */
+/* Hold the lock until this process ends: another starter waits here, and then finds our daemon. */
 static int take_lock(struct place *place, struct cloche_err *e)
 {
         place->lock_fd = open_lock(place, e);
@@ -68,7 +68,7 @@ static void forget_service(void)
                 unsetenv(names[i]);
 }
 
-/* Above the descriptors that get fixed numbers. */
+/* Move a descriptor above the ones with fixed numbers. */
 static int move_up(int fd)
 {
         return fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
@@ -101,7 +101,7 @@ static int become_daemon(struct daemon_options *o, const struct place *place, in
         int r;
 
         o->on_demand.ready_fd = ready_fd;
-        close(place->lock_fd); /* the starter's, who holds it */
+        close(place->lock_fd); /* the starter's copy; the starter itself holds the lock */
         forget_service();
         if (asprintf(&o->on_demand.socket_path, "%s/socket", place->directory) < 0)
                 abort(); /* out of memory */
@@ -184,7 +184,7 @@ int on_demand_enter(struct daemon_options *o, int *ret_code)
         return 1;
 }
 
-/* -- its life ------------------------------------------------------------------------------------------------- */
+/* -- life of the daemon --------------------------------------------------------------------------------------- */
 
 void on_demand_fail(const struct daemon_options *o, const struct cloche_err *e)
 {

@@ -1,4 +1,4 @@
-/* Who answers what. */
+/* Operations and their handlers. */
 #include "auth.h"
 #include "changes.h"
 #include "client.h"
@@ -29,7 +29,7 @@ static json_t *missing_guards(const cloche_engine *engine)
         return names;
 }
 
-/* For callers that started this daemon for their user, and print it. NULL: there is nothing new to print. */
+/* Return a notice to print, for callers that started this daemon for their user. NULL: none. */
 static json_t *notice(const struct ask *ask)
 {
         const struct daemon *d = ask->client->daemon;
@@ -86,7 +86,7 @@ static int stats(const struct ask *ask, json_t **ret, struct cloche_err *e)
         return not_packed(*ret, e);
 }
 
-/* NULL: not of frames. */
+/* NULL: not available over frames. */
 static int (*const handlers[OPERATION_COUNT])(const struct ask *ask, json_t **ret, struct cloche_err *e) = {
         [OPERATION_HELLO] = hello,
         [OPERATION_LANGUAGES] = languages,

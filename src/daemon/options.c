@@ -33,7 +33,7 @@ static int whole(const char *option, const char *value, unsigned long min, unsig
         return 0;
 }
 
-/* -- one option each ------------------------------------------------------------------------------------------ */
+/* -- setters -------------------------------------------------------------------------------------------------- */
 
 static int set_socket(struct daemon_options *o, const char *value)
 {
@@ -194,7 +194,7 @@ static int set_image(struct daemon_options *o, const char *value)
         return 0;
 }
 
-/* The last colon with nothing but digits behind it begins a user. */
+/* A last colon that is followed only by digits begins the user. */
 static int add_mount_root(struct daemon_options *o, const char *value)
 {
         const char *colon = strrchr(value, ':');
@@ -403,7 +403,7 @@ static int help(void)
         return 0;
 }
 
-/* "--name value" and "--name=value". */
+/* Read "--name value" or "--name=value". */
 static int read_one(struct daemon_options *o, char **argv, int *at)
 {
         size_t size = strcspn(argv[*at], "=");
@@ -461,6 +461,6 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         if (*ret_code == 0 && ret->is_on_demand && !ret->exit_when_idle_ms)
                 ret->exit_when_idle_ms = ON_DEMAND_IDLE_MS;
         if (*ret_code == 0 && (ret->connect_fd >= 0 || ret->is_on_demand) && ret->engine.mount_root_count == 0)
-                *ret_code = add_mount_root(ret, "/"); /* its starter's own directories are not to be kept from him */
+                *ret_code = add_mount_root(ret, "/"); /* the starter has access to its own directories anyway */
         return *ret_code != 0;
 }

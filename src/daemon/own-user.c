@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define LOCKS "/run/cloche-users" /* a file a user. Only root can open them, and an engine has no other's */
+#define LOCKS "/run/cloche-users" /* one file per user; only root can open them, and an engine holds no other daemon's */
 #define DRAWS 64
 
 _Static_assert(OWN_USERS_FIRST == PRIVILEGE_UIDS_FIRST, "privilege_is_root() says that they can be had");
@@ -20,7 +20,7 @@ int own_user_is_any(uid_t uid)
         return (uid >= OWN_USERS_FIRST && uid < OWN_USERS_FIRST + OWN_USERS_COUNT) || uid == OWN_USER_OF_ALL;
 }
 
-/* For reading: nothing can be written to it, and it takes no room. */
+/* Open the lock read-only: an engine that holds it cannot write to it, and fill the disk. */
 static int open_lock(uid_t uid)
 {
         char path[64];

@@ -13,7 +13,7 @@
 #define IDLE_MS 600000
 #define PREFIXES_MAX 10000
 
-/* -- making --------------------------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------------------------- */
 
 static void prefix_free(struct daemon *d, struct kept_prefix *p)
 {
@@ -135,7 +135,7 @@ static void look_at(struct daemon *d, struct kept_prefix *p)
                         tell_ready(p);
                 p->starting.client = NULL;
         } else {
-                /* What it is that was done wrong is the guest's, whichever way the template went down. */
+                /* The guest is at fault whichever way its template failed. */
                 if (e.code == CLOCHE_E_TEMPLATE && failure)
                         e.code = CLOCHE_E_PREFIX;
                 if (p->starting.client)
@@ -156,7 +156,7 @@ void prefix_look(struct daemon *d)
         }
 }
 
-/* -- using ---------------------------------------------------------------------------------------------------- */
+/* -- use ------------------------------------------------------------------------------------------------------ */
 
 int prefix_find(const struct client *client, const char *id, struct kept_prefix **ret, struct cloche_err *e)
 {
@@ -231,7 +231,8 @@ void prefix_client_over(struct client *client)
 
         for (p = TAILQ_FIRST(&client->daemon->prefixes); p; p = next) {
                 next = TAILQ_NEXT(p, link);
-                /* A set-up nobody waits for is given up, also one that was to stay: its name was never told. */
+                /* A set-up without its client is cancelled, even if the prefix would stay: its id
+                 * was never sent. */
                 if (p->client == client || p->starting.client == client)
                         prefix_free(client->daemon, p);
         }

@@ -18,7 +18,7 @@ static int add_text(struct answer *a, const char *text, size_t size)
         return buf_append(&a->headers, text, size) < 0 ? -1 : 0;
 }
 
-/* Pieces of a name or a value follow one another; a NUL stands where one ends. */
+/* Names and values come in pieces; a NUL ends each of them. */
 static int on_field(http_parser *parser, const char *text, size_t size)
 {
         struct answer *a = parser->data;
@@ -74,7 +74,7 @@ static const char *find_header(const struct answer *a, const char *wanted)
         return NULL;
 }
 
-/* Where else this origin might be found, and how long its answer is: that is for whoever speaks with the asker to say. */
+/* Our own HTTP server sets the length and the date. A guest may not announce other servers. */
 static int is_ours_to_say(const char *name)
 {
         return strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Alt-Svc") == 0 || strcasecmp(name, "Date") == 0;
@@ -100,7 +100,7 @@ static void pass_headers_on(const struct answer *a)
                         http_add_header(a->request, name, value);
 }
 
-/* -- the answer ----------------------------------------------------------------------------------------------- */
+/* -- answers -------------------------------------------------------------------------------------------------- */
 
 static int64_t length_of(const struct answer *a)
 {
@@ -109,7 +109,7 @@ static int64_t length_of(const struct answer *a)
         return (int64_t)a->parser.content_length;
 }
 
-/* 1: no body follows. 2: nor does any other answer. */
+/* Returns 1: no body follows. 2: no further answer either. */
 static int on_head(http_parser *parser)
 {
         struct answer *a = parser->data;
@@ -144,7 +144,7 @@ static int on_complete(http_parser *parser)
         struct answer *a = parser->data;
 
         if (!a->is_begun)
-                return 0; /* of an informational one */
+                return 0; /* end of an informational answer */
         a->is_done = 1;
         http_parser_pause(parser, 1);
         return 0;
@@ -182,7 +182,7 @@ int answer_take(struct answer *a, char *bytes, size_t *size, struct cloche_err *
         *size = framing_filter(&a->framing, bytes, 1, *size, *size + 1);
         if (a->framing.fault)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the port's answer is no HTTP that is taken: %s", framing_message(a->framing.fault));
-        if (is_end || *size > 0) /* none is the end for the parser */
+        if (is_end || *size > 0) /* size 0 is the end of file for the parser */
                 a->read = http_parser_execute(&a->parser, &settings, bytes, *size);
         if (a->is_upgrade || a->is_done)
                 return 0;

@@ -19,15 +19,16 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define OUT_HIGH_BYTES (256u << 10)  /* for the guest: from here on the asker waits, */
-#define OUT_LOW_BYTES (64u << 10)    /* until here */
+#define OUT_HIGH_BYTES (256u << 10)  /* unsent to the guest: over this the client is not read, */
+#define OUT_LOW_BYTES (64u << 10)    /* until it is below this */
 #define ANSWER_HIGH_BYTES (256u << 10)
-/* An answer cannot go out before the request's body is in; a guest that answers while it reads is listened to so far. */
+/* An answer cannot be sent before the request body is complete. This much is buffered of an answer
+ * from a guest that answers while it reads. */
 #define ANSWER_EARLY_BYTES (16u << 20)
 #define BLOCK (64u << 10)
-#define HEAD_NS UINT64_C(120000000000) /* without progress, until the head of an answer is there */
+#define HEAD_NS UINT64_C(120000000000) /* without progress, until the answer's head is complete */
 
-/* One request on its way to a port. */
+/* A request that is forwarded to a port. */
 struct proxy {
         TAILQ_ENTRY(proxy) link;
         struct daemon *daemon;
@@ -35,12 +36,12 @@ struct proxy {
         struct sandbox_dial *dial;
         int fd;
         uv_poll_t *poll;
-        struct buf out; /* for the guest, from out_at on */
+        struct buf out; /* bytes for the guest, from out_at on */
         size_t out_at;
         struct answer answer;
         char *host;
         void (*failed)(struct http_request *request, const struct cloche_err *e);
-        int is_chunked, is_whole, is_deaf; /* the body; the guest takes no more of it */
+        int is_chunked, is_whole, is_deaf; /* of the body; is_deaf: the guest reads no more of it */
         uint64_t deadline_ns;              /* 0: none */
 };
 
@@ -83,7 +84,7 @@ static void fail(struct proxy *p, const struct cloche_err *e)
 {
         hang_up(p);
         if (p->answer.is_begun)
-                http_stream_break(p->request); /* p is no more */
+                http_stream_break(p->request); /* p is freed */
         else if (p->failed)
                 p->failed(p->request, e);
         else
@@ -122,7 +123,7 @@ static size_t unsent(const struct proxy *p)
         return p->out.size - p->out_at;
 }
 
-/* How much of an answer may wait: as long as the body comes in none of it goes out. */
+/* Return the limit of the unsent answer: no byte is sent before the request body is complete. */
 static size_t most_waiting(const struct proxy *p)
 {
         return p->is_whole ? ANSWER_HIGH_BYTES : ANSWER_EARLY_BYTES;
@@ -141,7 +142,7 @@ static void poll_again(struct proxy *p)
                 uv_poll_stop(p->poll);
 }
 
-/* A guest that reads no further may still have answered. */
+/* A guest that stops reading may still have answered. */
 static void write_out(struct proxy *p)
 {
         while (p->fd >= 0 && unsent(p) > 0 && !p->is_deaf) {
@@ -179,7 +180,7 @@ static void become_tunnel(struct proxy *p, const char *rest, size_t size)
 
 static void read_in(struct proxy *p)
 {
-        static char bytes[1 + BLOCK]; /* one thread, and nothing of it is kept */
+        static char bytes[1 + BLOCK]; /* one thread uses it, and no bytes stay in it */
         struct cloche_err e = {0};
         size_t size;
         ssize_t n;
@@ -220,7 +221,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 read_in(p);
 }
 
-/* -- what is asked -------------------------------------------------------------------------------------------- */
+/* -- the forwarded request ------------------------------------------------------------------------------------ */
 
 static int add(struct proxy *p, const char *text)
 {
@@ -232,7 +233,7 @@ static int add_header(struct proxy *p, const char *name, const char *value)
         return add(p, name) || add(p, ": ") || add(p, value) || add(p, "\r\n");
 }
 
-/* Those that say how the message is carried are written anew, as are those that say for whom. */
+/* Headers about the message framing or the client are replaced. */
 static int is_written_anew(const char *name)
 {
         static const char *const names[] = {"Host", "Content-Length", "Expect", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
@@ -262,7 +263,7 @@ static int on_header(void *data, const char *name, const char *value)
         if (!is_word(name) || !forward_is_clean(value))
                 f->r = -CLOCHE_E_INVALID_ARGUMENT;
         else if (is_written_anew(name) || forward_is_hop(name, f->connection) ||
-                 /* The daemon's token is nothing for a guest, whoever sends it here. */
+                 /* The daemon's token is never passed to a guest, whoever sends it. */
                  (strcasecmp(name, "Authorization") == 0 && web_has_token(&f->proxy->daemon->options, f->proxy->request)))
                 f->r = 0;
         else if (add_header(f->proxy, name, value) != 0)
@@ -366,7 +367,7 @@ static void on_connected(void *data, int fd, const struct cloche_err *e)
         struct cloche_err own = {0};
         struct proxy *p = data;
 
-        if (fd < 0) { /* perhaps later: it is not exposed any more */
+        if (fd < 0) { /* perhaps later: the port is no longer exposed */
                 if (p->answer.is_upgrade)
                         http_tunnel_end(p->request);
                 else if (!p->answer.is_done)

@@ -25,9 +25,9 @@ static const char *text_of(const json_t *params, const char *name)
         return json_string_value(json_object_get(params, name));
 }
 
-/* -- parts ---------------------------------------------------------------------------------------------------- */
+/* -- parameters ----------------------------------------------------------------------------------------------- */
 
-/* Bytes of a text or of the tagged form. */
+/* Read the bytes of a text or of the tagged form. */
 static int read_bytes(const json_t *value, struct buf *ret, struct cloche_err *e)
 {
         size_t size = json_string_length(value);
@@ -41,7 +41,7 @@ static int read_code(const json_t *params, struct buf *ret, struct cloche_err *e
 {
         int r = read_bytes(json_object_get(params, "code"), ret, e);
 
-        /* Terminated, for where its size is 0 the engine asks strlen(). */
+        /* Terminate it: if the size is 0, the engine calls strlen(). */
         if (r == 0 && buf_append(ret, "", 1) < 0)
                 r = no_memory(e);
         return r;
@@ -73,7 +73,7 @@ static int read_file(const char *path, const json_t *file, struct cloche_file *r
                 return 0;
         }
         r = read_bytes(content ? content : file, &bytes, e);
-        if (r == 0 && buf_append(&bytes, "", 1) < 0) /* there is data even when there are no bytes */
+        if (r == 0 && buf_append(&bytes, "", 1) < 0) /* data is never NULL */
                 r = no_memory(e);
         if (r < 0) {
                 buf_done(&bytes);
@@ -112,7 +112,7 @@ static int read_files(struct request *request, const json_t *files, struct cloch
         return 0;
 }
 
-/* The texts of an array, borrowed from it; the array owned by the caller. */
+/* Get the texts of an array, borrowed from it. The caller owns *ret. */
 static int read_texts(const json_t *list, const char ***ret, size_t *ret_count, struct cloche_err *e)
 {
         size_t count = json_array_size(list);
@@ -178,7 +178,7 @@ static void read_result_options(const json_t *options, struct cloche_run_options
         ret->omit_denied = !is_wanted(options, "includeDenied");
 }
 
-/* The one spot where a mount goes to the engine. */
+/* Mounts are passed to the engine only here. */
 static int read_mount(const struct daemon *d, struct request *request, const json_t *mount, struct cloche_err *e)
 {
         json_t *plain = NULL;
@@ -213,7 +213,7 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
                 else if (r == 0 && json_object_set_new(all, key, held) < 0)
                         r = no_memory(e);
         }
-        if (r == -CLOCHE_E_PROTOCOL || r == -CLOCHE_E_INVALID_JSON) { /* in a parameter each is the caller's mistake */
+        if (r == -CLOCHE_E_PROTOCOL || r == -CLOCHE_E_INVALID_JSON) { /* in a parameter these are errors of the caller */
                 e->code = CLOCHE_E_INVALID_ARGUMENT;
                 r = -CLOCHE_E_INVALID_ARGUMENT;
         }
@@ -224,9 +224,9 @@ int request_hold_params(const json_t *params, enum value_form form, const void *
         return r;
 }
 
-/* -- wholes --------------------------------------------------------------------------------------------------- */
+/* -- requests ------------------------------------------------------------------------------------------------- */
 
-/* Absent: where it can be done. Environment and working directory are a template's, not a run's. */
+/* Absent: warm if possible. Environment and working directory belong to templates, not to runs. */
 static int is_warm(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix)
 {
         const json_t *said = json_object_get(params, "warm"), *known = languages_find(&d->languages, language);

@@ -1,4 +1,5 @@
-/* From checked parameters to what the engine is asked. Everything is borrowed or temporary: the engine copies what it keeps. */
+/* Converts checked parameters to requests for the engine. Everything is borrowed or temporary: the
+ * engine copies the parts it keeps. */
 #ifndef CLOCHE_DAEMON_REQUEST_H
 #define CLOCHE_DAEMON_REQUEST_H
 
@@ -8,7 +9,7 @@
 #include "engine/values.h"
 #include "wire/value.h"
 
-/* The members of params, each a value of its own, held in *ret, a new object. */
+/* Hold each member of params as a separate value, in *ret, a new object. */
 int request_hold_params(const json_t *params, enum value_form form, const void *attachments, size_t attachments_size, json_t **ret, struct cloche_err *e);
 
 struct request {
@@ -23,7 +24,7 @@ struct request {
         int stdin_fd;
 };
 
-/* language: what the run has, of its own or its prefix's. ret is done with request_done(), also on failure. */
+/* language: of the run, or of its prefix. ret needs request_done(), also on failure. */
 int request_run(const struct daemon *d, enum cloche_run_kind kind, const json_t *params, const char *language, int has_prefix,
                 struct request *ret, struct cloche_err *e);
 void request_done(struct request *request);

@@ -218,7 +218,7 @@ static void cancel(struct job *job)
         job->is_cancelled = 1;
 }
 
-/* A run that has ended meanwhile is nobody's mistake. */
+/* Cancelling a run that has just ended is no error. */
 int run_cancel(const struct ask *ask, json_t **ret, struct cloche_err *e)
 {
         const json_t *id = json_object_get(ask->params, "id");

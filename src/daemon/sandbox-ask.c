@@ -147,7 +147,7 @@ static int is_to_be_held(const struct sandbox_job *job)
         return job->is_held || job->client->is_held;
 }
 
-/* What waited may be told from under this, and the job end with it. */
+/* This may deliver queued events at once, and the job may end and be freed by that. */
 static void tell_held(struct sandbox_job *job)
 {
         job->is_told_held = is_to_be_held(job);
@@ -207,7 +207,7 @@ int sandbox_jobs_are_busy(const struct daemon *d)
 
 /* -- forms ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes in frame form; the frame they come in is ours. NULL: they are no text. */
+/* Convert bytes in frame form to text; the frame is ours. NULL: they are not text. */
 static json_t *utf8_of(const json_t *value, const struct buf *attachments)
 {
         json_int_t at = json_integer_value(json_object_get(value, "at")), n = json_integer_value(json_object_get(value, "n"));
@@ -230,7 +230,7 @@ static int is_printed(const char *member)
         return 0;
 }
 
-/* In place. */
+/* Convert in place. */
 static void make_text(json_t *value, const struct buf *attachments)
 {
         const char *key;

@@ -1,4 +1,4 @@
-/* What clients ask of sandboxes: the rows of sandbox.def, over frames and HTTP, from their checks to the answer. */
+/* Requests about sandboxes: the rows of sandbox.def, over frames and HTTP, from check to answer. */
 #ifndef CLOCHE_DAEMON_SANDBOX_ASK_H
 #define CLOCHE_DAEMON_SANDBOX_ASK_H
 
@@ -14,25 +14,25 @@ struct sandbox_job {
         json_t *id;
         struct sandbox_ask *ask;
         uint64_t bytes;
-        int is_held;       /* by whoever asked for this one to be */
-        int is_told_held;  /* what the core knows of it, and of its client's being held */
+        int is_held;       /* by a hold request for this job */
+        int is_told_held;  /* last value passed to the core, for this job or its whole client */
 };
 
-/* ask->params: in frame form, with these attachments; borrowed. 1: the answer comes by itself. */
+/* ask->params: in frame form, with these attachments; borrowed. 1: the answer is sent later. */
 int sandbox_begin(const struct ask *ask, const struct buf *attachments, struct cloche_err *e);
 
-/* 1: the request with that id was one, and is answered with an error now. */
+/* Cancel the job with this request id, which fails now. 1: there was one. */
 int sandbox_cancel(struct client *client, const json_t *id);
-/* 1: there is one. */
+/* Hold or release the events of a job. 1: there is one. */
 int sandbox_hold(struct client *client, const json_t *id, int hold);
-/* client->is_held is another than it was. */
+/* Apply a changed client->is_held. */
 void sandbox_client_hold(struct client *client);
 void sandbox_client_over(struct client *client);
-/* Whether something is under way that an end in order waits for; events that are only told are not. */
+/* True if a job is running that an orderly stop waits for; watching for events is not. */
 int sandbox_jobs_are_busy(const struct daemon *d);
 
-/* An object of the core as clients of HTTP read it; a new reference, NULL: without memory. What was printed or stands in files is text where it is
- * UTF-8 without NUL. */
+/* Convert an object of the core for HTTP clients; a new reference. NULL: out of memory. Output and
+ * file contents become text if they are UTF-8 without NUL. */
 json_t *sandbox_to_text(const json_t *object, const struct buf *attachments);
 
 #endif

@@ -16,37 +16,37 @@
 #define PIECE_BYTES (1u << 20)
 #define BYTES_TYPE "application/octet-stream"
 
-/* One body on its way. It ends with its request, and what it made in the sandbox goes with it. */
+/* One body. It ends with its request, and its temporary file in the sandbox is removed then. */
 struct raw {
         struct daemon *daemon;
         struct http_request *request;
         int64_t principal;
         json_t *sandbox, *path, *format;
         int is_put, is_tree;
-        json_t *temp; /* a file of ours in the sandbox; NULL: none yet */
+        json_t *temp; /* our temporary file in the sandbox; NULL: none yet */
         struct sandbox_ask *ask;
         void (*then)(struct raw *raw, const json_t *result, const struct buf *attachments);
-        /* of a body that goes out */
+        /* for a body that is sent */
         const json_t *source; /* path or temp */
         struct range range;
         uint64_t at, end;
         int is_begun;
-        /* of one that comes in */
+        /* for a body that is received */
         struct buf in;
         uint64_t written;
-        json_t *mode; /* of the file that was there */
+        json_t *mode; /* of the file that is replaced */
         int is_ready, is_made, is_whole;
 };
 
 static void fail(struct raw *raw, const struct cloche_err *e, const json_t *about)
 {
         if (raw->is_begun)
-                http_stream_break(raw->request); /* raw is no more */
+                http_stream_break(raw->request); /* raw is freed */
         else
                 web_refuse_with(raw->request, web_status(e), e, about ? json_deep_copy(about) : NULL);
 }
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests to the core ------------------------------------------------------------------------------------- */
 
 static void on_result(void *data, const json_t *result, const struct buf *attachments)
 {
@@ -89,9 +89,9 @@ static void ask(struct raw *raw, const char *method, json_t *params,
         ask_with(raw, method, params, &none, &face, then);
 }
 
-/* -- files of ours in the sandbox ----------------------------------------------------------------------------- */
+/* -- temporary files in the sandbox --------------------------------------------------------------------------- */
 
-/* Nobody waits for their removal, and a sandbox that is no more, or stands still, is not started for it. */
+/* A removal runs on its own. It does not start a sandbox that has ended or is stopped. */
 struct sweep {
         struct daemon *daemon;
         int64_t principal;
@@ -158,13 +158,13 @@ static json_t *temp_name(const struct raw *raw)
         return json_sprintf("%s.cloche-upload-%016" PRIx64, json_string_value(raw->path), number);
 }
 
-/* -- out ------------------------------------------------------------------------------------------------------ */
+/* -- sending -------------------------------------------------------------------------------------------------- */
 
 static void on_piece(struct raw *raw, const json_t *result, const struct buf *attachments);
 
 static void read_piece(struct raw *raw)
 {
-        uint64_t most = raw->range.kind == RANGE_LAST && !raw->is_begun ? 1 : PIECE_BYTES; /* how long it is has to be known first */
+        uint64_t most = raw->range.kind == RANGE_LAST && !raw->is_begun ? 1 : PIECE_BYTES; /* the size is needed first */
 
         if (raw->is_begun && raw->end - raw->at < most)
                 most = raw->end - raw->at;
@@ -186,7 +186,7 @@ static const char *content_of(const json_t *result, const struct buf *attachment
         return n ? attachments->data + at : "";
 }
 
-/* The first answer says how long the file is. 0: go on. */
+/* The first answer has the size of the file. 0: continue. */
 static int begin_out(struct raw *raw, uint64_t total)
 {
         struct cloche_err e = {0};
@@ -200,7 +200,7 @@ static int begin_out(struct raw *raw, uint64_t total)
                 return -1;
         }
         http_add_header(raw->request, "Accept-Ranges", "bytes");
-        http_add_header(raw->request, "Content-Disposition", "attachment"); /* what a guest wrote is no page of ours */
+        http_add_header(raw->request, "Content-Disposition", "attachment"); /* a browser must not show a guest's file as our page */
         if (raw->range.kind != RANGE_ALL) {
                 snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, raw->at, raw->end - 1, total);
                 http_add_header(raw->request, "Content-Range", text);
@@ -232,7 +232,7 @@ static void on_piece(struct raw *raw, const json_t *result, const struct buf *at
                 size = (size_t)(raw->end - raw->at);
         raw->at += size;
         if ((size == 0 && !is_only_size && raw->at < raw->end) || http_stream_write(raw->request, bytes, size) < 0)
-                http_stream_break(raw->request); /* it was cut meanwhile */
+                http_stream_break(raw->request); /* the file was truncated meanwhile */
         else
                 go_on_out(raw);
 }
@@ -256,7 +256,7 @@ static void start_out(struct raw *raw)
                 read_piece(raw);
 }
 
-/* -- in ------------------------------------------------------------------------------------------------------- */
+/* -- receiving ------------------------------------------------------------------------------------------------ */
 
 static void on_moved(struct raw *raw, const json_t *result, const struct buf *attachments)
 {
@@ -273,7 +273,7 @@ static void on_extracted(struct raw *raw, const json_t *result, const struct buf
                                                 "bytes", json_object_get(result, "bytes")));
 }
 
-/* A sandbox that went meanwhile came anew with the next piece: what is there then is not what was sent. */
+/* A sandbox that ended meanwhile was restarted for the next piece: the file is then incomplete. */
 static void on_checked(struct raw *raw, const json_t *result, const struct buf *attachments)
 {
         struct cloche_err e = {0};
@@ -298,7 +298,7 @@ static void on_written(struct raw *raw, const json_t *result, const struct buf *
         go_on_in(raw);
 }
 
-/* What was written before is gone: another sandbox of that name was begun meanwhile. */
+/* The earlier pieces are gone: a new sandbox of that name was started meanwhile. */
 static void on_not_written(void *data, const struct cloche_err *e, const json_t *about)
 {
         struct raw *raw = data;
@@ -370,7 +370,7 @@ static void begin_in(struct raw *raw)
         go_on_in(raw);
 }
 
-/* What is there already: a file's mode is kept, a directory is none to write to. */
+/* The target exists: a file's mode is kept, a directory is an error. */
 static void on_known(void *data, const json_t *result, const struct buf *attachments)
 {
         struct raw *raw = data;

@@ -1,4 +1,5 @@
-/* Files of any size and whole trees of a sandbox as bodies of HTTP: GET and PUT of raw and tree, made of the core's operations piece by piece. */
+/* Files of any size and whole trees of a sandbox as HTTP bodies: GET and PUT of raw and tree. They
+ * are transferred piece by piece with operations of the core. */
 #ifndef CLOCHE_DAEMON_SANDBOX_RAW_H
 #define CLOCHE_DAEMON_SANDBOX_RAW_H
 
@@ -7,7 +8,8 @@
 
 struct http_request;
 
-/* From the request's head on. params: of the table, checked; borrowed. On failure it is still to be answered. */
+/* Begin as soon as the request's head is read. params: from the table, checked; borrowed. On
+ * failure the caller answers the request. */
 int sandbox_raw_begin(struct daemon *d, struct http_request *request, int64_t principal, const struct operation *operation, const json_t *params,
                       struct cloche_err *e);
 

@@ -13,11 +13,11 @@
 #include <string.h>
 
 
-#define STALL_NS UINT64_C(60000000000) /* without one byte taken of what waits */
+#define STALL_NS UINT64_C(60000000000) /* without progress while messages are queued */
 #define CLOSE_DONE 1000
 #define CLOSE_POLICY 1008
 
-/* -- what all share ------------------------------------------------------------------------------------------- */
+/* -- for all WebSockets of sandboxes -------------------------------------------------------------------------- */
 
 void sandbox_socket_init(struct sandbox_socket *s, struct daemon *d)
 {
@@ -52,7 +52,7 @@ void sandbox_socket_finish(struct sandbox_socket *s)
 
 void sandbox_socket_sent(struct sandbox_socket *s)
 {
-        if (s->is_ending && websocket_waiting(s->socket) == 0) /* an answer may have come from under its being let go */
+        if (s->is_ending && websocket_waiting(s->socket) == 0) /* releasing the held output may have delivered the answer */
                 websocket_close(s->socket, CLOSE_DONE, "");
 }
 

@@ -1,4 +1,5 @@
-/* WebSockets of sandboxes: what they share, and the one of a single request: its parameters come in as text, events and the answer go out. */
+/* WebSockets of sandboxes: their common part, and the socket for a single request, which receives
+ * the parameters as text, and sends events and the answer. */
 #ifndef CLOCHE_DAEMON_SANDBOX_SOCKET_H
 #define CLOCHE_DAEMON_SANDBOX_SOCKET_H
 
@@ -6,8 +7,8 @@
 #include "http/operation.h"
 #include "http/server.h"
 
-#define SOCKET_HIGH_BYTES (256u << 10) /* that wait to be taken: from here on nothing more is told, */
-#define SOCKET_LOW_BYTES (64u << 10)   /* until here */
+#define SOCKET_HIGH_BYTES (256u << 10) /* unsent bytes: over this the output is held, */
+#define SOCKET_LOW_BYTES (64u << 10)   /* until it is below this */
 
 struct sandbox_socket {
         TAILQ_ENTRY(sandbox_socket) link;
@@ -18,16 +19,16 @@ struct sandbox_socket {
 
 void sandbox_socket_init(struct sandbox_socket *s, struct daemon *d);
 void sandbox_socket_done(struct sandbox_socket *s);
-/* An object as a text message; stolen. */
+/* Send an object as a text message; stolen. */
 void sandbox_socket_say(struct sandbox_socket *s, json_t *object);
-/* Close it when everything was taken. */
+/* Close it when everything is sent. */
 void sandbox_socket_finish(struct sandbox_socket *s);
-/* Of on_sent. */
+/* Call it from on_sent. */
 void sandbox_socket_sent(struct sandbox_socket *s);
-/* Those who do not read; now and then. */
+/* Disconnect clients that do not read; now and then. */
 void sandbox_sockets_sweep(struct daemon *d, uint64_t now_ns);
 
-/* On failure the request is still to be answered. */
+/* On failure the caller answers the request. */
 int sandbox_socket_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct operation *operation,
                         struct cloche_err *e);
 

@@ -20,12 +20,12 @@
 #define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
 #define LOCK_NS UINT64_C(3000000000)
 #define STORE_DEPTH 3 /* PRINCIPAL/NAME/files (sandbox/store.c) */
-#define BUILDS ".builds" /* no principal's name */
-#define FOLDER "sandboxes" /* the token stands beside it, and is not to be the daemon's user's */
+#define BUILDS ".builds" /* not a valid name of a principal */
+#define FOLDER "sandboxes" /* the token is beside it, and must not belong to the daemon's user */
 
-/* -- which ---------------------------------------------------------------------------------------------------- */
+/* -- the default directory ------------------------------------------------------------------------------------ */
 
-/* Empty: there is no place for it. */
+/* Return the default path; empty if there is none. */
 static void default_path(int is_on_demand, char *ret, size_t size)
 {
         const char *systemd = getenv("STATE_DIRECTORY");
@@ -39,7 +39,7 @@ static void default_path(int is_on_demand, char *ret, size_t size)
                 ret[0] = '\0';
 }
 
-/* The daemon's user passes through the directory above, and reads nothing in it. */
+/* Let the daemon's user pass through the parent directory, without reading it. */
 static void let_through(char *path)
 {
         char *slash = strrchr(path, '/');
@@ -51,7 +51,7 @@ static void let_through(char *path)
         *slash = '/';
 }
 
-/* -- taking it ------------------------------------------------------------------------------------------------ */
+/* -- taking the directory ------------------------------------------------------------------------------------- */
 
 static int is_empty(int fd)
 {
@@ -69,7 +69,8 @@ static int is_empty(int fd)
 
 static int give_below(int dir_fd, uid_t uid, dev_t device, unsigned depth);
 
-/* Only files of daemons' users are given. Each is looked at, given and listed through one descriptor, as the daemon before may have left links. */
+/* Change the owner of files of daemons' users only. Each file is checked, changed and listed
+ * through one descriptor, because the previous daemon may have left symlinks. */
 static int give_entry(int dir_fd, const char *name, uid_t uid, dev_t device, unsigned depth)
 {
         _cleanup_fd_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -101,7 +102,7 @@ static int give_below(int dir_fd, uid_t uid, dev_t device, unsigned depth)
         return r;
 }
 
-/* The directory's mode is 0 until everything in it is given. */
+/* The directory's mode is 0 until everything in it has its new owner. */
 static int give(int fd, uid_t uid, dev_t device)
 {
         int r;
@@ -112,7 +113,7 @@ static int give(int fd, uid_t uid, dev_t device)
         return r < 0 ? r : fchmod(fd, 0700) < 0 ? -errno : 0;
 }
 
-/* The engine of a daemon that was killed just now lets go of it in a moment. */
+/* The engine of a daemon that was just killed releases the lock shortly. */
 static int has_time(uint64_t since_ns)
 {
         const struct timespec pause = {.tv_nsec = 10000000};
@@ -131,7 +132,8 @@ static int lock(int fd)
         return 0;
 }
 
-/* 0: the owner is this daemon's user now. -EBUSY: it is another daemon's, or no daemon's any more. */
+/* 0: the owner is now this daemon's user. -EBUSY: the owner is the user of another daemon, or no
+ * longer of any. */
 static int take_owner(struct daemon *d, const struct stat *st, struct cloche_err *e)
 {
         uint64_t since_ns = clock_now_ns();
@@ -144,7 +146,7 @@ static int take_owner(struct daemon *d, const struct stat *st, struct cloche_err
         return r;
 }
 
-/* Root's directory becomes the daemon's user's when nothing else is in it: a path that was mistyped must not. */
+/* Give root's directory to the daemon's user only if it is empty: the path may be mistyped. */
 static int give_to_daemon(struct daemon *d, int fd, const char *path, struct cloche_err *e)
 {
         struct stat st;
@@ -166,7 +168,8 @@ static int give_to_daemon(struct daemon *d, int fd, const char *path, struct clo
         return r < 0 ? err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "give %.200s to the daemon's user", path) : 0;
 }
 
-/* Builds and saved sandboxes are this daemon's alone. Ordinary users have builds in their cache directory. */
+/* Keep the builds beside the saved sandboxes: both belong to this daemon alone. Ordinary users have
+ * builds in their cache directory. */
 static int place_builds(struct daemon *d, struct cloche_err *e)
 {
         if (!d->uid)
@@ -216,7 +219,7 @@ int state_open(struct daemon *d, struct cloche_err *e)
         if (d->options.state_dir)
                 return *d->options.state_dir ? open_named(d, e) : 0;
         if (d->options.connect_fd >= 0)
-                return 0; /* what a private daemon makes is its client's, and ends with him */
+                return 0; /* the sandboxes of a private daemon belong to its client, and end with it */
         default_path(d->options.is_on_demand, path, sizeof(path));
         if (*path) {
                 (void)xdg_make_parents(path); /* opening the directory reports the error */
@@ -225,7 +228,7 @@ int state_open(struct daemon *d, struct cloche_err *e)
         r = *path ? take(d, path, e) : 1;
         if (r == 1 && *path && d->options.is_on_demand)
                 return err_set(e, CLOCHE_E_STATE, "another daemon of this user saves its sandboxes in %.100s: end it, or name it by --socket or CLOCHE_SOCKET", path);
-        if (r == 1 && d->options.has_state) /* taken between two engines: to go on without would be to lose all */
+        if (r == 1 && d->options.has_state) /* taken between two engines: continuing without it would lose all saved sandboxes */
                 return err_set(e, CLOCHE_E_STATE, "another daemon saves its sandboxes in %.100s now, which were this one's", path);
         if (r == 1)
                 log_event(LEVEL_WARNING, "sandboxes-not-saved", "{s:s, s:s}", "path", path, "why",

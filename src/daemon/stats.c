@@ -31,7 +31,7 @@ void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration
         stats->runs_total++;
 }
 
-/* proc_pid_statm(5): the second number, in pages. */
+/* See proc_pid_statm(5): the second number, in pages. */
 static uint64_t resident_bytes(const struct stats *stats)
 {
         unsigned long resident;

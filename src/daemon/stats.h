@@ -1,4 +1,4 @@
-/* What the daemon counts, as JSON and as text for Prometheus. */
+/* The daemon's statistics, as JSON and as text for Prometheus. */
 #ifndef CLOCHE_DAEMON_STATS_H
 #define CLOCHE_DAEMON_STATS_H
 
@@ -14,7 +14,7 @@ struct daemon;
 struct stats {
         uint64_t started_ns;
         uint64_t runs_total, runs_by_status[CLOCHE_STATUS_COUNT], runs_refused, errors_total;
-        uint64_t run_buckets[STATS_BUCKETS + 1]; /* by duration; the last: longer */
+        uint64_t run_buckets[STATS_BUCKETS + 1]; /* by duration; the last: longer runs */
         double run_seconds;
         uint64_t connections_total, connections_refused, requests_total, bridge_calls_total;
         uint64_t bytes_read, bytes_written;
@@ -26,7 +26,7 @@ struct stats {
 void stats_begin(struct stats *stats);
 void stats_run(struct stats *stats, enum cloche_status status, uint64_t duration_ns);
 json_t *stats_object(const struct daemon *d);
-/* Text format 0.0.4 of Prometheus; 0 or -ENOMEM. */
+/* Text format 0.0.4 of Prometheus; returns 0 or -ENOMEM. */
 int stats_text(const struct daemon *d, struct buf *ret);
 
 #endif

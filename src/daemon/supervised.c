@@ -47,7 +47,7 @@ int supervised_bind(const struct daemon_options *o, struct cloche_err *e)
                 return 0;
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "bind this process to its supervisor");
-        /* It may have ended before that. */
+        /* The supervisor may have ended before the prctl. */
         return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP ? err_set(e, CLOCHE_E_STOPPING, "the supervisor has ended") : 0;
 }
 

@@ -27,33 +27,33 @@
 #define TURN_MS 1000
 #define TURN_NS (UINT64_C(1000000) * TURN_MS)
 #define CHILDREN_NS (UINT64_C(15000000000)) /* for the keeper to end after its engine */
-#define START_NS (UINT64_C(120000000000)) /* for an engine to start, which says nothing before it serves */
+#define START_NS (UINT64_C(120000000000)) /* for an engine to start; it is silent until it serves */
 #define END_MS 90000 /* beyond the grace: SAVE_MS of loop.c, last messages, boxes */
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 10000
-#define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served so long is not one of a row of failures */
+#define PROVEN_NS (UINT64_C(60000000000)) /* an engine that served this long ends a series of failures */
 
 struct supervisor {
         struct daemon_options *options;
         char **argv;
         char program[4096];
-        struct daemon sockets; /* its listeners, no more */
+        struct daemon sockets; /* only its listeners are used */
         int signal_fd, link_fd;
-        int socket_fd; /* O_PATH, of the unix socket; -EBADF: none */
+        int socket_fd; /* O_PATH of the unix socket; -EBADF: none */
         pid_t engine; /* 0: none */
-        enum supervisor_message_kind state; /* MESSAGE_BEGIN, MESSAGE_READY or MESSAGE_STOPPING: the last that counted */
-        int status; /* of the last engine, for wait(2) */
-        int ordered; /* the signal that is to end the daemon, or 0 */
+        enum supervisor_message_kind state; /* last relevant message: MESSAGE_BEGIN, MESSAGE_READY or MESSAGE_STOPPING */
+        int status; /* wait status of the last engine */
+        int ordered; /* the signal that ends the daemon, or 0 */
         int has_served;
         unsigned restarts, failures_in_row;
         uint64_t started_ns, turned_ns, silence_ns;
-        uint64_t end_ns; /* it was told to end, or is idle: when it is killed; 0: not yet */
-        int is_given_up; /* it was killed for that */
+        uint64_t end_ns; /* deadline of an engine that is ending, after which it is killed; 0: none */
+        int is_given_up; /* it was killed at that deadline */
         int has_state;   /* the engine before saved sandboxes */
         sigset_t outer_mask;
 };
 
-/* -- descriptors that are handed over ------------------------------------------------------------------------- */
+/* -- passing descriptors -------------------------------------------------------------------------------------- */
 
 struct handed {
         int fds[LISTEN_FDS_MAX + HANDED_MORE];
@@ -89,7 +89,8 @@ static int collect(const struct supervisor *s, int link_fd, struct handed *h)
         return fclose(h->names_stream) == 0 ? r : -ENOMEM;
 }
 
-/* fds[i] becomes LISTEN_FDS_START + i, and stays open in what is executed: above all these numbers first, so that none is overwritten. */
+/* Move fds[i] to LISTEN_FDS_START + i, open across exec. They first move above all these numbers,
+ * so that none is overwritten. */
 static int arrange(struct handed *h)
 {
         for (int i = 0; i < h->count; i++)
@@ -120,12 +121,12 @@ static int hand_over(const struct supervisor *s, int link_fd)
 
 /* -- the engine's process ------------------------------------------------------------------------------------- */
 
-/* Executed, not only forked: an engine that was made to crash leaves no address that holds in the next one. */
+/* Execute, not only fork: addresses that a crash reveals do not hold in the next engine. */
 static _Noreturn void become_engine(const struct supervisor *s, int link_fd)
 {
         int r;
 
-        setsid(); /* keys pressed at a terminal reach the supervisor, which passes them on once */
+        setsid(); /* Ctrl-C at a terminal reaches only the supervisor, which forwards it once */
         sigprocmask(SIG_SETMASK, &s->outer_mask, NULL);
         signal(SIGPIPE, SIG_DFL);
         r = hand_over(s, link_fd);
@@ -171,14 +172,14 @@ static void on_ready(struct supervisor *s, int has_state)
         s->has_served = 1;
 }
 
-/* For what runs to end, and sandboxes to be saved. */
+/* Set the deadline for running jobs to end and for sandboxes to be saved. */
 static void set_end(struct supervisor *s)
 {
         if (!s->end_ns)
                 s->end_ns = clock_now_ns() + (s->options->grace_ms + END_MS) * UINT64_C(1000000);
 }
 
-/* Without an order only an idle one stops: else its exit is a crash, whatever it says. */
+/* Without a signal only an idle engine may stop: else its exit is a crash, whatever it sends. */
 static void on_stopping(struct supervisor *s)
 {
         if (!s->ordered && !s->options->exit_when_idle_ms)
@@ -186,7 +187,7 @@ static void on_stopping(struct supervisor *s)
         set_end(s);
         s->state = MESSAGE_STOPPING;
         notify("STOPPING=1");
-        listen_stop(&s->sockets); /* whoever connects from now on is refused */
+        listen_stop(&s->sockets); /* new connections are refused from now on */
 }
 
 static void on_failed(struct supervisor *s, struct supervisor_message *message)
@@ -196,7 +197,7 @@ static void on_failed(struct supervisor *s, struct supervisor_message *message)
                 on_demand_fail(s->options, &message->error);
 }
 
-/* Its last message may be read after its end. */
+/* The engine may have been reaped already: its last message can be read after its end. */
 static void kill_engine(const struct supervisor *s, const char *event)
 {
         log_event(LEVEL_ERROR, event, "{s:i}", "pid", (int)s->engine);
@@ -209,10 +210,10 @@ static void receive_message(struct supervisor *s)
         struct supervisor_message message;
         ssize_t n = peer_receive(s->link_fd, &message, sizeof(message));
 
-        if (n < 0 && errno == EBADMSG) /* it was taken over */
+        if (n < 0 && errno == EBADMSG) /* an attacker controls the engine */
                 kill_engine(s, "engine-sends-descriptors");
         if (n == 0 || (n < 0 && errno == EBADMSG))
-                peer_close(&s->link_fd); /* it ends */
+                peer_close(&s->link_fd); /* the engine ends */
         if (n != sizeof(message))
                 return;
         s->silence_ns = 0;
@@ -224,7 +225,7 @@ static void receive_message(struct supervisor *s)
                 on_failed(s, &message);
 }
 
-/* The engine's orphans are children of this process (PR_SET_CHILD_SUBREAPER). 1: no child is left. */
+/* Orphans of the engine become our children (PR_SET_CHILD_SUBREAPER). 1: no child is left. */
 static int reap(struct supervisor *s)
 {
         int status;
@@ -245,12 +246,12 @@ static void on_order(struct supervisor *s, int number)
         s->ordered = number;
         set_end(s);
         if (s->engine && s->state == MESSAGE_BEGIN)
-                kill(s->engine, number); /* it receives no message before its loop runs, and leaves signals alone from then on */
+                kill(s->engine, number); /* it reads no message before its loop runs, and ignores signals from then on */
         if (s->link_fd >= 0)
                 (void)send(s->link_fd, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Wait for a signal, a message or the time. */
+/* Wait for a signal, a message or the timeout. */
 static void turn(struct supervisor *s, int timeout_ms)
 {
         struct pollfd polled[] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->link_fd, .events = POLLIN}};
@@ -268,7 +269,7 @@ static void turn(struct supervisor *s, int timeout_ms)
         }
 }
 
-/* It was told to end. */
+/* Kill an engine that is past its deadline. */
 static void look_for_end(struct supervisor *s)
 {
         if (!s->end_ns || s->is_given_up || clock_now_ns() <= s->end_ns)
@@ -277,7 +278,7 @@ static void look_for_end(struct supervisor *s)
         kill_engine(s, "engine-does-not-end");
 }
 
-/* A turn counts for two seconds at most: a machine that slept, or a group that was frozen, did not hang. */
+/* An iteration counts at most two seconds: a machine that slept or a frozen group did not hang. */
 static void look_for_silence(struct supervisor *s)
 {
         uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - s->turned_ns, hang_ns = s->options->hang_ms * UINT64_C(1000000);
@@ -303,12 +304,12 @@ static void kill_children(void)
         if (!list) /* a kernel without CONFIG_PROC_CHILDREN */
                 log_event(LEVEL_ERROR, "keeper-not-killed", "{s:s, s:s}", "path", path, "why", strerror(errno));
         while (list && fscanf(list, "%d", &pid) == 1)
-                kill(pid, SIGKILL); /* a child of ours that was not reaped: the pid is its own */
+                kill(pid, SIGKILL); /* an unreaped child of ours, so the pid is not reused */
         if (list)
                 fclose(list);
 }
 
-/* 1: no child is left. 0: the time is over. */
+/* 1: no child is left. 0: timeout. */
 static int wait_for_children(struct supervisor *s, int kills)
 {
         uint64_t since_ns = clock_now_ns();
@@ -323,7 +324,8 @@ static int wait_for_children(struct supervisor *s, int kills)
         return 1;
 }
 
-/* The keeper ends by itself when its engine is gone, and its boxes with it; one that hangs is killed, as is what it leaves. */
+/* The keeper ends by itself after its engine, and its boxes with it. A keeper that hangs is killed,
+ * with its children. */
 static void end_children(struct supervisor *s)
 {
         if (wait_for_children(s, 0))
@@ -333,9 +335,9 @@ static void end_children(struct supervisor *s)
                 log_event(LEVEL_ERROR, "keeper-not-killed", "{s:i}", "seconds", (int)(CHILDREN_NS / 1000000000));
 }
 
-/* -- again ---------------------------------------------------------------------------------------------------- */
+/* -- restart -------------------------------------------------------------------------------------------------- */
 
-/* Another daemon may have taken the path since: it is unlinked only if its inode is the one that is held open. */
+/* Unlink the path only if its inode is the one held open: another daemon may have replaced it. */
 static void remove_socket(const char *path, int ours_fd)
 {
         struct stat st, ours;
@@ -354,7 +356,7 @@ static int open_sockets(struct supervisor *s, struct cloche_err *e)
         return r;
 }
 
-/* An engine that was taken over can shut down sockets that it shares with us. */
+/* An engine under an attacker's control can shut down sockets that it shares with us. */
 static int is_broken(int fd)
 {
         struct pollfd polled = {.fd = fd};
@@ -364,7 +366,8 @@ static int is_broken(int fd)
         return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens || (poll(&polled, 1, 0) == 1 && polled.revents & (POLLHUP | POLLERR));
 }
 
-/* Reopens the sockets that options name. A service manager reopens its own, and restarts the daemon with them. */
+/* Reopen the sockets of the options. A service manager reopens its own sockets, and restarts the
+ * daemon with them. */
 static int mend_sockets(struct supervisor *s, struct cloche_err *e)
 {
         const struct listener *l;
@@ -399,7 +402,7 @@ static void log_end(const struct supervisor *s)
                   WIFSIGNALED(s->status) ? WTERMSIG(s->status) : WEXITSTATUS(s->status), "restarts", (int)s->restarts);
 }
 
-/* The pause doubles with each failure: a caller who can make an engine crash gets few tries. */
+/* The pause doubles with each failure: a caller that can crash the engine gets few tries. */
 static void pause_before_start(struct supervisor *s)
 {
         uint64_t pause_ms = PAUSE_MS_MIN, until_ns, now_ns = clock_now_ns();
@@ -414,7 +417,7 @@ static void pause_before_start(struct supervisor *s)
                 turn(s, (int)((until_ns - now_ns) / 1000000) + 1);
 }
 
-/* ECONNRESET comes first, when a message of ours was not read. */
+/* recv fails with ECONNRESET first if the engine left a message of ours unread. */
 static void receive_last_messages(struct supervisor *s)
 {
         ssize_t n = s->link_fd < 0 ? 0 : 1;
@@ -434,7 +437,7 @@ static void watch(struct supervisor *s)
                 log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e.code), "message", e.msg);
                 if (!s->has_served)
                         on_demand_fail(s->options, &e);
-                s->status = 1 << 8; /* as of exit(1) */
+                s->status = 1 << 8; /* like exit(1) */
         }
         while (s->engine) {
                 turn(s, TURN_MS);
@@ -471,7 +474,7 @@ static int set_up(struct supervisor *s, struct cloche_err *e)
         return 0;
 }
 
-/* The file of the token exists before the port is open. The engine reads it by itself. */
+/* The token file exists before the port is open. The engine reads the file itself. */
 static int make_token(struct daemon_options *o, struct cloche_err *e)
 {
         int r = o->listen || o->token_file ? auth_load_token(o, e) : 0;

@@ -11,25 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES_MAX (64u << 10) /* that wait for the terminal; then nothing is read of the viewer */
+#define INPUT_BYTES_MAX (64u << 10) /* unsent to the terminal; over this the viewer is not read */
 #define MESSAGE_BYTES_MAX (1u << 20)
-#define TRIES 4 /* that others may make or end the terminal meanwhile */
+#define TRIES 4 /* other viewers may start or end the terminal in between */
 #define SIZE_MAX_CELLS 1000
 
-/* One viewer. The terminal is a process of the sandbox, named by its session; it stays when he goes. */
+/* One viewer. The terminal is a process of the sandbox, named by its session; it stays open. */
 struct terminal {
         struct sandbox_socket base;
         int64_t principal;
         json_t *sandbox, *session, *shell, *process;
         unsigned cols, rows;
-        struct sandbox_ask *main, *input, *resize; /* under way: finding, making, then following it; writing; its size */
+        struct sandbox_ask *main, *input, *resize; /* open requests: find, start, then follow; write input; resize */
         struct buf in;
         int tries, is_attached, is_held, is_resized;
 };
 
 static const struct buf none;
 
-/* -- asking --------------------------------------------------------------------------------------------------- */
+/* -- requests to the core ------------------------------------------------------------------------------------- */
 
 static void fail(struct terminal *t, const struct cloche_err *e, const json_t *about)
 {
@@ -40,7 +40,7 @@ static void fail(struct terminal *t, const struct cloche_err *e, const json_t *a
         sandbox_socket_finish(&t->base);
 }
 
-/* params: without the sandbox, which all have, and stolen. */
+/* params: stolen; "sandbox" is added. */
 static int ask(struct terminal *t, struct sandbox_ask **slot, const char *method, json_t *params, const struct buf *attachments,
                const struct sandbox_face *face)
 {
@@ -68,7 +68,7 @@ static void on_main_failed(void *data, const struct cloche_err *e, const json_t 
         fail(t, e, about);
 }
 
-/* -- what the viewer says ------------------------------------------------------------------------------------- */
+/* -- from the viewer ------------------------------------------------------------------------------------------ */
 
 static void send_input(struct terminal *t);
 
@@ -86,7 +86,7 @@ static void on_input_failed(void *data, const struct cloche_err *e, const json_t
 {
         struct terminal *t = data;
 
-        (void)e; /* it has ended, which is told as its exit */
+        (void)e; /* the terminal has ended, which is reported as its exit */
         (void)about;
         t->input = NULL;
         t->in.size = 0;
@@ -173,7 +173,7 @@ static int take_text(struct terminal *t, const char *text, size_t size, struct c
         return 0;
 }
 
-/* -- what the terminal says ----------------------------------------------------------------------------------- */
+/* -- from the terminal ---------------------------------------------------------------------------------------- */
 
 static void hold(struct terminal *t)
 {
@@ -226,7 +226,7 @@ static void attach(struct terminal *t, const json_t *process)
         send_input(t);
 }
 
-/* -- finding it, or making it --------------------------------------------------------------------------------- */
+/* -- finding or starting it ----------------------------------------------------------------------------------- */
 
 static void find(struct terminal *t);
 
@@ -240,7 +240,7 @@ static void on_started(void *data, const json_t *result, const struct buf *attac
         attach(t, result);
 }
 
-/* Somebody else may have made it meanwhile. */
+/* Another viewer may have started it meanwhile. */
 static void on_not_started(void *data, const struct cloche_err *e, const json_t *about)
 {
         struct terminal *t = data;
@@ -382,14 +382,14 @@ int terminal_open(struct daemon *d, struct http_request *request, int64_t princi
         t->process = json_sprintf("terminal-%s", session);
         t->cols = opt->cols ? opt->cols : 80;
         t->rows = opt->rows ? opt->rows : 24;
-        t->is_resized = opt->cols || opt->rows; /* of one that is there */
+        t->is_resized = opt->cols || opt->rows; /* an existing terminal is resized too */
         t->in = BUF_INIT(MESSAGE_BYTES_MAX + INPUT_BYTES_MAX);
         web_choose_protocol(request);
         r = http_upgrade(request, &handler, t, MESSAGE_BYTES_MAX, e);
         if (r < 0)
                 on_closed(t);
         else
-                http_request_handle(request, NULL, NULL); /* whoever had it before has no more to do with it */
+                http_request_handle(request, NULL, NULL); /* detach the previous handler */
         return r;
 }
 

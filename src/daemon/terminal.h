@@ -1,4 +1,4 @@
-/* A WebSocket on a terminal of a sandbox (spec/sandbox.md). */
+/* A WebSocket to a terminal of a sandbox (spec/sandbox.md). */
 #ifndef CLOCHE_DAEMON_TERMINAL_H
 #define CLOCHE_DAEMON_TERMINAL_H
 
@@ -13,10 +13,10 @@ struct terminal_options {
         unsigned cols, rows;         /* 0: 80, 24 */
 };
 
-/* All is copied. On failure the request is still to be answered. */
+/* All arguments are copied. On failure the caller answers the request. */
 int terminal_open(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox, const struct terminal_options *opt,
                   struct cloche_err *e);
-/* The same of the parameters of the table. */
+/* The same with parameters of the table. */
 int terminal_open_asked(struct daemon *d, struct http_request *request, int64_t principal, const json_t *params, struct cloche_err *e);
 
 #endif

@@ -17,7 +17,8 @@ static int is_address(const char *host, size_t size)
         return host[0] == '[' || strspn(host, "0123456789.") >= size;
 }
 
-/* A page of a site whose name was made to point here has that name in Host: only names that are ours are answered. */
+/* Protect against DNS rebinding: a page of a site whose name resolves to us sends that name in
+ * Host, so only our own names are served. */
 int web_check_host(const struct daemon_options *o, const char *host, struct cloche_err *e)
 {
         size_t size = forward_host_size(host);
@@ -33,7 +34,7 @@ int web_check_host(const struct daemon_options *o, const char *host, struct cloc
                        (int)(size < 80 ? size : 80), host);
 }
 
-/* Browsers say which page asks; nothing else sends it. */
+/* Origin names the page that sends the request; only browsers send it. */
 int web_check_origin(const struct daemon_options *o, struct http_request *request, struct cloche_err *e)
 {
         const char *origin = http_request_header(request, "Origin");
@@ -49,7 +50,7 @@ int web_check_origin(const struct daemon_options *o, struct http_request *reques
         return err_set(e, CLOCHE_E_FORBIDDEN, "pages of \"%.80s\" may not ask here (--allow-origin)", origin);
 }
 
-/* The next of a list between commas, without spaces around it; 0: there is none. */
+/* Get the next item of a comma-separated list, without spaces around it. 0: none. */
 static size_t next_item(const char **list, const char **ret)
 {
         size_t size;
@@ -89,7 +90,7 @@ int web_has_token(const struct daemon_options *o, const struct http_request *req
         return protocols && http_request_header(request, "Upgrade") && has_token_protocol(o, protocols);
 }
 
-/* Not the one with the token, if another was offered. */
+/* Choose the protocol with the token only if no other was offered. */
 void web_choose_protocol(struct http_request *request)
 {
         const char *list = http_request_header(request, "Sec-WebSocket-Protocol"), *item;
@@ -105,14 +106,14 @@ void web_choose_protocol(struct http_request *request)
 
 int web_check_token(const struct connection *c, const struct http_request *request, const struct operation *operation, struct cloche_err *e)
 {
-        /* Of frames over a WebSocket hello may bring it. */
+        /* A WebSocket of frames may bring the token in hello. */
         if (!c->is_tcp || operation->symbol == OPERATION_HEALTH || operation->symbol == OPERATION_RPC ||
             web_has_token(&c->daemon->options, request))
                 return 0;
         return err_set(e, CLOCHE_E_UNAUTHORIZED, "the header Authorization must be: Bearer, and the daemon's token");
 }
 
-/* A form on any page can post text; only a script that was permitted can post JSON. */
+/* A form on any page can post text; only a permitted script can post JSON. */
 int web_check_type(const struct http_request *request, const struct operation *operation, struct cloche_err *e)
 {
         const char *type = http_request_header(request, "Content-Type");

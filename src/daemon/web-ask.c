@@ -18,12 +18,12 @@
 #define OUT_LOW_BYTES (256u << 10)
 #define JSON_TYPE "application/json"
 
-/* One request: a client that asks once. */
+/* One request: a client with a single operation. */
 struct web_ask {
         struct client client;
         struct http_request *request;
         const struct operation *operation;
-        int is_stream; /* wanted; begun once a run is */
+        int is_stream; /* requested; it begins when a run starts */
 };
 
 /* -- errors --------------------------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ void web_answer(struct http_request *request, unsigned status, json_t *object)
         json_decref(object);
 }
 
-/* -- the face of HTTP ----------------------------------------------------------------------------------------- */
+/* -- answers over HTTP ---------------------------------------------------------------------------------------- */
 
 static void hold(struct web_ask *ask)
 {
@@ -188,7 +188,7 @@ static const struct face face = {
         .answer = web_sandbox_answer,
 };
 
-/* -- a request whole ------------------------------------------------------------------------------------------ */
+/* -- complete requests ---------------------------------------------------------------------------------------- */
 
 static int read_body(const struct web_ask *ask, json_t **ret, struct cloche_err *e)
 {
@@ -269,7 +269,7 @@ static void perform(struct web_ask *ask, const json_t *from_path)
                 set_stream(ask, params);
                 what.params = params;
                 is_stream = ask->is_stream;
-                ask->is_stream = 0; /* what is refused at once is refused with a status */
+                ask->is_stream = 0; /* an immediate error is sent as an HTTP status */
                 r = ask->operation->is_sandbox ? ask_sandbox(&what, &e) : operation_run(&what, &result, &e);
                 ask->is_stream = is_stream;
         }

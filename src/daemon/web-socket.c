@@ -20,12 +20,12 @@ struct web_socket {
         TAILQ_ENTRY(web_socket) link;
         struct client client;
         uint64_t opened_ns;
-        struct websocket *socket; /* NULL before it is open, and after it was */
+        struct websocket *socket; /* NULL before it is open, and after it is closed */
         struct frame_reader reader;
-        size_t sending; /* bytes of client.out that are on their way */
+        size_t sending; /* bytes of client.out that are being sent */
 };
 
-/* -- writing: each frame a message ---------------------------------------------------------------------------- */
+/* -- writing: each frame in a message ------------------------------------------------------------------------- */
 
 static size_t next_frame(const struct client *client)
 {
@@ -72,7 +72,7 @@ static void carrier_close(struct client *client, const char *why)
         struct web_socket *s = client->data;
 
         log_event(LEVEL_INFO, "connection-cut", "{s:I, s:s}", "client", (json_int_t)client->number, "why", why);
-        carrier_flush(client); /* why it is closed */
+        carrier_flush(client); /* sends the reason for closing */
         if (s->socket)
                 websocket_close(s->socket, 1008, "");
 }
@@ -95,7 +95,7 @@ static const struct carrier carrier = {
         .close = carrier_close,
 };
 
-/* -- reading: each message a frame ---------------------------------------------------------------------------- */
+/* -- reading: each message holds a frame ---------------------------------------------------------------------- */
 
 static int fill(struct frame_reader *reader, const char *bytes, size_t size)
 {

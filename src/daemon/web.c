@@ -23,11 +23,12 @@
 #define SANDBOXES "/v1/sandboxes/"
 #define CONTAINER "/container"
 #define NAME_MAX_SIZE 63
-#define STRANGER_BYTES_MAX (64u << 10) /* of the body of a request that needs no token, and came without */
+#define STRANGER_BYTES_MAX (64u << 10) /* of the body of a request without a token, to an operation that needs none */
 
 /* -- the container API ---------------------------------------------------------------------------------------- */
 
-/* As spec/sandbox.md has it: not everything the container API answers asks the core, which knows too. */
+/* The rule of spec/sandbox.md. The core checks it too, but some answers of the container API do not
+ * involve the core. */
 static int is_name(const char *name, size_t size)
 {
         if (size == 0 || size > NAME_MAX_SIZE || name[0] == '-' || name[size - 1] == '-')
@@ -35,8 +36,8 @@ static int is_name(const char *name, size_t size)
         return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") >= size;
 }
 
-/* Whether a request is the container API's: of a listener of its own, or below a sandbox's path. *ret_path: behind the base. *ret_name is the
- * caller's to free. */
+/* True if a request is for the container API: it came by such a listener, or its path is below a
+ * sandbox's. *ret_path: after the base. *ret_name: owned by the caller. */
 static int is_container(const struct connection *c, const char *path, char **ret_name, const char **ret_path)
 {
         size_t size;
@@ -65,7 +66,8 @@ static int is_asked_by_page(const struct http_request *request)
         return strcmp(http_request_verb(request), "OPTIONS") == 0 && http_request_header(request, "Origin");
 }
 
-/* A request was let in. On TCP there are some that need no token, by which nobody is known; hello is to follow, or another request. */
+/* Admit a request. On TCP some requests need no token, and leave the caller unknown: hello or
+ * another request must follow. */
 static int let_in(struct connection *c, struct http_request *request, struct cloche_err *e)
 {
         if (!c->is_tcp || c->container || web_has_token(&c->daemon->options, request))
@@ -75,7 +77,7 @@ static int let_in(struct connection *c, struct http_request *request, struct clo
         return 0;
 }
 
-/* In the words of the API that was asked. */
+/* Refuse in the format of the API of the request. */
 static void refuse(struct http_request *request, unsigned status, const struct cloche_err *e)
 {
         const struct connection *c = http_request_socket_data(request);
@@ -115,7 +117,7 @@ static void container_head(struct connection *c, struct http_request *request, c
         }
 }
 
-/* -- a request's head ----------------------------------------------------------------------------------------- */
+/* -- request heads -------------------------------------------------------------------------------------------- */
 
 static void preflight(struct http_request *request)
 {
@@ -143,7 +145,7 @@ static int is_raw(enum operation_symbol symbol)
         return symbol == OPERATION_RAW_GET || symbol == OPERATION_RAW_PUT || symbol == OPERATION_TREE_GET || symbol == OPERATION_TREE_PUT;
 }
 
-/* Path and query, checked by the table. */
+/* Read path and query, checked by the table. */
 static int read_address(const struct http_request *request, const struct operation *operation, const json_t *from_path, json_t **ret,
                         struct cloche_err *e)
 {
@@ -203,7 +205,7 @@ static void on_head(void *data, struct http_request *request)
         char *name = NULL;
         int r;
 
-        /* Under these names there is nothing of ours, whatever is asked there. */
+        /* These host names are only for previews: none of our paths is served under them. */
         if (!c->container && preview_is_host(&d->options, host)) {
                 preview_begin(d, request, host);
                 return;
@@ -222,7 +224,7 @@ static void on_head(void *data, struct http_request *request)
         free(name);
 }
 
-/* -- a request whole ------------------------------------------------------------------------------------------ */
+/* -- complete requests ---------------------------------------------------------------------------------------- */
 
 static void health(const struct daemon *d, struct http_request *request)
 {
@@ -245,7 +247,7 @@ static void metrics(const struct daemon *d, struct http_request *request)
         buf_done(&text);
 }
 
-/* A WebSocket in which a terminal, or a request of which the messages are the parameters. */
+/* Open a WebSocket for a terminal, or for a request that gets its parameters in a message. */
 static int open_socket(struct daemon *d, struct http_request *request, const struct operation *operation, const json_t *from_path,
                        struct cloche_err *e)
 {

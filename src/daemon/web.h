@@ -1,11 +1,11 @@
-/* HTTP and WebSocket: operations asked with JSON. */
+/* HTTP and WebSocket: operations with JSON. */
 #ifndef CLOCHE_DAEMON_WEB_H
 #define CLOCHE_DAEMON_WEB_H
 
 #include "connection.h"
 
 int web_start(struct daemon *d, struct cloche_err *e);
-/* A connection on which HTTP, or with is_tls TLS, is spoken; its socket is taken over, and connection_over follows some day. */
+/* Serve HTTP on a connection, over TLS if is_tls. Takes its socket; connection_over comes later. */
 void web_take(struct connection *c, int fd, int is_tls);
 void web_stop(struct daemon *d);
 
