@@ -332,7 +332,7 @@ ATTEMPTS = {
     """,
     "attributes of integrity": "return made('security.ima', os.setxattr, SCRATCH, 'security.ima', b'x' * 20, refused=(95, 22))",
     "flags of files": "fd = os.open(SCRATCH, 0)\nreturn got('freeze', call(16, fd, 0xc0045878, 0), 25, 95) + got('append only', call(16, fd, 0x40086602, struct.pack('q', 0x20)), 25, 95) + got('trim', call(16, os.open('/usr', 0), 0xc0185879, ctypes.create_string_buffer(24)), 25, 95)",
-    "what is above": "return [path for path in ('/proc/1/root/etc/shadow', '/proc/self/root/../../etc/shadow', '/../etc/shadow', '/sys/kernel', '/sys/fs/cgroup/cgroup.procs', '/boot/vmlinuz', '/root/.ssh', '/home/cloche/../../root') if os.access(path, os.R_OK) and os.path.exists(path)]",
+    "what is above": "return [path for path in ('/proc/1/root/etc/shadow', '/proc/self/root/../../etc/shadow', '/../etc/shadow', '/sys/kernel', '/sys/fs/cgroup/cgroup.procs', '/boot/vmlinuz', '/root/.ssh', '/home/cloche/../../root/.profile') if os.access(path, os.R_OK) and os.path.exists(path)]",
     "groups of the host": "return [line for line in open('/proc/self/cgroup').read().splitlines() if not line.endswith(':/')] + opened(['/sys/fs/cgroup/tasks', '/sys/fs/cgroup/memory/tasks', '/sys/fs/cgroup/cgroup.procs'], os.O_RDONLY)",
     # -- sockets
     "sockets of other families": "return [f for family in range(46) if family not in (1, 2, 10, 16) for kind in (1, 2, 3, 5) for f in got(f'family {family} {kind}', call(41, family, kind, 0), 97, 94, 93)]",

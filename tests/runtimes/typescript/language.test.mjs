@@ -210,7 +210,7 @@ test('the bare realm: modules, their imports, errors', async () => withAgent({},
   assert.deepEqual([broken.code, broken.name], ['ERR_COMPILE', 'SyntaxError'])
   assert.match(broken.message, /\(main\.ts:1:8\)$/)
   await evaluate('enum E { A }\n\nconsole.error(new Error("seen"))', { filename: 'main.ts' })
-  assert.match(told[0][1].text, /main\.ts:3:15/)
+  assert.match(told.find(([method]) => method === 'console')[1].text, /main\.ts:3:15/)
 }))
 
 test('the bare realm: using and decorators', async () => withAgent({}, async ({ evaluate }) => {
@@ -251,7 +251,7 @@ test('a script is the main module, and what it throws is told in its places', ()
 
 test('a script that is none', () => {
   const { status, stderr } = script('console.log("not run")\nlet x: = 3')
-  assert.equal(status, 1)
+  assert.equal(status, 65)
   assert.match(stderr, /^main\.ts:2:8\nlet x: = 3\n {7}\^\n/)
 })
 
