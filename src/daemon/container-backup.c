@@ -49,6 +49,7 @@ static void tool_failed(struct container_ask *a, const struct container_reply *r
 struct creation {
         json_t *excludes;
         int is_squashed; /* else tar.zst */
+        char random[13]; /* in the name of the tar archive between; ends in a NUL */
 };
 
 static void release(void *data)
@@ -78,7 +79,9 @@ static void squashed(struct container_ask *a, const struct container_reply *repl
 /* Return the path of the tar archive that is converted to squashfs. */
 static json_t *tar_path(const struct container_ask *a)
 {
-        return json_sprintf("%s.tar", container_text(a, "archivePath"));
+        const struct creation *creation = a->state;
+
+        return json_sprintf("%s.%s.tar", container_text(a, "archivePath"), creation->random);
 }
 
 static void packed(struct container_ask *a, const struct container_reply *reply)
@@ -174,6 +177,7 @@ void container_backup_create(struct container_ask *a)
                 return;
         }
         *creation = (struct creation){.excludes = container_field(a, "excludes") ? json_deep_copy(container_field(a, "excludes")) : json_array()};
+        container_random(creation->random, sizeof(creation->random) - 1);
         a->state = creation;
         a->state_done = release;
         run(a, CAN_SQUASH, json_object(), can_squash);

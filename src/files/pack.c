@@ -177,12 +177,16 @@ static int pack_one(struct pack *p, int dir_fd, const char *name, const char *pa
  * it also makes the links of a merged /usr (bin -> usr/bin). */
 static int is_image(const struct pack *p, const struct walk_entry *entry)
 {
+        static const char *const linked[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
         char target[64];
+        int is_named = 0;
         ssize_t size;
 
         if (entry->status->st_dev != p->saved_device)
                 return 1;
-        if (*p->prefix || strchr(entry->path, '/') || !S_ISLNK(entry->status->st_mode))
+        for (size_t i = 0; i < sizeof(linked) / sizeof(linked[0]); i++)
+                is_named |= strcmp(entry->path, linked[i]) == 0;
+        if (*p->prefix || !is_named || !S_ISLNK(entry->status->st_mode))
                 return 0;
         size = readlinkat(entry->dir_fd, entry->name, target, sizeof(target) - 1);
         target[size < 0 ? 0 : size] = '\0';

@@ -42,8 +42,11 @@ static int write_below(int archive_fd, const char *path, const char *to, uint64_
                 return r;
         top_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = top_fd < 0 ? files_os(e, errno, "open the directory %s", to) : unpack_write(archive_fd, path, top_fd, files, bytes, e);
-        if (r < 0 && is_new && tree_remove(to, &removed, NULL) < 0)
-                return r;
+        if (r < 0 && is_new) {
+                int ignored = tree_remove(to, &removed, NULL); /* the error to return is that of unpacking */
+
+                (void)ignored;
+        }
         return r;
 }
 

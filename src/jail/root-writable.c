@@ -120,7 +120,8 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
-        return 1 + JAIL_PLACES + count - !!plan->is_sandbox; /* its home directory is among the entries of the root */
+        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted. */
+        return JAIL_PLACES + count;
 }
 
 static int make_top(int root_fd, const char *name, mode_t mode, struct cloche_err *e)

@@ -443,9 +443,11 @@ static int check_sources(const struct keeper_state *keeper, const struct keeper_
 
 static int no_fuse(int code, struct cloche_err *e)
 {
-        const char *way_out = code == ENOENT ? "root loads it with modprobe fuse" : "root opens it to all users with chmod 666 /dev/fuse";
+        const char *way_out = code == ENOENT                      ? "root loads it with modprobe fuse, or "
+                              : code == EACCES || code == EPERM ? "root opens it to all users with chmod 666 /dev/fuse, or "
+                                                                : "";
 
-        return err_set(e, CLOCHE_E_MOUNT, "mounts need the device /dev/fuse: %s: %s, or the run is given its files (--file) in the place of a mount", strerror(code), way_out);
+        return err_set(e, CLOCHE_E_MOUNT, "mounts need the device /dev/fuse: %s: %sthe run is given its files (--file) in the place of a mount", strerror(code), way_out);
 }
 
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)

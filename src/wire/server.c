@@ -90,9 +90,17 @@ static int flush(struct server *server)
                 }
                 server->sent += (size_t)n;
         }
-        if (waiting(server) == 0 || server->sent > WAITING_BYTES_MAX)
+        /* No more is moved than was sent since the last time. */
+        if (server->sent >= server->out.size / 2)
                 drop_sent(server);
         return 0;
+}
+
+/* Sent bytes must not take the place of messages when the buffer is nearly full. */
+static void make_room(struct server *server)
+{
+        if (server->sent > 0 && server->out.size > server->out.max / 2)
+                drop_sent(server);
 }
 
 int server_notify(struct server *server, const char *method, json_t *params)
@@ -103,6 +111,7 @@ int server_notify(struct server *server, const char *method, json_t *params)
                 json_decref(params);
                 return -CLOCHE_E_RESOURCE;
         }
+        make_room(server);
         r = rpc_notify(method, params, NULL, 0, &server->out, NULL);
         if (r == 0 && waiting(server) > server->options.batch_bytes)
                 (void)flush(server); /* the next turn finds that the client has closed */
@@ -115,16 +124,19 @@ static int reply_error(struct server *server, json_t *id, const struct cloche_er
 {
         json_t *data = json_pack("{s:s, s:s*}", "code", cloche_code_name((unsigned)e->code), "reason", e->os_errno == EBUSY ? "busy" : NULL);
 
+        make_room(server);
         return rpc_error(json_incref(id), ERROR_NUMBER, e->msg, data, &server->out, NULL);
 }
 
 /* The reply is stolen. */
 static int reply_result(struct server *server, json_t *id, struct server_reply *reply)
 {
-        size_t at = server->out.size;
         struct cloche_err e = {0};
+        size_t at;
         int r = 0;
 
+        make_room(server);
+        at = server->out.size;
         if (reply->fd >= 0 && server->leaving_count == SERVER_FDS_MAX)
                 r = err_set(&e, CLOCHE_E_RESOURCE, "%d descriptors wait to be received, which is the most: read the replies first", SERVER_FDS_MAX);
         if (r == 0)

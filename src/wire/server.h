@@ -59,8 +59,9 @@ void server_done(struct server *server);
 
 /* Events to wait for, as in poll(2). */
 short server_events(const struct server *server);
-/* Read, handle and send as much as possible without waiting. Returns 0, or -1: the client has
- * closed or violated the protocol, or opening failed. */
+/* Read once, handle the messages that are whole, and send as much as possible without waiting: to
+ * be called while server_events() occur. Returns 0, or -1: the client has closed or violated the
+ * protocol, or opening failed. */
 int server_turn(struct server *server);
 /* Take turns until the connection ends. */
 void server_run(struct server *server);

@@ -1,5 +1,5 @@
 // The public examples of @cloudflare/sandbox, as the genuine clients run them, with the façade.
-import { after } from 'node:test'
+import { after, test } from 'node:test'
 import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { collectFile, getSandbox, parseSSEStream, streamFile } from 'cloche/sandbox'
@@ -8,7 +8,7 @@ import { daemon, real } from './lib/real.mjs'
 import { serve } from './lib/served.mjs'
 
 if (daemon === undefined) {
-  console.log(`# SKIP ${real.skip}`)
+  test('the examples of the sandbox package', real, () => {})
 } else {
   const served = await serve()
   const ns = { socket: served.socket, backups: path.join(served.folder, 'backups') }

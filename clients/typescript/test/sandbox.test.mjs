@@ -1,6 +1,6 @@
 // The façade for users of @cloudflare/sandbox, promise by promise, against the real daemon.
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -64,6 +64,7 @@ describe('sandbox façade', real, () => {
         await fails(box.restoreBackup(short), 'BACKUP_EXPIRED', 400)
         await fails(box.restoreBackup({ ...backup, id: backup.id.replace(/^./, (digit) => digit === '0' ? '1' : '0') }), 'BACKUP_NOT_FOUND', 404)
         await fails(box.restoreBackup({ ...backup, id: '../../x' }), 'INVALID_BACKUP_CONFIG', 400)
+        for (const ttl of [0, -1, Infinity, NaN, '60']) await fails(box.createBackup({ dir: '/app/p', ttl }), 'INVALID_BACKUP_CONFIG', 400)
         await fails(box.createBackup({ dir: '/etc' }), 'INVALID_BACKUP_CONFIG', 400)
         await fails(box.createBackup({ dir: '/app/../etc' }), 'INVALID_BACKUP_CONFIG', 400)
         await fails(box.createBackup({ dir: '/app', compression: { format: 'lz4' } }), 'INVALID_BACKUP_CONFIG', 400)
@@ -73,6 +74,35 @@ describe('sandbox façade', real, () => {
         await other.destroy()
       })
     }
+    test('damaged records keep nobody from making another one, and go with time', async () => {
+      const backups = path.join(kept, 'records')
+      const record = (id) => path.join(backups, 'backups', id)
+      const box = getSandbox({ ...ns, backups }, 'records')
+      await box.exec('mkdir /app/p && echo one > /app/p/one')
+      for (const [id, text] of [['empty', ''], ['none', undefined], ['old', '{'], ['strange', '[1]']]) {
+        mkdirSync(record(id), { recursive: true })
+        writeFileSync(path.join(record(id), 'data'), 'x')
+        if (text !== undefined) writeFileSync(path.join(record(id), 'meta.json'), text)
+      }
+      utimesSync(record('old'), 0, 0)
+      const backup = await box.createBackup({ dir: '/app/p' })
+      assert.deepEqual(readdirSync(path.join(backups, 'backups')).sort(), [backup.id, 'empty', 'none', 'strange'].sort())
+      writeFileSync(path.join(record(backup.id), 'meta.json'), '')
+      await fails(box.restoreBackup(backup), 'BACKUP_RESTORE_FAILED', 500)
+      await box.destroy()
+    })
+    test('an archive that cannot be read is an error of the restore', async () => {
+      const backups = path.join(kept, 'unreadable')
+      const box = getSandbox({ ...ns, backups }, 'unreadable')
+      await box.exec('mkdir /app/p && echo one > /app/p/one')
+      const backup = await box.createBackup({ dir: '/app/p' })
+      const data = path.join(backups, 'backups', backup.id, 'data')
+      rmSync(data)
+      mkdirSync(data)
+      await fails(box.restoreBackup(backup), 'BACKUP_RESTORE_FAILED', 500)
+      assert.equal((await box.exec('cat /app/p/one; ls -A /tmp')).stdout, 'one\n')
+      await box.destroy()
+    })
     test('a damaged archive changes nothing', async () => {
       const there = { ...ns, backups: path.join(kept, 'damaged') }
       const box = getSandbox(there, 'damaged')

@@ -1,7 +1,6 @@
 // Where backups are: a directory of this host, or a bucket as R2 has it.
 import { randomBytes } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { access, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import type { BackupBucket } from './types.js'
@@ -11,11 +10,21 @@ export interface BackupStore {
   /** null: there is none. */
   get (key: string): Promise<AsyncIterable<Uint8Array> | null>
   delete (key: string): Promise<void>
-  /** Removes those whose time is over, where nobody else does. */
-  prune? (keys: (id: string) => { meta: string }, isOver: (meta: unknown) => boolean): Promise<void>
+  /** Removes backups whose time is over, where nobody else does. isOver: of a record and its age; null: it is not there, or damaged. */
+  prune? (keys: (id: string) => { meta: string }, isOver: (meta: unknown, ageMs: number) => boolean): Promise<void>
 }
 
 const stateHome = (): string => process.env['XDG_STATE_HOME'] || path.join(homedir(), '.local/state')
+
+/** Opens the file when its first bytes are read, so that nothing is held before. */
+async function * contents (target: string): AsyncGenerator<Uint8Array, void, undefined> {
+  const file = await open(target)
+  try {
+    yield * file.createReadStream({ autoClose: false }) as AsyncIterable<Uint8Array>
+  } finally {
+    await file.close()
+  }
+}
 
 class Directory implements BackupStore {
   constructor (private readonly directory: string) {}
@@ -27,7 +36,7 @@ class Directory implements BackupStore {
     try {
       const file = await open(beside, 'wx', 0o600)
       try {
-        for await (const chunk of value) await file.write(chunk)
+        for await (const chunk of value) await file.writeFile(chunk) // at the current position, and all of it: write() may write a part
         await file.sync()
       } finally {
         await file.close()
@@ -47,7 +56,7 @@ class Directory implements BackupStore {
       if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return null
       throw thrown
     }
-    return createReadStream(target)
+    return contents(target)
   }
 
   async delete (key: string): Promise<void> {
@@ -56,10 +65,12 @@ class Directory implements BackupStore {
     if ((await readdir(path.dirname(target)).catch(() => ['?'])).length === 0) await rm(path.dirname(target), { recursive: true })
   }
 
-  async prune (keys: (id: string) => { meta: string }, isOver: (meta: unknown) => boolean): Promise<void> {
+  async prune (keys: (id: string) => { meta: string }, isOver: (meta: unknown, ageMs: number) => boolean): Promise<void> {
     for (const id of await readdir(path.join(this.directory, 'backups')).catch(() => [])) {
-      const meta = await readFile(path.join(this.directory, keys(id).meta), 'utf8').catch(() => null)
-      if (meta !== null && isOver(JSON.parse(meta))) await rm(path.join(this.directory, 'backups', id), { recursive: true, force: true })
+      const directory = path.join(this.directory, 'backups', id)
+      const since = await stat(directory).then(({ mtimeMs }) => mtimeMs, () => Date.now())
+      const meta: unknown = await readFile(path.join(this.directory, keys(id).meta), 'utf8').then(JSON.parse).catch(() => null)
+      if (isOver(meta, Date.now() - since)) await rm(directory, { recursive: true, force: true })
     }
   }
 }

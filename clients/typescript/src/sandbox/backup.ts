@@ -13,7 +13,7 @@ import type { Abortable, BackupOptions, DirectoryBackup, RestoreBackupResult } f
 const ROOTS = ['/workspace', '/home', '/tmp', '/var/tmp', '/app']
 const TTL_S = 259_200
 const NAME_MAX = 256
-/** One that has less left is over: its restore would not end in time. */
+/** A backup that has less left is over: its restore would not end in time. */
 const TTL_LEFT_MS = 60_000
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const FORMATS: Record<string, string> = { gzip: 'tar.gz', zstd: 'tar.zst' }
@@ -39,7 +39,7 @@ function check ({ dir, name, ttl = TTL_S, gitignore = false, excludes = [], comp
   checkDir(dir, 'BackupOptions.dir')
   if (name !== undefined && (typeof name !== 'string' || name.length > NAME_MAX)) throw bad(`BackupOptions.name must be a string of at most ${NAME_MAX} characters`)
   if (name !== undefined && /[\u0000-\u001f\u007f]/.test(name)) throw bad('BackupOptions.name must not contain control characters')
-  if (typeof ttl !== 'number' || !(ttl > 0)) throw bad('BackupOptions.ttl must be a positive number of seconds')
+  if (!Number.isFinite(ttl) || ttl <= 0) throw bad('BackupOptions.ttl must be a positive number of seconds, and finite')
   if (typeof gitignore !== 'boolean') throw bad('BackupOptions.gitignore must be a boolean')
   if (!Array.isArray(excludes) || !excludes.every((glob) => typeof glob === 'string')) throw bad('BackupOptions.excludes must be an array of strings')
   const format = FORMATS[compression?.format ?? 'zstd']
@@ -60,8 +60,14 @@ async function ignored (box: SandboxHandle, dir: string, signal: AbortSignal | u
   return printed.split('\0').filter((path) => path !== '').map((path) => globOf(path.replace(/\/$/, '')))
 }
 
-async function * contents (box: SandboxHandle, path: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const { content } of pieces(box, path, { signal })) yield content
+/** The file's bytes; fails at the end when they are not as many as expected. */
+async function * contents (box: SandboxHandle, path: string, sizeBytes: number, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void, undefined> {
+  let read = 0
+  for await (const { content } of pieces(box, path, { signal })) {
+    read += content.length
+    yield content
+  }
+  if (read !== sizeBytes) throw new Error(`${read} of ${sizeBytes} bytes of the archive came: something in the sandbox changed ${path}`)
 }
 
 const keys = (id: string): { data: string, meta: string } => ({ data: `backups/${id}/data`, meta: `backups/${id}/meta.json` })
@@ -74,7 +80,7 @@ async function pack (box: SandboxHandle, store: BackupStore, id: string, format:
     await box.archive.create({ path: dir, to: archive, format, exclude }, { signal })
     const { size: sizeBytes } = await box.file.stat({ path: archive }, { signal })
     const meta: Meta = { id, dir, name: name ?? null, sizeBytes, ttl, createdAt: new Date().toISOString() }
-    await store.put(keys(id).data, contents(box, archive, signal))
+    await store.put(keys(id).data, contents(box, archive, sizeBytes, signal))
     await store.put(keys(id).meta, [Buffer.from(JSON.stringify(meta))])
     return { id, dir, ...options.localBucket === undefined ? {} : { localBucket: options.localBucket } }
   } catch (thrown) {
@@ -95,24 +101,36 @@ export async function createBackup (ask: Asker, store: BackupStore, options: Bac
   const id = randomUUID()
   const context = { dir: options.dir, backupId: id }
   try {
-    await store.prune?.(keys, (meta) => isOver(meta as Meta))
+    await store.prune?.(keys, (meta, ageMs) => isMeta(meta) ? isOver(meta) : ageMs > TTL_S * 1000)
     return await ask('archive.create', context, async (box) => await pack(box, store, id, format, options))
   } catch (thrown) {
     throw failed(BackupCreateError, 'BACKUP_CREATE_FAILED', thrown, context)
   }
 }
 
+const isMeta = (value: unknown): value is Meta =>
+  typeof value === 'object' && value !== null && typeof (value as Meta).ttl === 'number' && !Number.isNaN(Date.parse((value as Meta).createdAt))
+
 const isOver = ({ createdAt, ttl }: Meta): boolean => Date.now() + TTL_LEFT_MS > new Date(createdAt).getTime() + ttl * 1000
+
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
 
 async function metaOf (store: BackupStore, id: string): Promise<Meta> {
   const found = await store.get(keys(id).meta)
   if (found === null) throw fail(BackupNotFoundError, 'BACKUP_NOT_FOUND', 404, `there is no backup ${id}`, { backupId: id })
   const chunks: Uint8Array[] = []
   for await (const chunk of found) chunks.push(chunk)
-  const meta = JSON.parse(Buffer.concat(chunks).toString()) as Meta
+  const meta = parsed(Buffer.concat(chunks).toString())
+  if (!isMeta(meta)) throw new Error(`the record of the backup ${id} is damaged (${keys(id).meta}): make another backup`)
   if (!isOver(meta)) return meta
   const expiredAt = new Date(new Date(meta.createdAt).getTime() + meta.ttl * 1000).toISOString()
-  throw fail(BackupExpiredError, 'BACKUP_EXPIRED', 400, `the backup ${id} expired at ${expiredAt}`, { backupId: id, expiredAt })
+  throw fail(BackupExpiredError, 'BACKUP_EXPIRED', 400, `the backup ${id} expires at ${expiredAt}, and is not restored in its last minute: make one with a longer ttl`, { backupId: id, expiredAt })
 }
 
 async function unpack (box: SandboxHandle, data: AsyncIterable<Uint8Array>, id: string, dir: string, signal: AbortSignal | undefined): Promise<void> {
