@@ -2,12 +2,15 @@
 
 #include "base/err.h"
 #include "base/path.h"
+#include "fs/reserved.h"
 #include "fs/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(SETTINGS_POINTS_MAX >= KEEPER_MOUNTS_MAX, "a mount has room for all that lie in it");
 
 #define GUEST_ID 1000 /* the only user of a box */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -301,6 +304,8 @@ static int add_points(struct mount_options *options, struct cloche_err *e)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it", row->target, outer->target);
                 if (strcmp(outer->target, row->target) == 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' is given twice", row->target);
+                if (reserved_is_in(row->target + strlen(outer->target) + 1))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' lies in a place called " RESERVED_NAME ", where syncs keep their journal: choose another name", row->target);
                 if (!points && json_object_set_new(outer->configure, "points", points = json_array()) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
                 json_array_append_new(points, json_pack("{s:s, s:s}", "path", row->target + strlen(outer->target) + 1, "kind", row->file ? "file" : "directory"));

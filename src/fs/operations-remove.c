@@ -54,7 +54,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *text, boo
 
         if (r == 0 && (name->node->kind == S_IFDIR) != directory)
                 r = directory ? -ENOTDIR : -EISDIR;
-        if (r == 0 && points_hold(mount, name->node))
+        if (r == 0 && points_is_on_way(mount, name->node))
                 r = -EBUSY;
         if (r == 0 && directory)
                 r = listing_check_empty(mount, name->node);
@@ -321,7 +321,7 @@ static int exchange_names(struct mount *mount, struct node *parent, const char *
                 r = find(mount, new_parent, new_text, &other);
         if (r == 0 && one->node == other->node)
                 return 0;
-        if (r == 0 && (points_hold(mount, one->node) || points_hold(mount, other->node)))
+        if (r == 0 && (points_is_on_way(mount, one->node) || points_is_on_way(mount, other->node)))
                 r = -EBUSY;
         if (r == 0 && (is_above(one->node, new_parent) || is_above(other->node, parent)))
                 r = -EINVAL;
@@ -355,7 +355,7 @@ static int rename_name(struct mount *mount, struct node *parent, const char *tex
                 r = find(mount, new_parent, new_text, &over);
         if (r == -ENOENT && from)
                 r = 0;
-        if (r == 0 && (points_hold(mount, from->node) || (over && points_hold(mount, over->node))))
+        if (r == 0 && (points_is_on_way(mount, from->node) || (over && points_is_on_way(mount, over->node))))
                 r = -EBUSY;
         if (r == 0 && is_above(from->node, new_parent))
                 r = -EINVAL;

@@ -476,7 +476,7 @@ static int load_entry(struct eager *eager, const char *text)
         if (before + size + 2 > NODE_PATH_MAX || reserved_is(text, size))
                 return 0; /* the guest cannot reach it either */
         memcpy(eager->path + before, text, size + 1);
-        if (points_have(eager->mount, eager->path))
+        if (points_has_path(eager->mount, eager->path))
                 return 0;
         if (lower_stat(&eager->mount->lower, eager->path, &st) < 0)
                 st.st_mode = 0; /* removed just now */

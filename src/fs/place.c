@@ -172,7 +172,7 @@ static int put_last(struct mount *mount, struct node *parent, const char *text, 
 
         if (r < 0 && r != -ENOENT)
                 return r;
-        if (r == 0 && points_hold(mount, there) && what->kind != S_IFDIR)
+        if (r == 0 && points_is_on_way(mount, there) && what->kind != S_IFDIR)
                 return -EBUSY;
         if (r == 0 && there->kind == S_IFDIR && (what->kind == S_IFDIR || there->entry_count))
                 return what->kind == S_IFDIR ? 0 : -EISDIR;

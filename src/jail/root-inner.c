@@ -1,7 +1,12 @@
-/* Mounts that lie in other mounts, and mounts of one file. The places of the first are names that the outer mount's server answers for, and it is started when
- * the box is there. So a process of the box's walks to each place, which waits in the kernel until that server answers, attaches the mount, and ends;
- * box-init, its parent, answers nobody before. It asks for the attributes of each file, too: until its server was asked the kernel believes it to be of user 0,
- * whom the box has not, and refuses to write to it before it asks (inode_permission() in fs/namei.c). Runs in: a child of PID 1, with the box's rights; it reads nothing of anybody, and no program of the guest runs yet. */
+/* Mounts that lie in other mounts, and mounts of one file. The place of an inner mount is a name that
+ * the outer mount's server has to look up, and that server starts only after the box. So a child of
+ * PID 1 opens each place, which waits in the kernel until the server replies, attaches the mount there
+ * and exits. box-init waits for it before it handles its first request, so no guest program runs
+ * earlier. The child also reads the attributes of each mounted file: before that the kernel takes the
+ * root of a FUSE mount for a file of uid 0, which the box does not map, and refuses to write to it
+ * (inode_permission() in fs/namei.c).
+ * Runs in: a child of PID 1, with the rights of the box. It reads no bytes of guest or host. */
+#include "mount.h"
 #include "root.h"
 
 #include "base/err.h"
@@ -9,7 +14,6 @@
 #include "base/path.h"
 
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,7 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Below the current directory, the root: no link of the host's leads elsewhere. */
+/* Open a place below the current directory, which is the root. Links are not followed: they may be the
+ * host's. */
 static int open_place(const char *place)
 {
         struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
@@ -41,15 +46,14 @@ static int look_at_files(const struct jail_plan *plan)
 static int attach(int tree_fd, const char *place)
 {
         _cleanup_fd_ int place_fd = open_place(place);
+        struct cloche_err e = {0};
 
         if (place_fd < 0)
                 return place_fd;
-        if (syscall(SYS_move_mount, tree_fd, "", place_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-                return -errno;
-        return 0;
+        return mount_attach_to(tree_fd, place_fd, place, &e) < 0 ? -e.os_errno : 0;
 }
 
-/* All but these are the box's, the keeper's and the engine's. They come to 0 and on. */
+/* Close all other descriptors, which belong to the box, the keeper and the engine. These move to 0, 1, … */
 static int keep_alone(int tree_fds[JAIL_MOUNTS_MAX])
 {
         int next = 0;
@@ -66,7 +70,7 @@ static int keep_alone(int tree_fds[JAIL_MOUNTS_MAX])
         return close_range((unsigned)next, ~0u, 0) < 0 ? -errno : 0;
 }
 
-/* The one that is not attached and has the shortest place: what lies in it comes later. */
+/* The next mount to attach: the one with the shortest place, so that outer mounts come before inner ones. */
 static int next_of(const struct jail_plan *plan, const int tree_fds[JAIL_MOUNTS_MAX])
 {
         int best = -1;

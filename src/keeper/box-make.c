@@ -24,6 +24,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+_Static_assert(JAIL_MOUNTS_MAX == KEEPER_MOUNTS_MAX, "a box has room for the mounts of its request");
+
 #define ORDERS_BYTES 16384 /* some 40 requests of 13 descriptors: the kernel doubles it, and counts 768 for each */
 #define INIT_NICE (-20) /* for the PID 1 of a sandbox */
 

@@ -186,4 +186,5 @@ def test_what_does_not_fit_together():
     words = ["run", "bash", "-c", ":"]
     bad_input(*words, "--mount", at("/x", "host/a"), "--mount", at("/x/y"), says="'/x/y' cannot lie in '/x', which is a file")
     bad_input(*words, "--mount", at("/data"), "--mount", at("/data/"), says="given twice|the place '/data'")
+    bad_input(*words, "--mount", at("/data"), "--mount", at("/data/.cloche-sync/x"), says="where syncs keep their journal: choose another name")
     bad_input(*words, "--mount", at("s"), says=r"absolute path: --mount /workspace/s=host")

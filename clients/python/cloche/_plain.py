@@ -36,7 +36,7 @@ def _plain(value: Any, within: set[int]) -> Any:
 
 def _container(value: Any, within: set[int]) -> Any:
     if id(value) in within:
-        raise ValueRefusedError("the result holds itself, which JSON cannot say; rich=True gives it as it is")
+        raise ValueRefusedError("a value holds itself, which JSON cannot express; rich=True passes it as it is")
     within.add(id(value))
     try:
         if isinstance(value, Mapping):
@@ -45,7 +45,7 @@ def _container(value: Any, within: set[int]) -> Any:
             return [_plain(item, within) for item in value]
     finally:
         within.discard(id(value))
-    raise ValueRefusedError(f"the result has a {type(value).__name__}, which JSON cannot say; rich=True gives it as it is")
+    raise ValueRefusedError(f"a {type(value).__name__} has no form in JSON; rich=True passes it as it is")
 
 
 def _key(key: Any) -> str:

@@ -99,7 +99,7 @@ class Python(DaemonCase):
         shared = [1]
         self.assertEqual(plain([shared, shared]), [[1], [1]])
         shared.append(shared)
-        with self.assertRaisesRegex(cloche.ValueRefusedError, "holds itself, which JSON cannot say; rich=True"):
+        with self.assertRaisesRegex(cloche.ValueRefusedError, "holds itself, which JSON cannot express; rich=True"):
             plain([shared])
 
     def test_parameters_are_json_and_rich_ones_are_not(self):
