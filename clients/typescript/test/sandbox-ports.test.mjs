@@ -148,3 +148,25 @@ socketserver.ThreadingTCPServer(('127.0.0.1', 8201), H).serve_forever()
     assert.equal(await again.exited(), 4)
   })
 })
+
+describe('a daemon without a preview host', real, () => {
+  let served, sandbox
+  before(async () => {
+    served = await serve()
+    sandbox = getSandbox({ socket: served.socket }, 'no-previews')
+  })
+  after(async () => {
+    await sandbox?.destroy()
+    await served?.end()
+  })
+
+  test('a port whose URL cannot be given is not exposed; one that was exposed stays as it was', async () => {
+    const exposed = async () => (await (await sandbox.native()).port.list()).exposed.map(({ port, token, name }) => ({ port, token, name }))
+    await assert.rejects(sandbox.exposePort(8301), { code: 'CUSTOM_DOMAIN_REQUIRED', message: /--preview-host/ })
+    assert.deepEqual(await exposed(), [])
+    await (await sandbox.native()).port.expose({ port: 8301, token: 'kept', name: 'web' })
+    await assert.rejects(sandbox.exposePort(8301, { token: 'other', name: 'x' }), { code: 'CUSTOM_DOMAIN_REQUIRED' })
+    assert.deepEqual(await exposed(), [{ port: 8301, token: 'kept', name: 'web' }])
+    await sandbox.unexposePort(8301)
+  })
+})

@@ -129,6 +129,7 @@ describe('the façade on a connection', () => {
   }))
   test('errors have the codes that are known, and ours as their cause', () => withPeer((message, link) => {
     const names = { 'file.read': 'file_not_found', 'process.kill': 'not_found', 'port.expose': 'invalid_argument', 'git.checkout': 'git_auth', 'exec': 'session_ended', 'file.remove': 'file_kind', 'process.get': 'not_found', 'file.write': 'disk_full' }
+    if (message.method === 'port.list') link.result(message.id, { exposed: [], open: [] })
     if (names[message.method] !== undefined) link.error(message.id, names[message.method], 'because')
   }, async (client) => {
     const sandbox = getSandbox(client, 's')

@@ -120,9 +120,22 @@ export class Sandbox extends ExecutionSession {
   /** Whoever has the URL reaches the port: at the daemon's preview host, or at `hostname`, whose requests go through `proxyToSandbox`. */
   async exposePort (port: number, { hostname, name, token, signal }: ExposePortOptions = {}): Promise<ExposePortResult> {
     checkPort(port)
+    const before = (await this.ask('port.list', { port }, async (box) => await box.port.list({ signal }))).exposed.find((found) => found.port === port)
     const exposed = await this.ask('port.expose', { port }, async (box) => await box.port.expose({ port, name, token }, { signal }))
-    this.learnHost(exposed.url)
-    return { url: this.urlOf(exposed, hostname), port, token: exposed.token, ...name === undefined ? {} : { name } }
+    try {
+      this.learnHost(exposed.url)
+      return { url: this.urlOf(exposed, hostname), port, token: exposed.token, ...name === undefined ? {} : { name } }
+    } catch (thrown) {
+      await this.restorePort(port, before)
+      throw thrown
+    }
+  }
+
+  /** A port whose URL cannot be given is as before: not exposed, or exposed with its old token and name. */
+  private async restorePort (port: number, before: { token: string, name?: string } | undefined): Promise<void> {
+    if (before === undefined) return await this.unexposePort(port)
+    const { token, name } = before
+    await this.ask('port.expose', { port }, async (box) => await box.port.expose({ port, name, token }))
   }
 
   private learnHost (url: string | undefined): void {
