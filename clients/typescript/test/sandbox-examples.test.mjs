@@ -10,7 +10,7 @@ import { serve } from './lib/served.mjs'
 if (daemon === undefined) {
   test('the examples of the sandbox package', real, () => {})
 } else {
-  const served = await serve()
+  const served = await serve('--preview-host', 'preview.test')
   const ns = { socket: served.socket, backups: path.join(served.folder, 'backups') }
   const sandbox = getSandbox(ns, 'walk')
   after(async () => {

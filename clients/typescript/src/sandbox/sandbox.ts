@@ -5,7 +5,7 @@ import { Box } from './core.js'
 import { SandboxError, SecurityError } from './errors.js'
 import { type Place, placeOf } from './namespace.js'
 import type { SandboxHandle } from './native.js'
-import { previewUrl, suffixOf } from './preview-host.js'
+import { label, previewUrl, suffixOf } from './preview-host.js'
 import { ExecutionSession } from './session.js'
 import { now, unsetting } from './text.js'
 import { fail, invalid, translate } from './translate.js'
@@ -124,7 +124,9 @@ export class Sandbox extends ExecutionSession {
     const exposed = await this.ask('port.expose', { port }, async (box) => await box.port.expose({ port, name, token }, { signal }))
     try {
       this.learnHost(exposed.url)
-      return { url: this.urlOf(exposed, hostname), port, token: exposed.token, ...name === undefined ? {} : { name } }
+      const url = this.urlOf(exposed, hostname)
+      if (exposed.url === undefined) throw notServed(this.name, exposed, url)
+      return { url, port, token: exposed.token, ...name === undefined ? {} : { name } }
     } catch (thrown) {
       await this.restorePort(port, before)
       throw thrown
@@ -249,8 +251,21 @@ export class Sandbox extends ExecutionSession {
 const notHere = (name: string, advice: string): Error =>
   fail(SandboxError, 'NOT_IMPLEMENTED', 501, `${name} is not there in Cloche: ${advice}`, { operation: name })
 
+const PORT_MAX = 65535
+const HOST_LABEL_MAX = 63
+
+/** The daemon gives no URL of its own: requests that `proxyToSandbox` passes on would find nothing there either. */
+function notServed (sandbox: string, { port, token }: { port: number, token: string }, url: string): Error {
+  const name = label({ port, sandbox, token })
+  const isTooLong = label({ port: PORT_MAX, sandbox, token }).length > HOST_LABEL_MAX // the daemon allows for the longest port
+  const why = isTooLong
+    ? `${name} is too long for the name of a host, which has ${HOST_LABEL_MAX} characters at most between two dots: choose a shorter sandbox id or token`
+    : 'the daemon serves no previews: start cloched with --preview-host HOST'
+  return fail(SandboxError, 'PREVIEW_HOST_REQUIRED', 501, `exposePort: ${url} would lead nowhere, because ${why}`, { port })
+}
+
 function checkPort (port: number): void {
-  if (Number.isInteger(port) && port >= 1024 && port <= 65535) return
+  if (Number.isInteger(port) && port >= 1024 && port <= PORT_MAX) return
   throw fail(SecurityError, 'INVALID_PORT', 400, `port is ${String(port)}; a whole number from 1024 to 65535 is expected`, { port })
 }
 
