@@ -160,6 +160,12 @@ describe('the façade on a connection', () => {
     for (const [id, code] of [['', 'INVALID_SANDBOX_ID_LENGTH'], ['x'.repeat(64), 'INVALID_SANDBOX_ID_LENGTH'], ['-a', 'INVALID_SANDBOX_ID_HYPHENS'], ['a-', 'INVALID_SANDBOX_ID_HYPHENS'], ['a b', 'INVALID_SANDBOX_ID'], ['WWW', 'RESERVED_SANDBOX_ID']]) {
       assert.throws(() => getSandbox(undefined, id), { code, httpStatus: 400 }, id)
     }
+    assert.throws(() => getSandbox(undefined, ''), { name: 'SecurityError', message: /1 to 63/ })
+    await assert.rejects(getSandbox({ socket: '/nowhere' }, 'MyBox').exposePort(8080), { name: 'SecurityError', code: 'INVALID_SANDBOX_ID', message: /capital letters.*normalizeId: true.* mybox$/ })
+    await assert.rejects(getSandbox({ socket: '/nowhere' }, 'MyBox', { normalizeId: true }).exposePort(8080), { code: 'CONTAINER_UNAVAILABLE' })
+    for (const compression of ['lz4', 'gzip', null, { format: 'lz4' }]) {
+      await assert.rejects(getSandbox({ socket: '/nowhere' }, 'x').createBackup({ dir: '/workspace', compression }), { code: 'INVALID_BACKUP_CONFIG', message: /compression.*gzip/ })
+    }
     assert.throws(() => getSandbox(undefined, 'x', { sleepAfter: 'soon' }), { code: 'VALIDATION_FAILED' })
     for (const port of [80, 65536, 1.5, '8080']) await assert.rejects(getSandbox({ socket: '/nowhere' }, 'x').exposePort(port, { hostname: 'x' }), { code: 'INVALID_PORT' })
     await assert.rejects(getSandbox({ socket: '/nowhere' }, 'x').exec('ls'), { code: 'CONTAINER_UNAVAILABLE', httpStatus: 503 })

@@ -42,6 +42,9 @@ function check ({ dir, name, ttl = TTL_S, gitignore = false, excludes = [], comp
   if (!Number.isFinite(ttl) || ttl <= 0) throw bad('BackupOptions.ttl must be a positive number of seconds, and finite')
   if (typeof gitignore !== 'boolean') throw bad('BackupOptions.gitignore must be a boolean')
   if (!Array.isArray(excludes) || !excludes.every((glob) => typeof glob === 'string')) throw bad('BackupOptions.excludes must be an array of strings')
+  if (compression !== undefined && (compression === null || typeof compression !== 'object')) {
+    throw bad(`BackupOptions.compression is ${JSON.stringify(compression)}; an object is expected: {format: 'gzip'} or {format: 'zstd'}`)
+  }
   const format = FORMATS[compression?.format ?? 'zstd']
   if (format === undefined) throw bad(`BackupOptions.compression.format is ${JSON.stringify(compression?.format)}; gzip and zstd are there`)
   return format

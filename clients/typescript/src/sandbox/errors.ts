@@ -31,9 +31,9 @@ export class SandboxError<C = Record<string, unknown>> extends Error {
   }
 }
 
-export class ValidationFailedError extends SandboxError { override readonly name = 'ValidationFailedError' }
+export class ValidationFailedError extends SandboxError { override readonly name: string = 'ValidationFailedError' }
 /** An id or a port that cannot be. */
-export class SecurityError extends ValidationFailedError {}
+export class SecurityError extends ValidationFailedError { override readonly name = 'SecurityError' }
 export class FileSystemError extends SandboxError { override readonly name: string = 'FileSystemError' }
 export class FileNotFoundError extends FileSystemError { override readonly name = 'FileNotFoundError' }
 export class FileExistsError extends FileSystemError { override readonly name = 'FileExistsError' }

@@ -120,6 +120,7 @@ export class Sandbox extends ExecutionSession {
   /** Whoever has the URL reaches the port: at the daemon's preview host, or at `hostname`, whose requests go through `proxyToSandbox`. */
   async exposePort (port: number, { hostname, name, token, signal }: ExposePortOptions = {}): Promise<ExposePortResult> {
     checkPort(port)
+    if (/[A-Z]/.test(this.name)) throw fail(SecurityError, 'INVALID_SANDBOX_ID', 400, capitalsRefused(this.name), { port })
     const before = (await this.ask('port.list', { port }, async (box) => await box.port.list({ signal }))).exposed.find((found) => found.port === port)
     const exposed = await this.ask('port.expose', { port }, async (box) => await box.port.expose({ port, name, token }, { signal }))
     try {
@@ -250,6 +251,9 @@ export class Sandbox extends ExecutionSession {
 
 const notHere = (name: string, advice: string): Error =>
   fail(SandboxError, 'NOT_IMPLEMENTED', 501, `${name} is not there in Cloche: ${advice}`, { operation: name })
+
+const capitalsRefused = (name: string): string =>
+  `ports of ${name} cannot be exposed, because names of hosts have no capital letters: getSandbox(…, {normalizeId: true}) makes the id ${name.toLowerCase()}`
 
 const PORT_MAX = 65535
 const HOST_LABEL_MAX = 63
