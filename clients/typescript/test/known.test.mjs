@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Cloche } from 'cloche'
 import { createExecutor } from 'cloche/executor'
+import { createSandbox } from 'cloche/isolate'
+import { getSandbox } from 'cloche/sandbox'
 import { nearest } from '../dist/internal/known.js'
 import { real } from './lib/real.mjs'
 
@@ -17,6 +19,15 @@ test('the nearest name, if one is near', () => {
 
 test('connect', async () => {
   await assert.rejects(Cloche.connect({ sokcet: '/x' }), { name: 'InvalidArgumentError', message: 'connect: there is no option "sokcet"; did you mean socket?' })
+})
+
+test('createSandbox and getSandbox have names of their own', async () => {
+  const refused = (message) => ({ name: 'InvalidArgumentError', message })
+  await assert.rejects(createSandbox({ maxConcurentRuns: 2 }), refused('createSandbox: there is no option "maxConcurentRuns"; did you mean maxConcurrentRuns?'))
+  assert.throws(() => getSandbox({ stateDirr: '/x' }, 'id'), refused('getSandbox: the first argument: there is no option "stateDirr"; did you mean stateDir?'))
+  assert.throws(() => getSandbox({ network: {} }, 'id'), refused(/^getSandbox: network is an option of the sandbox, and belongs in the third argument: getSandbox\(namespace, id, \{network\}\)$/))
+  assert.throws(() => getSandbox(undefined, 'id', { sleepAfer: 1 }), refused(/the third argument: .*did you mean sleepAfter\?$/))
+  getSandbox({ stateDir: '/x', daemonArgs: [], backups: '/y' }, 'id', { network: { allow: [] }, sleepAfter: 1 })
 })
 
 describe('against a daemon', real, () => {

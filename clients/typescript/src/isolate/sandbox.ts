@@ -3,6 +3,8 @@ import { InvalidArgumentError, isPrefixError, isTemplateError, type PrefixError,
 import type { Outgoing } from '../internal/connection.js'
 import { addFields, makeError } from '../internal/decode.js'
 import { encodeAnswer, type Handlers, prepareHost, type ModuleDeclaration } from '../internal/host.js'
+import { checkKnown, type Names } from '../internal/known.js'
+import { clientNames } from '../internal/options.js'
 import { lease, type Lease } from '../internal/shared.js'
 import type { Result } from '../run.js'
 import { Bridge } from './bridge.js'
@@ -361,8 +363,13 @@ const countOf = (name: string, value: number | undefined): number => {
   return value
 }
 
+const sandboxNames: Names<SandboxOptions> = {
+  ...clientNames, maxIsolates: true, maxConcurrentRuns: true, maxQueuedRuns: true, memoryMb: true, memoryBudgetMb: true, binaryPath: true
+}
+
 /** A place for runs: each in a box of its own, forked warm, with clean state. */
 export async function createSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
+  checkKnown('createSandbox', options, sandboxNames)
   const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, ...client } = options
   if (!Number.isSafeInteger(memoryBudgetMb) || memoryBudgetMb < 0) {
     throw new InvalidArgumentError(`memoryBudgetMb is ${String(memoryBudgetMb)}; a whole number of MiB is expected, 0 for none`)

@@ -2,8 +2,27 @@
 import { Cloche } from '../client.js'
 import { type BackupStore, backupStoreOf } from './backup-store.js'
 import { InvalidArgumentError } from '../generated/errors.js'
+import { checkKnown, type Names } from '../internal/known.js'
+import { clientNames } from '../internal/options.js'
 import { Leasing } from '../internal/shared.js'
-import type { Namespace, NamespaceOptions } from './types.js'
+import type { Namespace, NamespaceOptions, SandboxOptions } from './types.js'
+
+const namespaceNames: Names<NamespaceOptions> = { ...clientNames, stateDir: true, previewHost: true, backups: true }
+const sandboxNames: Names<SandboxOptions> = {
+  sleepAfter: true, keepAlive: true, normalizeId: true, enableDefaultSession: true, labels: true, limits: true, env: true, network: true,
+  containerTimeouts: true, transport: true
+}
+
+export const checkSandboxOptions = (options: SandboxOptions): void => { checkKnown('getSandbox: the third argument', options, sandboxNames) }
+
+/** The first argument says where sandboxes are, the third one what a sandbox is like. */
+function checkNamespace (options: NamespaceOptions): void {
+  const misplaced = Object.keys(options).find((name) => !Object.hasOwn(namespaceNames, name) && Object.hasOwn(sandboxNames, name))
+  if (misplaced !== undefined) {
+    throw new InvalidArgumentError(`getSandbox: ${misplaced} is an option of the sandbox, and belongs in the third argument: getSandbox(namespace, id, {${misplaced}})`)
+  }
+  checkKnown('getSandbox: the first argument', options, namespaceNames)
+}
 
 /** How a daemon is spoken to over HTTP: previews and terminals go that way. */
 export interface Web {
@@ -27,6 +46,7 @@ export class Place {
       this.backups = backupStoreOf(undefined)
       return
     }
+    checkNamespace(namespace)
     const { stateDir, previewHost, backups, daemonArgs = [], ...options } = namespace
     const isRunning = options.client !== undefined || options.socket !== undefined || options.port !== undefined
     if (isRunning && stateDir !== undefined) {

@@ -3,7 +3,7 @@ import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
 import { Box } from './core.js'
 import { SandboxError, SecurityError } from './errors.js'
-import { type Place, placeOf } from './namespace.js'
+import { checkSandboxOptions, type Place, placeOf } from './namespace.js'
 import type { SandboxHandle } from './native.js'
 import { label, previewUrl, suffixOf } from './preview-host.js'
 import { ExecutionSession } from './session.js'
@@ -275,6 +275,7 @@ function checkPort (port: number): void {
 
 /** The sandbox of that id; it is made, or started again, when it is first asked for something. */
 export function getSandbox (namespace: Namespace, id: string, options: SandboxOptions = {}): Sandbox {
+  checkSandboxOptions(options)
   const name = checkId(options.normalizeId === true && typeof id === 'string' ? id.toLowerCase() : id)
   return new Sandbox(new Box(placeOf(namespace), name, wantedOf(options)), options)
 }
