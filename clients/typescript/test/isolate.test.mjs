@@ -427,6 +427,26 @@ describe('isolate', real, () => {
       await assert.rejects(own.precompile({ code: '1' }), { name: 'StateError' })
       await own.dispose()
     })
+    test('disposed while a run is under way: it rejects with that', async () => {
+      const own = await createSandbox({ daemonArgs: ['--max-saved', '1'] }) // a daemon that no other sandbox uses
+      let begun
+      const isRunning = new Promise((resolve) => { begun = resolve })
+      const ended = assert.rejects(own.run({ code: 'begun(); await new Promise(() => setInterval(() => {}, 1000))', globals: { begun } }), { name: 'StateError', message: 'the sandbox is disposed' })
+      await isRunning
+      await Promise.all([own.dispose(), ended])
+    })
+    test('wrong options are refused in words', async () => {
+      const refused = (message) => ({ name: 'InvalidArgumentError', message })
+      const prefix = await sandbox.precompile({ code: 'export const f = (...all) => all.length' })
+      for (const act of [() => sandbox.run(), () => prefix.run(), () => prefix.run(null)]) await assert.rejects(act, refused(/^run: options are (undefined|null); an object is expected: run\(\{code: /))
+      await assert.rejects(() => sandbox.readExports(), refused(/^readExports: options are undefined/))
+      await assert.rejects(() => sandbox.precompile('x'), refused(/^prepare: options are string/))
+      await assert.rejects(() => prefix.call(), refused(/^call: options are undefined; .*export: 'name'/))
+      await assert.rejects(() => prefix.call({ export: 'f', args: 'ab' }), refused('call: args must be an array, the arguments in their order, not string'))
+      await assert.rejects(() => sandbox.run({ code: 'export const f = 1', call: { export: 'f', args: {} } }), refused(/^call: args must be an array/))
+      assert.equal((await prefix.call({ export: 'f', args: ['a', 'b'] })).value, 2)
+      await prefix.dispose()
+    })
     test('stats', async () => {
       const prefix = await sandbox.precompile({ code: '' })
       const { activeRuns, queueDepth, prefixes, budgetBytes, underPressure } = await sandbox.stats()

@@ -2,6 +2,7 @@ import type { Cloche, Prefix as CorePrefix, RunHooks } from '../client.js'
 import { InvalidArgumentError, isPrefixError, isTemplateError, type PrefixError, StateError, type TemplateError } from '../generated/errors.js'
 import type { Outgoing } from '../internal/connection.js'
 import { addFields, makeError } from '../internal/decode.js'
+import { isConnectionError } from '../internal/error.js'
 import { encodeAnswer, type Handlers, prepareHost, type ModuleDeclaration } from '../internal/host.js'
 import { checkKnown, type Names } from '../internal/known.js'
 import { clientNames } from '../internal/options.js'
@@ -21,6 +22,7 @@ import type {
 
 const RUN_FILE = '<cloche>'
 const PREFIX_FILE = '<prefix>'
+const DISPOSED = 'the sandbox is disposed'
 const MAX_QUEUED = 10_000
 /** A set-up that takes longer is a program, not a set-up. */
 const SETUP_MS = 1000
@@ -50,10 +52,23 @@ function codeAt (code: unknown, where: string): string {
   throw new InvalidArgumentError(`${where}: code must be a string, the text of an ECMAScript module, not ${given}`)
 }
 
+/** Callers without types may give anything, or nothing. */
+function optionsAt<T> (options: T, where: string, example: string): T {
+  if (options !== null && typeof options === 'object') return options
+  throw new InvalidArgumentError(`${where}: options are ${options === null ? 'null' : typeof options}; an object is expected: ${where}(${example})`)
+}
+const CODE = "{code: 'export default 1'}"
+const CALL = "{export: 'name', args: []}"
+
 const isTake = (target: string[]): boolean => target[0] === 'import' && target[1] === CALL_MODULE
 const pathOf = ({ export: path }: CallTarget): string[] => {
   if (typeof path !== 'string' || path === '') throw new TypeError('call.export must be the name of an export, dots reach into it')
   return path.split('.')
+}
+const argsOf = ({ args }: CallTarget): unknown[] => {
+  if (args === undefined || args === null) return []
+  if (!Array.isArray(args)) throw new InvalidArgumentError(`call: args must be an array, the arguments in their order, not ${typeof args}`)
+  return args
 }
 const noCall = (): never => { throw new TypeError('nothing is being called') }
 const callModule: Record<string, ModuleDeclaration> = { [CALL_MODULE]: { members: { take: { kind: 'function', handler: noCall } } } }
@@ -89,13 +104,18 @@ class Runner {
   }
 
   check (): void {
-    if (this.disposed) throw new StateError('the sandbox is disposed')
+    if (this.disposed) throw new StateError(DISPOSED)
+  }
+
+  /** The connection was closed by dispose. */
+  causeOf (thrown: unknown): unknown {
+    return this.disposed && isConnectionError(thrown) ? new StateError(DISPOSED, { cause: thrown }) : thrown
   }
 
   async dispose (): Promise<void> {
     if (this.disposed) return
     this.disposed = true
-    this.queue.close('the sandbox is disposed')
+    this.queue.close(DISPOSED)
     await Promise.all([...this.prefixes].map(async (prefix) => { await prefix.dispose() }))
     await this.held.end()
   }
@@ -149,7 +169,7 @@ class Runner {
       return { result: await running, armed, bridgeCalls, reason: signal?.reason }
     } catch (thrown) {
       if (signal?.aborted && thrown === signal.reason) return { reason: thrown }
-      throw thrown
+      throw this.causeOf(thrown)
     }
   }
 }
@@ -162,7 +182,7 @@ function requestOf ({ code, filename, target }: Job, armed: Armed): ModuleReques
 }
 
 function withArguments (bridge: Bridge, target: CallTarget): (target: string[], args: unknown[]) => Promise<Outgoing> {
-  const given = { path: pathOf(target), args: target.args ?? [] }
+  const given = { path: pathOf(target), args: argsOf(target) }
   return async (called, args) => isTake(called) ? await encodeAnswer(given, Infinity, true) : await bridge.call(called, args)
 }
 
@@ -184,7 +204,7 @@ class OpenSandbox implements Sandbox {
   run (options: RunCallOptions): Promise<CallResult>
   run (options: RunOptions): Promise<RunResult>
   async run (options: RunOptions & { call?: CallTarget }): Promise<RunResult | CallResult> {
-    const { filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = options
+    const { filename = RUN_FILE, globals, imports, limits, signal, hardAbortSignal, call } = optionsAt(options, 'run', CODE)
     const code = codeAt(options.code, 'run')
     const surface = { globals: globalsOf(globals), imports: call === undefined ? importsOf(imports) : withModule(filename, code, imports) }
     const job = {
@@ -204,7 +224,8 @@ class OpenSandbox implements Sandbox {
     }
   }
 
-  async readExports ({ code, limits, filename = RUN_FILE }: ReadExportsOptions): Promise<ReadExportsResult> {
+  async readExports (options: ReadExportsOptions): Promise<ReadExportsResult> {
+    const { code, limits, filename = RUN_FILE } = optionsAt(options, 'readExports', CODE)
     codeAt(code, 'readExports')
     const surface = { globals: {}, imports: withModule(filename, code, {}) }
     const job = { code: reading(filename), filename: OWN_FILE, limits, handlers: new Map(), signals: [], start: this.starter(surface) }
@@ -217,7 +238,7 @@ class OpenSandbox implements Sandbox {
 
   async precompile<G extends HostGlobals, M extends Imports> (options: PrecompileOptions<G, M>): Promise<Prefix<G, M>> {
     this.runner.check()
-    const { globals, imports, filename = PREFIX_FILE, signal, limits } = options
+    const { globals, imports, filename = PREFIX_FILE, signal, limits } = optionsAt(options, 'prepare', CODE)
     const code = codeAt(options.code, 'prepare')
     const { wallTimeMs = SETUP_MS, cpuTimeMs = SETUP_MS, memoryMb = this.runner.memoryMb } = limits === undefined ? {} : given(limits)
     const surface = { globals: globalsOf(globals), imports: withModule(filename, code, imports) }
@@ -233,7 +254,7 @@ class OpenSandbox implements Sandbox {
       this.runner.prefixes.add(core)
       return new OpenPrefix<G, M>(this.runner, core, filename)
     } catch (thrown) {
-      throw isPrefixError(thrown) || isTemplateError(thrown) ? prefixFailure(thrown) : thrown
+      throw isPrefixError(thrown) || isTemplateError(thrown) ? prefixFailure(thrown) : this.runner.causeOf(thrown)
     }
   }
 
@@ -280,9 +301,10 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
     return this.core.alive && this.runner.alive
   }
 
-  async run ({ code, filename, ...options }: PrefixRunOptions<G, M>): Promise<RunResult> {
+  async run (options: PrefixRunOptions<G, M>): Promise<RunResult> {
+    const { code, filename, ...rest } = optionsAt(options, 'run', CODE)
     codeAt(code, 'run')
-    const job = this.job(options)
+    const job = this.job(rest)
     return 'status' in job ? job : asRun(await this.runner.evaluate({ ...job, code, filename }))
   }
 
@@ -290,8 +312,9 @@ class OpenPrefix<G extends HostGlobals, M extends Imports> implements Prefix<G, 
     return await this.run(options)
   }
 
-  async call ({ export: path, args = [], ...options }: PrefixCallOptions<G, M>): Promise<CallResult> {
-    const job = this.job(options)
+  async call (options: PrefixCallOptions<G, M>): Promise<CallResult> {
+    const { export: path, args = [], ...rest } = optionsAt(options, 'call', CALL)
+    const job = this.job(rest)
     const target = { export: path, args }
     return 'status' in job ? job : asCall(await this.runner.evaluate({ ...job, code: calling(this.filename), filename: OWN_FILE, target }), target)
   }
