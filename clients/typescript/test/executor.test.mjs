@@ -88,6 +88,22 @@ describe('executor', real, () => {
       assert.deepEqual((await python('def f(x): return x', { args: [value], rich: true })).result, value)
     })
     test('a large argument', async () => assert.equal((await python('def f(x): return len(x)', { args: ['a'.repeat(5e6)] })).result, 5e6))
+    test('network: none without rules; of a call, its options or the executor', async () => {
+      const code = "async function f () { try { await fetch('http://denied.test/') } catch { return 'refused' } }"
+      const call = async (from, more) => {
+        const { result, error, meta } = await from.execute({ language: 'javascript', code, ...more })
+        return [result ?? error, meta.network?.denied.map(({ kind, host }) => [kind, host])]
+      }
+      const network = { allow: ['allowed.test'] }
+      const asked = ['refused', [['dns', 'denied.test']]]
+      assert.deepEqual(await call(executor, {}), ['refused', undefined])
+      assert.deepEqual(await call(executor, { network }), asked)
+      assert.deepEqual(await call(executor, { options: { network } }), asked)
+      const open = createExecutor({ client, network })
+      assert.deepEqual(await call(open, {}), asked)
+      assert.match((await call(open, { network: { allow: ['10.0.0.1/8'] } }))[0].message, /network\.allow\[0\]/)
+      await open.dispose()
+    })
     test('files, relative ones under workdir; text and bytes', async () => {
       const files = { 'a.txt': 'text', '/workspace/sub/b.bin': Uint8Array.of(0, 255) }
       const { result, error } = await python('def f(): return [open("a.txt").read(), open("sub/b.bin", "rb").read()]', { files })

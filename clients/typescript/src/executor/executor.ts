@@ -20,14 +20,14 @@ import type {
   MountConfig, PermissionDeniedRecord, ReportingOptions, SyncErrorBehavior, SyncEventConfig, SyncResult
 } from './types.js'
 
-const executorNames: Names<ExecutorOptions> = { ...clientNames, defaultWorkdir: true, rich: true, syncEventConfig: true }
+const executorNames: Names<ExecutorOptions> = { ...clientNames, defaultWorkdir: true, network: true, rich: true, syncEventConfig: true }
 const syncEventNames: Names<SyncEventConfig> = { allowAbort: true }
 const requestNames: Names<FunctionCallRequest> = {
   language: true, code: true, functionName: true, args: true, kwargs: true, schema: true, timeout: true, mount: true, files: true, workdir: true,
   resultOptions: true, options: true, argsMode: true, autoModeThreshold: true, signal: true, rich: true, env: true, stdin: true, limits: true,
-  build: true, globals: true
+  network: true, build: true, globals: true
 }
-const invokeNames: Names<InvokeOptions> = { mount: true, files: true, workdir: true, reporting: true }
+const invokeNames: Names<InvokeOptions> = { mount: true, files: true, workdir: true, reporting: true, network: true }
 const reportingNames: Names<ReportingOptions> = { includeChanges: true, includeContents: true, includeDenied: true, includeTemporary: true }
 const syncFilesNames: Names<SyncFilesOptions> = { onError: true, signal: true }
 
@@ -62,7 +62,7 @@ type SignatureSource = ExecutionMeta['signatureSource']
 
 function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => SignatureSource): ExecutionResult<T> {
   const { status, success, error, stdout, stderr, exitCode, files, meta, sync } = result
-  const { duration, signatureSource = inferred(), usage, limitsHit, warnings } = meta
+  const { duration, signatureSource = inferred(), usage, limitsHit, warnings, network } = meta
   return {
     status,
     success,
@@ -73,7 +73,7 @@ function resultOf<T> (result: Result<T>, hasFiles: boolean, inferred: () => Sign
     exitCode,
     ...hasFiles ? { files: summaryOf(files) } : {},
     ...sync === undefined ? {} : { sync: syncResultOf(sync.error === undefined ? sync : { ...sync, failed: allFailed(files, sync.error) }) },
-    meta: { duration, signatureSource, usage, limitsHit, warnings }
+    meta: { duration, signatureSource, usage, limitsHit, warnings, ...network === undefined ? {} : { network } }
   }
 }
 
@@ -175,7 +175,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     super()
     checkKnown('createExecutor', options, executorNames)
     checkKnown('createExecutor: syncEventConfig', options.syncEventConfig, syncEventNames)
-    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, ...client } = options
+    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, network: ____, ...client } = options
     this.leasing = new Leasing(client)
   }
 
@@ -257,6 +257,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       files,
       resultOptions: resultOptionsOf(options.reporting ?? request.resultOptions),
       limits: limitsOf(request),
+      network: options.network ?? request.network ?? this.options.network,
       env,
       stdin,
       build,

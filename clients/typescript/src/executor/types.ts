@@ -1,10 +1,11 @@
 // The public types of the executor façade. Names and shapes are those its users know.
-import type { FileSource, Usage } from '../run.js'
+import type { FileSource, Result, Usage } from '../run.js'
+import type { NetworkPolicy } from '../sandbox/answers.js'
 import type { ClientOptions } from '../internal/shared.js'
 import type { WASIFile } from './memory.js'
 import type { Limits } from '../generated/limits.js'
 
-export type { Limits }
+export type { Limits, NetworkPolicy }
 
 // -- permissions
 
@@ -124,6 +125,7 @@ export interface InvokeOptions {
   files?: Record<string, FileSource | WASIFile>
   workdir?: string
   reporting?: ReportingOptions
+  network?: NetworkPolicy
 }
 
 export interface FunctionCallRequest {
@@ -153,6 +155,8 @@ export interface FunctionCallRequest {
   env?: Record<string, string>
   stdin?: string | Uint8Array
   limits?: Limits
+  /** Where the code may connect to: `{allow: ['example.org:443']}`; absent: the executor's, else nowhere. */
+  network?: NetworkPolicy
   /** Compiled languages: the standard, the compiler's flags, further source files. */
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
   /** Functions and constants of the host. */
@@ -219,6 +223,8 @@ export interface ExecutionMeta {
   usage: Usage
   limitsHit: string[]
   warnings: string[]
+  /** With `network`: what was refused, each once. */
+  network?: Result['meta']['network']
 }
 
 export interface ExecutionResult<T = unknown> {
@@ -268,5 +274,7 @@ export interface ExecutorOptions extends ClientOptions {
   defaultWorkdir?: string
   /** The default of all calls that do not set their own. */
   rich?: boolean
+  /** Where code may connect to, in all calls that do not set their own. */
+  network?: NetworkPolicy
   syncEventConfig?: SyncEventConfig
 }
