@@ -64,6 +64,11 @@ describe('paths', real, () => {
   mounted('files anywhere but in what is the box\'s own', async () => {
     const { result, error } = await python('def f(): return [open("/data/x.csv").read(), open("/srv/a/b").read(), open("c").read()]', { files: { '/data/x.csv': '1,2', '/srv/a/b': '3', './c': '4' } })
     assert.deepEqual(result, ['1,2', '3', '4'], JSON.stringify(error))
+    for (const [workdir, folder] of [['/usr/local/x', '/usr'], ['/bin', '/bin'], ['/lib64/x', '/lib64'], ['/etc/x', '/etc']]) {
+      const { error } = await python('def f(): return 1', { workdir })
+      assert.deepEqual([error.type, error.message], ['InvalidArgumentError', `workdir: "${workdir}" lies below ${folder}, which is the box's own; choose /workspace, or another folder such as /app`])
+    }
+    assert.match((await python('def f(): return 1', { files: { '/usr/local/x': '1' } })).error.message, /^files: "\/usr\/local\/x" lies below \/usr/)
     for (const name of ['/proc/x', '/dev/x', '/sys/x', '/run/x', '/etc/x', '/app/../etc/x']) {
       const { status, error } = await python('def f(): return 1', { files: { [name]: '1' } })
       assert.deepEqual([status, error.type], ['error', 'InvalidArgumentError'], name)

@@ -79,6 +79,13 @@ describe('syncFiles', real, () => {
     assert.deepEqual(await executor.syncFiles([created('/other/a'), created('/workspace2/b'), created('/workspace/c')], { dirs }), { synced: ['/workspace/c'], failed: [], skipped: ['/other/a', '/workspace2/b'] })
     assert.deepEqual(tree(), ['c'])
   })
+  synced('a path that leads up is a wrong argument, and nothing is written', async ({ dir, dirs }) => {
+    for (const path of ['/workspace/../x', '/workspace/a/..', '/other/../workspace/x']) {
+      await assert.rejects(executor.syncFiles([created('/workspace/c'), created(path)], { dirs }), { name: 'InvalidArgumentError', message: `changes[1].path is "${path}"; a path without ".." is expected, as in the result of a run` })
+    }
+    assert.equal(existsSync(dir), false)
+    assert.deepEqual((await executor.syncFiles([created('/workspace/..a')], { dirs })).synced, ['/workspace/..a'])
+  })
   synced('nothing mapped: nothing is made', async ({ dir, dirs }) => {
     assert.deepEqual(await executor.syncFiles([created('/other/a')], { dirs }), { synced: [], failed: [], skipped: ['/other/a'] })
     assert.equal(existsSync(dir), false)

@@ -1,5 +1,6 @@
 // Changes between the daemon's form and the one users know.
 import type { Change, Denial, Result, SyncOutcome } from '../run.js'
+import { InvalidArgumentError } from '../generated/errors.js'
 import { makeError } from '../internal/decode.js'
 import type { FileChange, FileChangeSummary, PermissionDeniedRecord, PermissionRule, SyncResult } from './types.js'
 
@@ -35,6 +36,11 @@ export function wireChange (change: FileChange, i: number): object {
   const type = wireTypes[change?.type]
   if (type === undefined) throw new TypeError(`changes[${i}].type is ${JSON.stringify(change?.type)}; create, modify or delete is expected`)
   if (typeof change.path !== 'string') throw new TypeError(`changes[${i}].path must be a string`)
+  for (const name of ['path', 'renamedFrom'] as const) {
+    if (String(change[name] ?? '').split('/').includes('..')) {
+      throw new InvalidArgumentError(`changes[${i}].${name} is ${JSON.stringify(change[name])}; a path without ".." is expected, as in the result of a run`)
+    }
+  }
   if (change.contentOmitted === true) {
     const why = 'has no content, which was too large to come with the result: sync such a run with sync.mode batch'
     throw new TypeError(`changes[${i}] (${change.path}) ${why}`)

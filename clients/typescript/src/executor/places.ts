@@ -9,6 +9,8 @@ import type { MountConfig } from './types.js'
 const TEMPORARY = ['/tmp', '/home/cloche']
 export const WRITABLE = ['/workspace', ...TEMPORARY]
 const CLOSED = ['/proc', '/dev', '/sys', '/run', '/etc']
+/** Folders of the image, where nothing can be made. */
+const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
 const EVERYTHING = { read: true, list: true, create: true, modify: true, delete: true }
 
 /** Without a slash at the end, `.` and empty parts. */
@@ -24,13 +26,18 @@ function placeOf (name: string): string {
   return first === 'home' && second !== '' ? `/home/${second}` : `/${first}`
 }
 
-function placesOf (names: string[], targets: string[]): string[] {
+interface Given { option: 'workdir' | 'files', name: string }
+
+function placesOf (all: Given[], targets: string[]): string[] {
   const found = new Set<string>()
-  for (const given of names) {
+  for (const { option, name: given } of all) {
     const name = path.posix.normalize(given)
-    const closed = CLOSED.find((folder) => isAtOrBelow(name, folder))
-    if (closed !== undefined) throw new InvalidArgumentError(`${JSON.stringify(given)} lies below ${closed}, which is the box's own`)
-    if (name !== '/' && ![...WRITABLE, ...targets].some((folder) => isAtOrBelow(name, folder))) found.add(placeOf(name))
+    const isThere = name === '/' || [...WRITABLE, ...targets].some((folder) => isAtOrBelow(name, folder))
+    const closed = (isThere ? CLOSED : [...CLOSED, ...SYSTEM]).find((folder) => isAtOrBelow(name, folder))
+    if (closed !== undefined) {
+      throw new InvalidArgumentError(`${option}: ${JSON.stringify(given)} lies below ${closed}, which is the box's own; choose /workspace, or another folder such as /app`)
+    }
+    if (!isThere) found.add(placeOf(name))
   }
   return [...found]
 }
@@ -52,7 +59,8 @@ export class Places implements Disposable {
   constructor (workdir: unknown, files: object | undefined, mount: MountConfig | undefined, hasTemporary: boolean) {
     const targets = Object.keys(mount?.dirs ?? {}).map(normalized)
     this.targets = targets
-    const names = [workdir, ...Object.keys(files ?? {})].filter((name): name is string => typeof name === 'string' && name.startsWith('/'))
+    const own: Given[] = typeof workdir === 'string' ? [{ option: 'workdir', name: workdir }] : []
+    const names = [...own, ...Object.keys(files ?? {}).map((name): Given => ({ option: 'files', name }))].filter(({ name }) => name.startsWith('/'))
     this.given = new Set(Object.keys(files ?? {}).map((name) => path.posix.resolve(typeof workdir === 'string' ? workdir : '/', name)))
     for (const place of [...placesOf(names, targets), ...temporaryOf(workdir, targets, hasTemporary)]) this.folders.set(place, mkdtempSync(path.join(tmpdir(), 'cloche-place-')))
   }
