@@ -180,7 +180,7 @@ class Exchange:
 
     def read(self, message: Message) -> Any:
         if message.kind == "error":
-            raise _rpc.error_of(message)
+            raise self.request.explain(_rpc.error_of(message))
         return self.request.read(message)
 
 

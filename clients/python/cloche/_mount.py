@@ -22,12 +22,12 @@ class Rule:
     default."""
 
     pattern: str
-    allow: Sequence[Right] = ()
-    deny: Sequence[Right] = ()
+    allow: Right | Sequence[Right] = ()
+    deny: Right | Sequence[Right] = ()
     priority: int = 0
 
     def tree(self) -> dict[str, Any]:
-        return {"pattern": self.pattern, "allow": list(self.allow), "deny": list(self.deny), "priority": self.priority}
+        return {"pattern": self.pattern, "allow": _listed(self.allow), "deny": _listed(self.deny), "priority": self.priority}
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,25 @@ class Permissions:
     default: Mapping[Right, bool] = field(default_factory=dict)
     """What is not named: read and list are permitted, create, modify and delete are not."""
     rules: Sequence[Rule] = ()
-    exclude: Sequence[str] = ()
+    exclude: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            _check(rule, Rule, "Permissions.rules", 'Rule("*.csv", allow="create")')
 
     def tree(self) -> dict[str, Any]:
-        return {"default": dict(self.default), "rules": [rule.tree() for rule in self.rules], "exclude": list(self.exclude)}
+        return {"default": dict(self.default), "rules": [rule.tree() for rule in self.rules], "exclude": _listed(self.exclude)}
 
 
 @dataclass(frozen=True)
 class Loading:
     mode: Literal["eager", "lazy", "explicit"] = "lazy"
-    include: Sequence[str] = ()
+    include: str | Sequence[str] = ()
     max_file_size: int | None = None
     max_total_size: int | None = None
 
     def tree(self) -> dict[str, Any]:
-        return _given(mode=self.mode, include=list(self.include) or None, maxFileSize=self.max_file_size, maxTotalSize=self.max_total_size)
+        return _given(mode=self.mode, include=_listed(self.include) or None, maxFileSize=self.max_file_size, maxTotalSize=self.max_total_size)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,12 @@ class Mount:
     follow_symlinks: Literal[True, False, "restricted"] | None = None
     on_permission_denied: Literal["throw", "ignore", "virtual"] = "throw"
 
+    def __post_init__(self) -> None:
+        _check(self.permissions, Permissions, "Mount.permissions", 'Permissions({"create": True})')
+        if self.loading is not None:
+            _check(self.loading, Loading, "Mount.loading", 'Loading("eager")')
+        _check(self.sync, Sync, "Mount.sync", 'Sync("manual")')
+
     def tree(self) -> dict[str, Any]:
         return _given(
             dirs={inside: {"path": os.fspath(outside), "kind": "file"} if os.path.isfile(outside) else os.fspath(outside) for inside, outside in self.dirs.items()},
@@ -96,6 +106,16 @@ def mount_tree(mount: Mount | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(mount, Mapping):
         return dict(mount)
     raise InvalidArgumentError(f"mount must be a Mount or a mapping, not a {type(mount).__name__}")
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    """One name may stand for a list of it."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _check(given: object, kind: type[object], where: str, example: str) -> None:
+    if not isinstance(given, kind):
+        raise TypeError(f"{where}: a {kind.__name__} is expected, not a {type(given).__name__}; use {example}")
 
 
 def _given(**fields: Any) -> dict[str, Any]:

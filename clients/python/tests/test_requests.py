@@ -74,6 +74,19 @@ class Sent(unittest.TestCase):
             "events": ["beforeSync", "permissionDenied"]})
         self.assertEqual(self.params(mount={"dirs": {"/a": "/b"}})["mount"], {"dirs": {"/a": "/b"}})
 
+    def test_one_name_stands_for_a_list_of_it(self):
+        rules = [cloche.Rule("*", allow="create", deny="*"), cloche.Rule("*", allow=("read", "list"))]
+        permissions = cloche.Permissions(rules=rules, exclude=".git").tree()
+        self.assertEqual([(rule["allow"], rule["deny"]) for rule in permissions["rules"]], [(["create"], ["*"]), (["read", "list"], [])])
+        self.assertEqual((permissions["exclude"], cloche.Loading(include="*.csv").tree()["include"]), ([".git"], ["*.csv"]))
+
+    def test_parts_of_a_mount_of_another_type_are_refused(self):
+        for name, kind, given in ("loading", "Loading", {"mode": "eager"}), ("sync", "Sync", "manual"), ("sync", "Sync", None), ("permissions", "Permissions", {}):
+            with self.assertRaisesRegex(TypeError, rf"^Mount\.{name}: a {kind} is expected, not a {type(given).__name__}; use {kind}\("):
+                cloche.Mount({"/a": "/b"}, **{name: given})
+        with self.assertRaisesRegex(TypeError, r"^Permissions\.rules: a Rule is expected, not a dict"):
+            cloche.Permissions(rules=[{"pattern": "*"}])
+
     def test_output_is_streamed_when_somebody_listens(self):
         self.assertIs(self.params(on_output=print)["stream"], True)
 

@@ -113,8 +113,9 @@ class Processes(DaemonCase):
         with self.assertRaises(cloche.errors.TimeoutError):
             process.wait_for(text="never", timeout_ms=200)
         self.assertEqual(process.kill().status, "killed")
-        with self.assertRaises(cloche.ProcessEndedError):
-            process.wait_for(text="never")
+        for option, awaited in ({"text": "never"}, "it printed 'never'"), ({"pattern": "x+"}, "it printed a line that matches 'x\\+'"), ({"port": 8098}, "it served port 8098"):
+            with self.assertRaisesRegex(cloche.ProcessEndedError, f"ended with exit code [0-9]+ before {awaited}$"):
+                process.wait_for(**option)
         self.assertEqual(self.box.start("echo n=42").wait_for(pattern=r"n=(\d+)").match, ["n=42", "42"])
 
     def test_a_terminal(self):
