@@ -71,6 +71,8 @@ def test_all_else_is_refused_and_told():
     assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials tells of them)" in told.stderr, told
     told = cloche.cli("call", "python", "get", "-c", GET, "--args", '["http://other.test/"]', "--network", "allowed.test")
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
+    told = cloche.run("bash", "curl -sS -m 5 http://nowhere.test/", network="nowhere.test")
+    assert b"cloche: denied tcp nowhere.test:80: the name servers know no such name (/etc/hosts is not read)" in told.stderr, told
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/; true", network="allowed.test")
     assert b"cloche: denied" not in told.stderr and told.code == 0, told
     # All of the internet is still not the host, nor what is near it.
