@@ -53,14 +53,16 @@ static int take_frames(struct channel *c, struct cloche_err *e)
 }
 
 /* Accept only memory as a file: a file's server could delay our reads and closes. Only memory has
- * seals. Its size is fixed and small, for the last close frees its pages, in our time. */
+ * seals. Its size is fixed and small, and so are
+ * its blocks, of which fallocate(2) can add more: the last close frees its pages, in our time. */
 static int is_wanted(const struct channel *c, int fd)
 {
         const int fixed = F_SEAL_SHRINK | F_SEAL_GROW;
         int seals = c->takes == S_IFREG ? fcntl(fd, F_GET_SEALS) : 0;
         struct stat st;
 
-        return c->takes != S_IFREG || (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 && st.st_size <= CHANNEL_MEMORY_BYTES_MAX);
+        return c->takes != S_IFREG || (seals >= 0 && (seals & fixed) == fixed && fstat(fd, &st) == 0 &&
+                                         st.st_size <= CHANNEL_MEMORY_BYTES_MAX && st.st_blocks <= CHANNEL_MEMORY_BYTES_MAX / 512);
 }
 
 static ssize_t receive_with_descriptor(struct channel *c, char *to, size_t room)

@@ -176,15 +176,16 @@ static int take_kind(const json_t *dir, struct mount_option *row, struct cloche_
 
 static int take_place(const struct mount_roots *roots, const char *target, const json_t *dir, struct mount_option *ret, struct cloche_err *e)
 {
-        const char *path = json_string_value(json_is_object(dir) ? json_object_get(dir, "path") : dir);
+        const json_t *given = json_is_object(dir) ? json_object_get(dir, "path") : dir;
+        const char *path = json_string_value(given), *name;
         size_t size = strlen(target);
 
         while (size > 1 && target[size - 1] == '/')
                 size--;
         if (target[0] != '/' || size < 2 || size >= sizeof(ret->target))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.100s' must be an absolute path of the box, of less than %d bytes", target, KEEPER_TARGET_MAX);
-        if (!path || path[0] != '/')
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' must name an absolute path of the host", target);
+        if (!path || path[0] != '/' || strlen(path) != json_string_length(given))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: '%.60s' must name an absolute path of the host, without NUL", target);
         memcpy(ret->target, target, size);
         /* Links in the host's path are followed. If this process gave up the rights to see them,
          * the keeper walks them. */
@@ -193,6 +194,9 @@ static int take_place(const struct mount_roots *roots, const char *target, const
                 ret->source = strdup(path);
         if (!ret->source)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mounts");
+        name = strrchr(ret->source, '/') + 1;
+        if (reserved_is(name, strlen(name)))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount.dirs: %.120s: the name belongs to syncs, which keep their journal there: mount the directory above it", ret->source);
         return find_root(roots, ret, e);
 }
 

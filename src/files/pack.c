@@ -16,13 +16,21 @@
 
 #define PART_BYTES (256u << 10)
 
+/* Modes of directories on the way down, to be put back on the way up; 0: unchanged. */
+struct modes {
+        mode_t *rows;
+        size_t count, room;
+        mode_t found; /* of the directory found last */
+};
+
 struct pack {
         struct archive *archive;
         struct archive_entry_linkresolver *links; /* for tar: a file with several names is stored once */
         struct sieve sieve;
         int is_zip;
         int refuses_links;  /* refuse links that lead out of the tree */
-        int is_saving;      /* skip unreadable entries */
+        int is_saving;      /* give the owner, who packs, the rights to read */
+        struct modes opened; /* of the directories on the way */
         dev_t saved_device; /* of the first saved directory; 0: none yet */
         const char *prefix; /* prefix of members' names: "" or ends in a slash */
         dev_t device[2]; /* the archive file itself: the new one and the one it replaces */
@@ -149,21 +157,47 @@ static int write_described(struct pack *p, struct archive_entry *entry, int dir_
         return write_member(p, entry, fd, path, e);
 }
 
+/* The entry is the guest's, and may be gone meanwhile. */
+static void put_mode_back(int dir_fd, const char *name, mode_t mode)
+{
+        int ignored = fchmodat(dir_fd, name, mode & 07777, 0);
+
+        (void)ignored;
+}
+
+/* The descriptor, or -1 with errno. The box's user may take the right to read from its own files: when
+ * saving it is given for as long as the file is opened. A link in the place of the file meanwhile leads
+ * to another file of the same user at most. */
+static int open_readable(const struct pack *p, int dir_fd, const char *name, const struct stat *status)
+{
+        const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+        int fd = openat(dir_fd, name, flags);
+
+        if (fd >= 0 || errno != EACCES || !p->is_saving || fchmodat(dir_fd, name, (status->st_mode & 07777) | S_IRUSR, 0) < 0)
+                return fd;
+        fd = openat(dir_fd, name, flags);
+        put_mode_back(dir_fd, name, status->st_mode);
+        return fd;
+}
+
 static int pack_one(struct pack *p, int dir_fd, const char *name, const char *path, struct cloche_err *e)
 {
         struct archive_entry *entry = NULL;
         _cleanup_fd_ int fd = -EBADF;
         struct stat status;
+        mode_t mode;
         int r;
 
         if (fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return is_passed_over(p, errno) ? 0 : files_os(e, errno, "look at %s", path);
-        if (S_ISREG(status.st_mode)) {
-                fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        mode = status.st_mode;
+        if (S_ISREG(mode)) {
+                fd = open_readable(p, dir_fd, name, &status);
                 if (fd < 0)
                         return is_passed_over(p, errno) ? 0 : files_os(e, errno, "read %s", path);
                 if (fstat(fd, &status) < 0)
                         return files_os(e, errno, "look at %s", path);
+                status.st_mode = mode; /* as it was before */
         }
         entry = archive_entry_new();
         if (!entry)
@@ -173,24 +207,39 @@ static int pack_one(struct pack *p, int dir_fd, const char *name, const char *pa
         return r;
 }
 
-/* Return whether the box itself shows this entry in a sandbox's root. Its mounts are on other devices;
- * it also makes the links of a merged /usr (bin -> usr/bin). */
-static int is_image(const struct pack *p, const struct walk_entry *entry)
+/* Give the owner all rights to a directory that was packed, before it is walked. */
+static void open_directory(struct pack *p, const struct walk_entry *entry)
 {
-        static const char *const linked[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
-        char target[64];
-        int is_named = 0;
-        ssize_t size;
+        mode_t mode = entry->status->st_mode & 07777;
 
-        if (entry->status->st_dev != p->saved_device)
-                return 1;
-        for (size_t i = 0; i < sizeof(linked) / sizeof(linked[0]); i++)
-                is_named |= strcmp(entry->path, linked[i]) == 0;
-        if (*p->prefix || !is_named || !S_ISLNK(entry->status->st_mode))
-                return 0;
-        size = readlinkat(entry->dir_fd, entry->name, target, sizeof(target) - 1);
-        target[size < 0 ? 0 : size] = '\0';
-        return strncmp(target, "usr/", 4) == 0 && strcmp(target + 4, entry->name) == 0;
+        p->opened.found = 0;
+        if ((mode & S_IRWXU) != S_IRWXU && fchmodat(entry->dir_fd, entry->name, mode | S_IRWXU, 0) == 0)
+                p->opened.found = entry->status->st_mode;
+}
+
+static int keep_mode(struct pack *p, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
+{
+        struct modes *opened = &p->opened;
+
+        if (event == WALK_LEAVE) {
+                mode_t mode = opened->rows[--opened->count];
+
+                if (mode)
+                        put_mode_back(entry->dir_fd, entry->name, mode);
+                return WALK_ON;
+        }
+        if (opened->count == opened->room) {
+                size_t room = opened->room ? 2 * opened->room : 64;
+                mode_t *rows = reallocarray(opened->rows, room, sizeof(*rows));
+
+                if (!rows)
+                        return request_no_memory(e);
+                opened->rows = rows;
+                opened->room = room;
+        }
+        opened->rows[opened->count++] = opened->found;
+        opened->found = 0;
+        return WALK_ON;
 }
 
 /* Pipes, sockets and devices cannot be unpacked, so they are skipped. */
@@ -202,15 +251,17 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
         int r;
 
         if (event != WALK_FOUND)
-                return WALK_ON;
+                return p->is_saving ? keep_mode(p, event, entry, e) : WALK_ON;
         if (is_itself(p, entry->status) || path_is_temporary(entry->name) || sieve_excludes(&p->sieve, entry->path))
                 return WALK_PASS_OVER;
-        if (p->is_saving && is_image(p, entry))
-                return WALK_PASS_OVER;
+        if (p->is_saving && entry->status->st_dev != p->saved_device)
+                return WALK_PASS_OVER; /* a mount of the box */
         if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
                 return WALK_ON;
         path = *p->prefix ? path_join(p->prefix, entry->path) : strdup(entry->path);
         r = path ? pack_one(p, entry->dir_fd, entry->name, path, e) : request_no_memory(e);
+        if (r == 0 && p->is_saving && S_ISDIR(mode))
+                open_directory(p, entry);
         return r < 0 ? r : WALK_ON;
 }
 
@@ -312,12 +363,15 @@ int archive_create(struct request *q, struct cloche_err *e)
  * first belongs to the image or to no one. */
 static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1};
         _cleanup_text_ char *prefix = NULL;
+        _cleanup_fd_ int fd = -EBADF;
         struct stat status;
         int r;
 
+        if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && (status.st_mode & S_IRWXU) != S_IRWXU)
+                (void)chmod(path, (status.st_mode & 07777) | S_IRWXU); /* open reports the error */
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT || is_passed_over(p, errno) ? 0 : files_os(e, errno, "open the directory %s", path);
         if (fstat(fd, &status) < 0)
@@ -330,7 +384,7 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
         if (!prefix)
                 return request_no_memory(e);
         p->prefix = prefix;
-        r = *path ? pack_one(p, fd, ".", prefix, e) : 0; /* the root is there before all that is unpacked */
+        r = pack_one(p, fd, ".", *path ? prefix : "./", e); /* that of the root has unpack clear a new one */
         return r < 0 ? r : walk_tree(fd, &walk, e);
 }
 

@@ -6,6 +6,7 @@
 #include "request.h"
 #include "walk.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -199,33 +200,6 @@ static int write_hard_link(struct unpack *u, const struct member *m, const char 
         return 0;
 }
 
-/* At the top of a restored root a link of the image goes, when the sandbox had a directory in its place. */
-static int make_directory(const struct unpack *u, const struct member *m, const char *name)
-{
-        struct stat status;
-
-        if (mkdirat(u->dir_fd, name, 0700) == 0)
-                return 0;
-        if (errno != EEXIST)
-                return -errno;
-        if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-                return -errno;
-        if (S_ISDIR(status.st_mode))
-                return 0;
-        if (!u->is_restored || name != m->path || !S_ISLNK(status.st_mode) || unlinkat(u->dir_fd, name, 0) < 0)
-                return -ENOTDIR;
-        return mkdirat(u->dir_fd, name, 0700) < 0 ? -errno : 0;
-}
-
-static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
-{
-        int r = *m->path ? make_directory(u, m, name) : 0;
-
-        if (r < 0)
-                return files_os(e, -r, "make the directory %s", m->path);
-        return *m->path ? remember(u, m, e) : 0;
-}
-
 static int remove_directory(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
         (void)data;
@@ -234,14 +208,53 @@ static int remove_directory(void *data, enum walk_event event, const struct walk
         return WALK_ON;
 }
 
-/* A directory that every sandbox has in its root at first, with no more than directories in it: this one had a file or a link in its place. */
-static int clear_fresh(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY). */
+static int remove_fresh(int dir_fd, const char *name, const struct stat *status, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = openat(u->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct walk_options walk = {.visit = remove_directory};
-        int r = fd < 0 ? files_os(e, errno, "replace %s", m->path) : walk_tree(fd, &walk, e);
+        const struct walk_options walk = {.visit = remove_directory};
+        _cleanup_fd_ int fd = S_ISDIR(status->st_mode) ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -EBADF;
+        int r = fd < 0 ? 0 : walk_tree(fd, &walk, e);
 
-        return r == 0 && unlinkat(u->dir_fd, name, AT_REMOVEDIR) < 0 ? files_os(e, errno, "replace %s", m->path) : r;
+        if (r == 0 && unlinkat(dir_fd, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != EBUSY)
+                r = files_os(e, errno, "remove %s of a new root", name);
+        return r;
+}
+
+/* Remove the entries that each new sandbox has in its root and that are not mounts: the archive of a
+ * whole root has those that the saved one still had. Otherwise a removed one would come back, and take
+ * an inode that the saved files need. */
+static int clear_root(const struct unpack *u, struct cloche_err *e)
+{
+        int fd = openat(u->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        struct stat root, status;
+
+        if (!dir || fstat(fd, &root) < 0)
+                r = files_os(e, errno, "list the new root");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir)) != NULL;) {
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                if (status.st_dev == root.st_dev)
+                        r = remove_fresh(fd, entry->d_name, &status, e);
+        }
+        if (dir)
+                closedir(dir);
+        return r;
+}
+
+static int write_directory(struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
+{
+        struct stat status;
+
+        if (!*m->path)
+                return u->is_restored ? clear_root(u, e) : 0;
+        if (mkdirat(u->dir_fd, name, 0700) < 0) {
+                if (errno != EEXIST)
+                        return files_os(e, errno, "make the directory %s", m->path);
+                if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
+                        return files_os(e, ENOTDIR, "make the directory %s", m->path);
+        }
+        return remember(u, m, e);
 }
 
 /* Remove an existing entry first, so that nothing is written through a link. */
@@ -249,7 +262,7 @@ static int clear(const struct unpack *u, const struct member *m, const char *nam
 {
         if (m->kind == MEMBER_DIRECTORY || unlinkat(u->dir_fd, name, 0) == 0 || errno == ENOENT)
                 return 0;
-        return u->is_restored && errno == EISDIR ? clear_fresh(u, m, name, e) : files_os(e, errno, "replace %s", m->path);
+        return files_os(e, errno, "replace %s", m->path);
 }
 
 static int is_link_to_itself(const struct member *m)

@@ -2,8 +2,8 @@
  * the outer mount's server has to look up, and that server starts only after the box. So a child of
  * PID 1 opens each place, which waits in the kernel until the server replies, attaches the mount there
  * and exits. box-init waits for it before it handles its first request, so no guest program runs
- * earlier. The child also reads the attributes of each mounted file: before that the kernel takes the
- * root of a FUSE mount for a file of uid 0, which the box does not map, and refuses to write to it
+ * earlier. The child also reads the attributes of each mount's root: before that the kernel takes the
+ * root of a FUSE mount for an inode of uid 0, which the box does not map, and refuses to write to it
  * (inode_permission() in fs/namei.c).
  * Runs in: a child of PID 1, with the rights of the box. It reads no bytes of guest or host. */
 #include "mount.h"
@@ -31,13 +31,13 @@ static int open_place(const char *place)
         return fd < 0 ? -errno : fd;
 }
 
-static int look_at_files(const struct jail_plan *plan)
+static int read_attributes(const struct jail_plan *plan)
 {
         for (size_t i = 0; i < plan->mount_count; i++) {
-                _cleanup_fd_ int fd = plan->file_mounts & 1u << i ? open_place(plan->mounts[i] + 1) : -EBADF;
+                _cleanup_fd_ int fd = open_place(plan->mounts[i] + 1);
                 struct stat st;
 
-                if (plan->file_mounts & 1u << i && (fd < 0 || fstat(fd, &st) < 0))
+                if (fd < 0 || fstat(fd, &st) < 0)
                         return fd < 0 ? fd : -errno;
         }
         return 0;
@@ -92,12 +92,12 @@ static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX
                 r = attach(tree_fds[i], plan->mounts[i] + 1);
                 tree_fds[i] = -EBADF;
         }
-        return r < 0 ? r : look_at_files(plan);
+        return r < 0 ? r : read_attributes(plan);
 }
 
 int root_attach_inner(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e)
 {
-        pid_t pid = next_of(plan, tree_fds) < 0 && !plan->file_mounts ? 1 : fork();
+        pid_t pid = plan->mount_count == 0 ? 1 : fork();
 
         if (pid == 0)
                 _exit(-attach_all(plan, tree_fds)); /* box-init has the number from its end */

@@ -670,6 +670,27 @@ static int look_there(struct plan *plan, uint32_t row, const struct directory *d
         return ret->exists || errno == ENOENT ? 0 : -errno;
 }
 
+static size_t depth_of(const char *path)
+{
+        size_t depth = 0;
+
+        while ((path = strchr(path, '/')) != NULL) {
+                path++;
+                depth++;
+        }
+        return depth;
+}
+
+/* A link of the host that gets a place nearer to the top may lead out from there, and so may the links
+ * in a directory that does: they are not read. At the same depth or deeper it leads as far as before. */
+static bool rises(const struct plan *plan, uint32_t row)
+{
+        const struct change *c = &plan->list->rows[row];
+        const char *from = c->type == CHANGE_RENAMED ? c->from : plan->rows[row].link_host;
+
+        return from && (c->kind == KIND_SYMLINK || c->kind == KIND_DIRECTORY) && depth_of(c->path) < depth_of(from);
+}
+
 static void evaluate_placing(struct plan *plan, uint32_t row)
 {
         const struct change *c = &plan->list->rows[row];
@@ -684,6 +705,8 @@ static void evaluate_placing(struct plan *plan, uint32_t row)
                 settle(plan, row, VERDICT_FAILED, "denied", link_fault(c->path, c->target));
         if (c->link)
                 find_link(plan, row);
+        if (plan->links_inside && rises(plan, row))
+                settle(plan, row, VERDICT_FAILED, "denied", "a link of the host, here or in this directory, may lead out from a place nearer to the top, which \"links\": \"inside\" refuses");
         if (plan->rows[row].verdict != VERDICT_DO)
                 return;
         plan_parent(c->path, parent);

@@ -34,11 +34,13 @@ def test_everything_comes_back():
         assert sparse.st_size == 64 << 20 and sparse.st_blocks < 1000 and os.stat(f.path(back + "/ws/d")).st_mtime == 1_000_000_000
 
 
-def test_what_cannot_be_read_is_passed_over():
-    with Files({"t/a": "1", "t/shut": "2", "t/closed/x": "3"}, ordinary=True) as f:
+def test_what_its_owner_may_not_read_is_saved_with_its_modes():
+    with Files({"t/a": "1", "t/shut": "2", "t/closed/x": "3", "t/deep/er/y": "4"}, ordinary=True) as f:
         os.mkfifo(f.path("t/pipe"))
         os.chmod(f.path("t/shut"), 0)
-        os.chmod(f.path("t/closed"), 0)
+        modes = {"t/shut": 0, "t/closed": 0, "t/deep/er": 0o311, "t/deep": 0o100}
+        for name, mode in modes.items():
+            os.chmod(f.path(name), mode)
         options = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         fd = os.open(PROGRAM, os.O_RDONLY)
         data = subprocess.run(["/bin/sh", "-c", f'exec /proc/self/fd/{fd} --pack "$0"', f.path("t")], stdout=subprocess.PIPE, pass_fds=[fd], check=True, **options).stdout
@@ -46,7 +48,14 @@ def test_what_cannot_be_read_is_passed_over():
         os.mkdir(f.path("u"))
         assert restore(f.path("u"), data).returncode == 0
         found = f.path("u" + f.path("t"))
-        assert sorted(os.listdir(found)) == ["a", "closed"] and os.listdir(found + "/closed") == []
+        for top in (f.path("t"), found):  # it keeps what it had, and so does the copy
+            assert {name: stat.S_IMODE(os.stat(top + name[1:]).st_mode) for name in modes} == modes, top
+        assert sorted(os.listdir(found)) == ["a", "closed", "deep", "shut"]
+        for name in ("closed", "shut", "deep", "deep/er"):
+            os.chmod(f"{found}/{name}", 0o700)
+        for name, text in (("shut", "2"), ("closed/x", "3"), ("deep/er/y", "4")):
+            with open(f"{found}/{name}") as file:
+                assert file.read() == text, name
 
 
 def test_what_is_damaged_is_an_error():

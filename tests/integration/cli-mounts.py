@@ -141,6 +141,25 @@ def test_links_that_lead_out_of_a_mount():
     bad_input("call", "bash", "-c", "true", "--mount", at(), "--links", "outside", says="sync.links")
 
 
+def test_links_that_a_move_leads_out():
+    """A link of the host, and one in a directory, is not moved nearer to the top, nor has it another name there; as deep as before, and without the option, it is."""
+    def inside(command, code):
+        finished = bash(command, rule="**=*", links="inside")
+        equal(finished.code, code, finished)
+        assert code == 0 or b"nearer to the top" in finished.stderr, finished
+
+    make({"a/b/up": ("../../x",), "a/b/c/f": "1", "c/": None})
+    before = tree()
+    inside("mv /data/a/b/up /data/up", 1)
+    inside("mv /data/a/b /data/b", 1)
+    inside("ln /data/a/b/up /data/up", 1)
+    equal(tree(), before)
+    inside("mv /data/a/b /data/c/b && mv /data/c/b/up /data/c/b/c/up && mv /data/c/b/c/f /data/f", 0)
+    equal((os.readlink("host/c/b/c/up"), tree()["f"]), ("../../x", b"1"))
+    equal(bash("mv /data/c/b/c/up /data/up", rule="**=*").code, 0)
+    equal(os.readlink("host/up"), "../../x")
+
+
 def test_where_they_are_kept():
     make({"a": "a"})
     os.environ["HOME"] = os.path.abspath("home")

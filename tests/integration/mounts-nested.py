@@ -59,6 +59,14 @@ def test_each_has_its_own_changes_and_they_are_written_to_it():
     equal((tree(), tree("other")), ({"new": b"o", "z": b"outer"}, {"b": b"changed", "new": b"i", "d/": None, "d/x": b"x"}))
 
 
+def test_the_first_thing_that_is_asked_of_one():
+    """Before its server was asked for attributes the kernel holds the root of a mount for nobody's."""
+    make({"a": "outer", "in/": None})
+    make({"b": "inner"}, "other")
+    code = "return [os.access(path, os.W_OK) for path in ('/data', '/data/in')] + [os.close(os.open(path, os.O_TMPFILE | os.O_RDWR)) for path in ('/data', '/data/in')]"
+    equal(call(code, [at("/data"), at("/data/in", "other")], rule="**=*").value, [True, True, None, None])
+
+
 def test_each_has_its_own_rules():
     make({"a": "outer", "in/hidden": "of the host"})
     make({"b": "inner", "deep/b": "inner"}, "other")
@@ -187,4 +195,6 @@ def test_what_does_not_fit_together():
     bad_input(*words, "--mount", at("/x", "host/a"), "--mount", at("/x/y"), says="'/x/y' cannot lie in '/x', which is a file")
     bad_input(*words, "--mount", at("/data"), "--mount", at("/data/"), says="given twice|the place '/data'")
     bad_input(*words, "--mount", at("/data"), "--mount", at("/data/.cloche-sync/x"), says="where syncs keep their journal: choose another name")
+    os.mkdir("host/.cloche-sync")
+    bad_input(*words, "--mount", at("/data", "host/.cloche-sync"), says="the name belongs to syncs")
     bad_input(*words, "--mount", at("s"), says=r"absolute path: --mount /workspace/s=host")

@@ -38,6 +38,16 @@ static int memory(size_t size, int seals)
         return fd;
 }
 
+/* Memory with pages beyond its end, which its size does not show. */
+static int memory_with_more_pages(size_t size, int seals)
+{
+        int fd = memory(size, 0);
+
+        if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 8 << 20) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+                _exit(1);
+        return fd;
+}
+
 /* fd: closed. Returns whether the channel kept it. */
 static int send_to(mode_t takes, int fd)
 {
@@ -73,6 +83,7 @@ int main(void)
         CHECK(!send_to(0, memory(4096, fixed)) && told.errors == 1, "no descriptor is taken where none is expected");
         CHECK(send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX, fixed)) && told.messages == 1 && told.errors == 0, "memory of a fixed size is kept");
         CHECK(!send_to(S_IFREG, memory(CHANNEL_MEMORY_BYTES_MAX + 1, fixed)) && told.messages == 0 && told.errors == 1, "larger memory ends the channel");
+        CHECK(!send_to(S_IFREG, memory_with_more_pages(4096, fixed)) && told.messages == 0 && told.errors == 1, "so does memory with pages beyond its end");
         CHECK(!send_to(S_IFREG, memory(4096, F_SEAL_SHRINK)) && told.errors == 1, "memory that can grow does");
         CHECK(!send_to(S_IFREG, memory(4096, F_SEAL_GROW)) && told.errors == 1, "memory that can shrink does");
         CHECK(!send_to(S_IFREG, open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) && told.errors == 1, "a file does");
