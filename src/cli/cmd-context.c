@@ -113,7 +113,7 @@ static int ask_rows(struct cli_request *request, const char *method, json_t *par
         return code;
 }
 
-/* A second word that is a language was meant as one: the context would be one of Python, of that name. */
+/* A context named like a language was meant to be one of it: the context would be one of Python, of that name. */
 static int check_name(const struct cli_request *request)
 {
         const char *box = request->positional[0], *name = request->positional[1];

@@ -136,7 +136,7 @@ static int check_security(const json_t *security, struct cloche_err *e)
         return check_members(security, "security", members, COUNT(members), e);
 }
 
-/* Of a mounted file only the size limit is passed on, so cloche-fs does not see the others. */
+/* Only the size limit of a mounted file is passed on, so cloche-fs does not see the others. */
 static int check_loading(const json_t *loading, struct cloche_err *e)
 {
         static const char *const members[] = {"mode", "include", "maxFileSize", "maxTotalSize"};

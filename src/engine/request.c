@@ -81,7 +81,7 @@ static int check_terminal(const struct cloche_run_options *opt, struct cloche_er
         return 0;
 }
 
-/* Of an evaluation it is a label in stacks, as "file:///x.js"; of a call or script it names a file. */
+/* An evaluation shows it in stacks only ("file:///x.js"); of a call or script it names a file. */
 static int check_filename(const struct cloche_run_options *opt, struct cloche_err *e)
 {
         const char *name = opt->filename, *c = name;

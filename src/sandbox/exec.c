@@ -91,7 +91,7 @@ uint64_t output_most(const struct sandbox_ask *ask)
         return most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
 }
 
-/* Of a command that failed for want of a connection, say who can allow it. */
+/* Say who can allow the connection for want of which a command failed. */
 static void warn_of_network(const struct exec *x, json_t *answer)
 {
         const struct spool *printed = &x->process->streams[STREAM_ERR].spool;
