@@ -93,13 +93,27 @@ async function namespaceOf (specifier, members) {
   return module.namespace
 }
 
+// An unclosed bracket is found only in what we put behind the code: the error then has a line that the user has not. The code
+// alone, or with nothing behind it, fails with the engine's own words at the user's place.
+function compiled (code, whole, alone) {
+  try {
+    return whole()
+  } catch (thrown) {
+    if (lineOf(thrown) > code.split('\n').length) alone()
+    throw thrown
+  }
+}
+
+const lineOf = (thrown) => Number(/^[^\n]*:(\d+)\n/.exec(thrown.stack)?.[1] ?? 0)
+
 const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname', 'args', 'kwargs', '$find']
 
 // As a CommonJS module, whose scope stays open for looking names up: `$find` takes the eval of its end.
 function loadScript (code, names, given, importModule) {
   let evaluate
   const values = [...valuesOf(given), (fn) => { evaluate = fn }]
-  const fn = vm.compileFunction(`${code}\n;$find((name) => eval(name))`, PARAMETERS, { filename: given.shown, importModuleDynamically: importModule })
+  const make = (text) => vm.compileFunction(text, PARAMETERS, { filename: given.shown, importModuleDynamically: importModule })
+  const fn = compiled(code, () => make(`${code}\n;$find((name) => eval(name))`), () => make(code))
   userCodeBegins()
   fn.apply(given.module.exports, values)
   return (name) => {
@@ -121,11 +135,19 @@ function runBody (code, given, facts, importModule) {
     expose(values)
     // In a block what the code declares does not collide with what a set-up declared.
     const text = prepared ? `{${code}\n}` : code
-    return new vm.Script(text, prepared ? { ...options, columnOffset: -1 } : options).runInThisContext()
+    const whole = () => new vm.Script(text, prepared ? { ...options, columnOffset: -1 } : options)
+    return compiled(code, whole, () => new vm.Script(code, options)).runInThisContext()
   }
   const head = `(async function (${PARAMETERS.slice(0, -1).join(', ')}) {`
   const text = facts.hasReturn ? code : withReturn(code)
-  return new vm.Script(`${head}${text}\n})`, { ...options, columnOffset: -head.length }).runInThisContext().apply(undefined, values)
+  return asynchronous(code, head, `${text}\n})`, options, facts.hasAwait).runInThisContext().apply(undefined, values)
+}
+
+// A body that awaits compiles in an async function only, whose head has a line of its own: what is shown of the first line is the user's.
+function asynchronous (code, head, rest, options, hasAwait) {
+  const make = (text) => new vm.Script(`${head}\n${text}`, { ...options, lineOffset: -1 })
+  const alone = hasAwait ? () => make(code) : () => vm.compileFunction(code, PARAMETERS, { filename: options.filename })
+  return compiled(code, () => make(rest), alone)
 }
 
 // The last line's expression as the value of a body with await: when putting a return before it compiles, it is one.
@@ -252,7 +274,7 @@ const compiles = (code) => {
 function awaiting (code, facts, options) {
   const names = [...new Set([...facts.functions, ...facts.bindings])].filter(isName)
   const head = '(async () => {'
-  return new vm.Script(`${head}${code}\n;return { ${names.join(', ')} }\n})`, { ...options, columnOffset: -head.length }).runInThisContext()()
+  return asynchronous(code, head, `${code}\n;return { ${names.join(', ')} }\n})`, options, facts.hasAwait).runInThisContext()()
 }
 
 // What cells find of a module whose file would lie in the working directory.

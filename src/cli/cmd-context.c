@@ -113,7 +113,18 @@ static int ask_rows(struct cli_request *request, const char *method, json_t *par
         return code;
 }
 
-static int create(struct cli_request *request)
+/* A context named like a language was meant to be one of it: the context would be one of Python, of that name. */
+static int check_name(const struct cli_request *request)
+{
+        const char *box = request->positional[0], *name = request->positional[1];
+
+        if (!name || request->sandbox.language || !options_is_language(name))
+                return 0;
+        return cli_bad("'%s' is a language, and would be the context's name: cloche context create %s --language %s (with --language the name may be %s too)",
+                       name, box, name, name);
+}
+
+static int ask_create(struct cli_request *request)
 {
         json_t *params = json_pack("{s:s, s:s*, s:s*, s:s*, s:o*}", "sandbox", request->positional[0], "context", request->positional[1], "language",
                                    request->sandbox.language, "cwd", request->sandbox.cwd, "env", sandbox_env(request));
@@ -124,6 +135,13 @@ static int create(struct cli_request *request)
         if (params && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
                 json_object_set_new(params, "timeoutMs", json_integer((json_int_t)timeout_ms));
         return ask_one(request, "context.create", params, print_context_name);
+}
+
+static int create(struct cli_request *request)
+{
+        int code = check_name(request);
+
+        return code ? code : ask_create(request);
 }
 
 static int list(struct cli_request *request)

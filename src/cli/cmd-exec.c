@@ -53,7 +53,29 @@ static int exit_code(const json_t *ended)
         return (int)json_integer_value(json_object_get(ended, "exitCode"));
 }
 
+/* As of calls and runs. */
+static void say_late(const struct cli_request *request, const json_t *ended)
+{
+        uint64_t timeout_ms = request->run.limits.wall_ms;
+
+        if (json_is_true(json_object_get(ended, "timedOut")) && timeout_ms && timeout_ms != CLOCHE_UNLIMITED)
+                fprintf(stderr, "cloche: timeout: the command was stopped; the limit is %llu ms\n", (unsigned long long)timeout_ms);
+}
+
 /* -- without standard input ----------------------------------------------------------------------------------- */
+
+/* Say what the daemon has to add to a command that failed: for want of a connection, who can allow it. */
+static void say_warnings(const json_t *ended)
+{
+        const json_t *warning;
+        size_t i;
+
+        json_array_foreach(json_object_get(ended, "warnings"), i, warning) {
+                fputs("cloche: ", stderr);
+                say_name(stderr, json_string_value(warning));
+                fputc('\n', stderr);
+        }
+}
 
 static int exec_plain(struct cli_request *request, struct daemon_client *client)
 {
@@ -72,6 +94,10 @@ static int exec_plain(struct cli_request *request, struct daemon_client *client)
                 sandbox_make_text(ended, "stderr");
                 sandbox_print_json(ended);
         }
+        if (code == 0 && !request->json)
+                say_warnings(ended);
+        if (code == 0)
+                say_late(request, ended);
         if (code == 0)
                 code = exit_code(ended);
         json_decref(ended);
@@ -104,6 +130,8 @@ static int follow_process(struct cli_request *request, struct daemon_client *cli
         terminal_restore(&terminal);
         if (code == 0 && !ended)
                 say_left(request, process);
+        if (code == 0 && ended)
+                say_late(request, ended);
         if (code == 0 && ended)
                 code = exit_code(ended);
         /* No other client uses this process. */

@@ -239,6 +239,17 @@ static int load_languages(struct cli_request *r, struct cloche_err *e)
         return r->languages ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "list the languages");
 }
 
+int options_is_language(const char *word)
+{
+        struct cli_request room = {0};
+        const json_t *of_file;
+        struct cloche_err e = {0};
+        int is_one = load_languages(&room, &e) == 0 && find_language(room.languages, word, &of_file);
+
+        json_decref(room.languages);
+        return is_one;
+}
+
 int options_is_code_word(const char *word)
 {
         struct cli_request room = {0};

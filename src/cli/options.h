@@ -51,6 +51,7 @@ int options_parse(const struct cli_operation *operation, int argc, char **argv, 
 /* Take the word at `at`: a language followed by a file with code, or a file whose name implies the
  * language. Does nothing if code was given already. 0, or the exit code after a line was printed. */
 int options_take_code_word(struct cli_request *request, int at);
+int options_is_language(const char *word);
 /* True for a language, or a file name with a language's suffix. */
 int options_is_code_word(const char *word);
 /* cli_fail() for an error of a run; names the intended language. */

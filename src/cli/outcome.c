@@ -4,8 +4,11 @@
 #include "say.h"
 #include "wire/json.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define UNASKED_MAX 10 /* denials that are told of without --denials */
 
 /* -- printing a sync ------------------------------------------------------------------------------------------ */
 
@@ -270,16 +273,22 @@ static void print_refused(FILE *out, const json_t *denied)
         fputc('\n', out);
 }
 
-static void print_network(FILE *out, const json_t *network)
+/* A run that failed may have failed for the network, so its first denials are told unasked. */
+static void print_network(FILE *out, const json_t *network, size_t most)
 {
+        const json_t *rows = json_object_get(network, "denied");
+        size_t left = json_array_size(rows) > most ? json_array_size(rows) - most : 0;
         json_int_t lost = json_integer_value(json_object_get(network, "lost"));
         const json_t *denied;
         size_t i;
 
-        json_array_foreach(json_object_get(network, "denied"), i, denied)
+        json_array_foreach(rows, i, denied) {
+                if (i == most)
+                        break;
                 print_refused(out, denied);
-        if (lost > 0)
-                fprintf(out, "cloche: and %lld more were denied\n", (long long)lost);
+        }
+        if (left > 0 || lost > 0)
+                fprintf(out, "cloche: and %lld more were denied%s\n", (long long)lost + (long long)left, left > 0 ? " (--denials tells of them)" : "");
 }
 
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
@@ -301,8 +310,8 @@ int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
                 say_name(out, json_string_value(warning));
                 fputc('\n', out);
         }
-        if (has_denials)
-                print_network(out, json_object_get(meta, "network"));
+        if (has_denials || cloche_result_exit_code(result) != 0)
+                print_network(out, json_object_get(meta, "network"), has_denials ? SIZE_MAX : UNASKED_MAX);
         is_lost = json_is_true(json_object_get(meta, "outputLost"));
         json_decref(whole);
         return is_lost;

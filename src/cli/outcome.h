@@ -17,7 +17,8 @@ struct outcome {
 int outcome_prepare(struct cli_request *request);
 /* After the run: keep its unwritten changes, if any. Call outcome_done() on ret after a failure too. */
 int outcome_settle(struct cli_request *request, cloche_result *result, struct outcome *ret);
-/* Print a line for each warning and, with has_denials, for each connection and name refused. 1:
+/* Print a line for each warning and, with has_denials, for each connection and name refused; of
+ * a run that failed, for the first of them in any case. 1:
  * output of the run was lost. */
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials);
 void outcome_done(struct outcome *outcome);

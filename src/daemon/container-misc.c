@@ -172,9 +172,12 @@ static void not_cloned(struct container_ask *a, const struct container_reply *re
         const json_t *said = json_object_get(reply->about, "stderr");
         const char *text = said ? json_string_value(said) : reply->e->msg;
 
-        if (said && is_old_git(a))
-                container_answer(a, container_put(git_answer(a, 0, NULL, NULL), "stderr", container_words(text)));
-        else if (said)
+        if (said && is_old_git(a)) {
+                json_t *answer = container_put(git_answer(a, 0, NULL, NULL), "stderr", container_words(text));
+
+                container_network_explain(a, answer, json_object_get(reply->about, "exitCode"));
+                container_answer(a, answer);
+        } else if (said)
                 git_failed(a, reply, text);
         else if (reply->e->code == CLOCHE_E_INVALID_ARGUMENT)
                 container_refuse(a, CONTAINER_INVALID_GIT_URL, "Invalid repository URL format", NULL, "%s", reply->e->msg);

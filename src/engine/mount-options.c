@@ -136,11 +136,21 @@ static int check_security(const json_t *security, struct cloche_err *e)
         return check_members(security, "security", members, COUNT(members), e);
 }
 
+/* Only the size limit of a mounted file is passed on, so cloche-fs does not see the others. */
+static int check_loading(const json_t *loading, struct cloche_err *e)
+{
+        static const char *const members[] = {"mode", "include", "maxFileSize", "maxTotalSize"};
+
+        return json_is_null(loading) ? 0 : check_members(loading, "loading", members, COUNT(members), e);
+}
+
 static int check_dir(const json_t *dir, struct cloche_err *e)
 {
         static const char *const members[] = {"path", "kind", "permissions", "loading", "security", "onPermissionDenied"};
         int r = json_is_object(dir) ? check_members(dir, "dirs", members, COUNT(members), e) : 0;
 
+        if (r == 0)
+                r = check_loading(json_object_get(dir, "loading"), e);
         return r < 0 ? r : check_security(json_object_get(dir, "security"), e);
 }
 
@@ -356,6 +366,8 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
                 r = check_members(sync, "sync", sync_members, COUNT(sync_members), e);
         if (r == 0)
                 r = check_security(json_object_get(mount, "security"), e);
+        if (r == 0)
+                r = check_loading(json_object_get(mount, "loading"), e);
         if (r == 0)
                 r = read_name(sync, "mode", sync_mode, "sync.mode", "batch or manual", &mode, e);
         if (r == 0)

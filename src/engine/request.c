@@ -12,6 +12,7 @@
 
 #define CODE_BYTES_MAX (64u << 20)
 #define FILES_MAX 10000
+#define FILENAME_BYTES_MAX 200
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static const char *const base_environment[] = {
@@ -80,6 +81,22 @@ static int check_terminal(const struct cloche_run_options *opt, struct cloche_er
         return 0;
 }
 
+/* An evaluation shows it in stacks only ("file:///x.js"); of a call or script it names a file. */
+static int check_filename(const struct cloche_run_options *opt, struct cloche_err *e)
+{
+        const char *name = opt->filename, *c = name;
+
+        if (!name)
+                return 0;
+        while ((unsigned char)*c >= ' ' && *c != 0x7f)
+                c++;
+        if (opt->kind == CLOCHE_EVALUATE && (*c || c == name || c - name > FILENAME_BYTES_MAX))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a file name must have 1 to %d bytes, and no control characters", FILENAME_BYTES_MAX);
+        if (opt->kind != CLOCHE_EVALUATE && (strchr(name, '/') || !name[0] || strlen(name) > FILENAME_BYTES_MAX || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", name);
+        return 0;
+}
+
 static int check_names(const struct cloche_run_options *opt, struct cloche_err *e)
 {
         char path[INIT_PATH_MAX];
@@ -87,11 +104,9 @@ static int check_names(const struct cloche_run_options *opt, struct cloche_err *
 
         if (opt->function && (!opt->function[0] || strlen(opt->function) > 256))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a function's name must have 1 to 256 bytes");
-        if (opt->filename && (strchr(opt->filename, '/') || !opt->filename[0] || strlen(opt->filename) > 200 ||
-                              strcmp(opt->filename, ".") == 0 || strcmp(opt->filename, "..") == 0))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the file name '%.60s' must be a plain name without '/'", opt->filename);
-        if (!opt->workdir)
-                return 0;
+        r = check_filename(opt, e);
+        if (r < 0 || !opt->workdir)
+                return r;
         /* The directory may be in a mount: run_start_cold checks it once they are read. */
         r = (opt->mount ? files_normalise : files_resolve)(opt->workdir, FILES_ROOT, path, sizeof(path), e);
         if (r == 0 && opt->workdir[0] != '/')

@@ -100,14 +100,33 @@ static int read_file(const json_t *params, struct settings *s, struct cloche_err
         return s->file ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the settings");
 }
 
+static int check_known(const json_t *object, const char *const *known, size_t count, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+
+        json_object_foreach((json_t *)object, name, value) {
+                size_t i = 0;
+
+                while (i < count && strcmp(known[i], name) != 0)
+                        i++;
+                if (i == count)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "unknown member '%.40s'", name);
+        }
+        return 0;
+}
+
 static int read_loading(const json_t *loading, struct settings *s, struct cloche_err *e)
 {
+        static const char *const known[] = {"mode", "include", "maxFileSize", "maxTotalSize"};
         int mode = LOADING_LAZY, r;
         json_t *include = json_object_get(loading, "include");
 
         if (loading && !json_is_object(loading) && !json_is_null(loading))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "loading: expected an object");
-        r = read_choice(loading, "mode", loading_choices, &mode, e);
+        r = check_known(loading, known, sizeof(known) / sizeof(known[0]), e);
+        if (r == 0)
+                r = read_choice(loading, "mode", loading_choices, &mode, e);
         if (r == 0)
                 r = read_number(loading, "maxFileSize", &s->max_file_bytes, e);
         if (r == 0)
@@ -181,20 +200,10 @@ static int check_members(const json_t *params, struct cloche_err *e)
 {
         static const char *const known[] = {"permissions", "loading", "followSymlinks", "onPermissionDenied", "source", "target", "uid",
                                             "gid", "points", "file", "cacheSeconds", "limits", "optional"};
-        const char *name;
-        json_t *value;
 
         if (!json_is_object(params))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object");
-        json_object_foreach((json_t *)params, name, value) {
-                size_t i = 0;
-
-                while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], name) != 0)
-                        i++;
-                if (i == sizeof(known) / sizeof(known[0]))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "unknown member '%.40s'", name);
-        }
-        return 0;
+        return check_known(params, known, sizeof(known) / sizeof(known[0]), e);
 }
 
 int fs_settings_load(const json_t *params, struct settings *ret, struct cloche_err *e)

@@ -164,7 +164,7 @@ static void end_one(struct lookup *lookup, int status)
         struct lookup_result *result = &lookup->result;
 
         if (status != ARES_SUCCESS && (!result->why || status != ARES_ENODATA))
-                result->why = status == ARES_ENOTFOUND ? "the name does not exist" : status == ARES_ENODATA ? "the name has no address"
+                result->why = status == ARES_ENOTFOUND ? "the name servers know no such name (/etc/hosts is not read)" : status == ARES_ENODATA ? "the name has no address"
                                                                                                               : "the name servers do not answer";
         if (--lookup->waiting > 0)
                 return;

@@ -101,15 +101,12 @@ static const json_t *last_denied(const struct sandbox *s)
         return NULL;
 }
 
-int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)
+void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
 {
-        const struct sandbox *s = sandbox_find(all, principal, name);
-        const json_t *denied = s ? last_denied(s) : NULL;
-        const char *host = json_string_value(json_object_get(denied, "host"));
+        const json_t *denied = last_denied(s);
+        const char *host = json_string_value(json_object_get(denied, "host")), *name = s->name;
 
         host = host ? host : json_string_value(json_object_get(denied, "address"));
-        if (!s)
-                return 0;
         if (json_array_size(json_object_get(s->network_policy, "allow")) == 0)
                 snprintf(ret, size, "the sandbox %s has no network", name);
         else if (host)
@@ -119,5 +116,13 @@ int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, co
         size -= strlen(ret);
         ret += strlen(ret);
         snprintf(ret, size, "; whoever runs it can allow more: cloche net %s --allow %.200s, or for new sandboxes cloched --network", name, host ? host : "HOST");
-        return 1;
+}
+
+int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size)
+{
+        const struct sandbox *s = sandbox_find(all, principal, name);
+
+        if (s)
+                sandbox_explain_network(s, ret, size);
+        return s != NULL;
 }

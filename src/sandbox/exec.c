@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/utf8.h"
+#include "engine/network-words.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #define OUTPUT_BYTES (1u << 20)
 #define OUTPUT_BYTES_MAX (256u << 20)
 #define KEEP_BYTES (UINT64_C(64) << 20)
+#define LOOK_BYTES (64u << 10) /* of the end of the errors, for words about the network */
 #define TIMED_OUT_CODE 124 /* as timeout(1) returns */
 
 struct exec {
@@ -89,6 +91,24 @@ uint64_t output_most(const struct sandbox_ask *ask)
         return most < OUTPUT_BYTES_MAX ? most : OUTPUT_BYTES_MAX;
 }
 
+/* Say who can allow the connection for want of which a command failed. */
+static void warn_of_network(const struct exec *x, json_t *answer)
+{
+        const struct spool *printed = &x->process->streams[STREAM_ERR].spool;
+        uint64_t begin = spool_begin(printed), size = spool_bytes(printed);
+        size_t taken = 0;
+        char why[800], *text = NULL;
+
+        if (x->process->exit_code == 0)
+                return;
+        text = spool_copy(printed, size > LOOK_BYTES ? begin + size - LOOK_BYTES : begin, LOOK_BYTES, &taken);
+        if (text && network_words_find(text, taken)) {
+                sandbox_explain_network(x->ask->sandbox, why, sizeof(why));
+                json_object_set_new(answer, "warnings", json_pack("[s]", why));
+        }
+        free(text);
+}
+
 static json_t *answer_of(struct exec *x, struct buf *attachments)
 {
         const struct process *p = x->process;
@@ -110,6 +130,7 @@ static json_t *answer_of(struct exec *x, struct buf *attachments)
         json_object_set_new(answer, "output", json_string(p->id));
         if (p->signal)
                 json_object_set_new(answer, "signal", signal_json(p->signal));
+        warn_of_network(x, answer);
         return answer;
 }
 

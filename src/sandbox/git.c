@@ -15,6 +15,7 @@
 #define TIMEOUT_MS 600000
 #define URL_BYTES_MAX 2048
 #define KEEP_BYTES (1u << 20)
+#define WHY_BYTES_LEAST 80 /* of the words of git in an error */
 
 static const char script[] =
         "exec 9<&0 </dev/null\n"
@@ -189,6 +190,18 @@ static void checkout_free(struct checkout *c)
         free(c);
 }
 
+/* The caller has the whole output of git besides, so its words leave room for who can allow the connection. */
+static void say_why(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
+{
+        char network[sizeof(e->msg)] = "";
+        size_t most = sizeof(e->msg) - sizeof("git: ; "), least = WHY_BYTES_LEAST, room;
+
+        if (code == CLOCHE_E_GIT_NETWORK)
+                sandbox_explain_network(c->ask->sandbox, network, sizeof(network));
+        room = most > strlen(network) + least ? most - strlen(network) : least;
+        err_set(e, code, "git: %.*s%s%s", (int)room, why, network[0] ? "; " : "", network);
+}
+
 static void fail(struct checkout *c, const char *printed)
 {
         struct sandbox_ask *ask = c->ask;
@@ -206,7 +219,7 @@ static void fail(struct checkout *c, const char *printed)
         if (c->process->timed_out)
                 err_set(&e, CLOCHE_E_TIMEOUT, "git did not finish in time");
         else
-                err_set(&e, code, "git: %s", why);
+                say_why(c, code, why, &e);
         checkout_free(c);
         ask_fail(ask, &e, about);
 }

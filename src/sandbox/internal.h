@@ -190,6 +190,8 @@ int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *asked, str
 int connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e);
 void connections_again(struct sandbox *s); /* restart it after it ended by itself */
 void connections_close(struct sandbox *s);
+/* Write one line: why programs in it may not connect, and how the operator can allow it. */
+void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size);
 /* sandbox.c: called once after connections_open for a box that had no network. */
 void connections_ready(struct sandbox *s, const struct cloche_err *e);
 void box_forget(const struct sandboxes *all, uint32_t box);

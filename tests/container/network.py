@@ -72,6 +72,8 @@ def test_without_one():
             assert "cloche:" not in http.get(BASE + f"/api/process/{begun['processId']}/logs", **NEW)[1]["stderr"]
         status, error = http.post(BASE + "/api/git/checkout", NEW, repoUrl="https://example.org/x.git")
         assert status == 500 and "cloche net wire --allow" in error["message"], error
+        answer = http.post(BASE + "/api/git/checkout", {}, repoUrl="https://example.org/x.git")[1]
+        assert not answer["success"] and answer["stderr"].splitlines()[-1].startswith("cloche: the sandbox wire has no network"), answer
         assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]
 
 

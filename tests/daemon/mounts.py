@@ -144,6 +144,14 @@ def test_only_what_was_named_may_be_mounted():
         with Daemon("--mount-root", directory.path) as daemon:
             with daemon.frames() as frames:
                 assert frames.call("script", language="python", code="print(open('m/a').read())", mount=mount(directory))["stdout"] == "a\n"
+                one = {"path": os.path.join(directory.path, "a"), "kind": "file"}
+                for loading, is_well in (({"mode": "lazy", "maxFileSize": 10}, True), (None, True), ({"maxFilesize": 10}, False)):
+                    for asked in ({**mount(directory), "loading": loading}, {"dirs": {"/workspace/m/a": {**one, "loading": loading}}}):
+                        ask = {"language": "python", "code": "print(open('m/a').read())", "mount": asked}
+                        if is_well:
+                            assert frames.call("script", **ask)["stdout"] == "a\n", asked
+                        else:
+                            assert 'mount.loading has no member "maxFilesize"' in frames.refused("script", **ask).message, asked
                 for path in (other.path, "/", "/etc", directory.path + "/.."):
                     error = frames.refused("script", language="python", code="1", mount={"dirs": {"/workspace/m": path}})
                     assert error.data["fault"] == "caller", (path, error.data, error.message)

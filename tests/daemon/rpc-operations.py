@@ -103,6 +103,12 @@ def test_modules():
         result = frames.call("evaluate", language="javascript", code="throw new RangeError('no')")
         assert result["error"]["code"] == "ERR_USER_CODE", result["error"]
         assert frames.refused("evaluate", language="python", code="1").name == "invalid_argument"
+        # Its file name is a label; a call's and a script's is one of a file (REFUSALS).
+        for label in ("dir/user code.js", "file:///x.js", "..", "\u00e9.js"):
+            result = frames.call("evaluate", language="javascript", code="\nthrow new RangeError('no')", filename=label)
+            assert f"{label}:2:7" in result["error"]["stack"], (label, result["error"])
+        for label in ("", "a\nb", "a\x1b[1m", "a\x7f", "a\0b", "x" * 201):
+            assert frames.refused("evaluate", language="javascript", code="1", filename=label).name == "invalid_argument", label
     assert process.wait(20) == 0
 
 
@@ -227,6 +233,7 @@ REFUSALS = [
     ("call", {"code": "1", "prefix": "p99"}, "not_found", "p99"),
     ("call", {"code": "1", "language": "python", "\u00e9" * 101: 1}, "invalid_argument", "call has no field"),
     ("call", {"code": "1", "language": "\u20ac" * 100}, "unknown_language", "unknown language"),
+    ("script", {"code": "1", "language": "python", "filename": "a/b"}, "invalid_argument", "a/b"),
     ("script", {"code": "1", "language": "python", "argv": ["a", 1]}, "invalid_argument", "argv[1] must be a string"),
     ("cancel", {}, "invalid_argument", '"id"'),
     ("cancel", {"id": 1.5}, "invalid_argument", "id must be a string or an integer, not 1.5"),

@@ -105,7 +105,7 @@ def test_requests_that_are_refused():
 
 
 def test_settings_that_are_refused():
-    for settings, words in (({"permissions": {"rules": [{"pattern": "["}]}}, ""), ({"loading": {"mode": "later"}}, "loading: mode"),
+    for settings, words in (({"permissions": {"rules": [{"pattern": "["}]}}, ""), ({"loading": {"mode": "later"}}, "loading: mode"), ({"loading": {"maxFilesize": 1}}, "loading: unknown member 'maxFilesize'"),
                             ({"onPermissionDenied": "shrug"}, "onPermissionDenied"), ({"followSymlinks": 3}, "followSymlinks"),
                             ({"limits": {"nodes": -1}}, "limits: nodes"), ({"nonsense": 1}, "unknown member 'nonsense'"),
                             ({"target": "relative"}, "target"), ({"loading": {"mode": "explicit", "include": [3]}}, "include[0]"),

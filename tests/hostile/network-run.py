@@ -64,6 +64,17 @@ def test_all_else_is_refused_and_told():
     assert [row["host"] for row in rows] == ["other.test"] and rows[0]["kind"] == "dns" and rows[0]["count"] >= 1, rows
     told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test", denials=True)
     assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
+    # When the run failed, it is told unasked, and not without end; when it did not, only who asks is told.
+    told = cloche.run("bash", "curl -sS -m 5 http://other.test/", network="allowed.test")
+    assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
+    told = cloche.run("bash", "for i in {1..12}; do curl -sS -m 5 http://n$i.test/; done", network="allowed.test")
+    assert told.stderr.count(b"cloche: denied dns ") == 10 and b"cloche: and 2 more were denied (--denials tells of them)" in told.stderr, told
+    told = cloche.cli("call", "python", "get", "-c", GET, "--args", '["http://other.test/"]', "--network", "allowed.test")
+    assert b"cloche: denied dns other.test" in told.stderr and told.code != 0, told
+    told = cloche.run("bash", "curl -sS -m 5 http://nowhere.test/", network="nowhere.test")
+    assert b"cloche: denied tcp nowhere.test:80: the name servers know no such name (/etc/hosts is not read)" in told.stderr, told
+    told = cloche.run("bash", "curl -sS -m 5 http://other.test/; true", network="allowed.test")
+    assert b"cloche: denied" not in told.stderr and told.code == 0, told
     # All of the internet is still not the host, nor what is near it.
     for url in (f"http://{gate.HOST}:4321/", "http://127.0.0.1:4321/", "http://10.1.1.1/", "http://169.254.169.254/"):
         cloche.equal(get(url, network="*").value, "refused", url)

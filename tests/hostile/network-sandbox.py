@@ -51,6 +51,20 @@ def test_without_a_policy():
         box = Sandbox(frames, "none")
         assert box.python("print(name('allowed.test'), talk('93.184.216.34', 80))") == "gaierror OSError"
         assert box.decisions() == []
+        # A command that failed for it has who can allow it; one that did not, or failed otherwise, has not.
+        way_out = "the sandbox none has no network; whoever runs it can allow more: cloche net none --allow HOST, or for new sandboxes cloched --network"
+        assert box.run("curl -sS http://allowed.test/")["warnings"] == [way_out]
+        for command in ("curl -sS http://allowed.test/; true", "echo no such thing >&2; false"):
+            assert "warnings" not in box.run(command), command
+        told = cloche.cli("exec", "none", "--socket", daemon.path, "--", "curl -sS http://allowed.test/")
+        assert told.code == 6 and told.stderr.decode().endswith(f"\ncloche: {way_out}\n"), told
+        try:
+            raise AssertionError(frames.call("git.checkout", sandbox="none", url="https://allowed.test/group/" + 60 * "repository" + ".git", dir="copy"))
+        except Failed as e:
+            failed = e
+        assert failed.name == "git_network" and "git: unable to access 'https://allowed.test/group/" in failed.message and failed.message.endswith("; " + way_out), failed
+        told = cloche.cli("git", "none", "https://allowed.test/a.git", "--socket", daemon.path)
+        assert told.code != 0 and b"Could not resolve host: allowed.test; " + way_out.encode() in told.stderr, told
 
 
 def test_programs_reach_what_is_allowed():

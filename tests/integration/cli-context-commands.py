@@ -112,6 +112,9 @@ def refusals():
     bad_input("context", "run", "box", "--json", "-i", "-c", "1", says="--json")
     bad_input("context", "run", "box", "--language", "cobol", "-c", "1", says="cobol")
     bad_input("context", "fork", "box", "a", "--count", "101", says="--count")
+    bad_input("context", "create", "box", "javascript", says="--language javascript")
+    equal(ok("context", "create", "box", "javascript", "--language", "javascript"), b"javascript\n")
+    equal(ok("context", "create", "box", "javascript.mine"), b"javascript.mine\n")
     bad_input("context", "delete", "box", says="contexts")
     bad_input("context", says="create")
 

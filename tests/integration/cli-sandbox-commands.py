@@ -47,7 +47,9 @@ def test_streams_and_exit_codes():
         equal((finished.code, finished.stdout, finished.stderr), (3, b"out\n", b"err\n"))
         equal(ok("exec", "box", "--", "printf", "%s|", "a b", "c'd", "$HOME"), b"a b|c'd|$HOME|")
         equal(cli("exec", "box", "--", "bash", "-c", "kill -9 $$").code, 137)
-        equal(cli("exec", "box", "--timeout", "0.5", "--", "sleep", "60").code, 124)
+        for more in [(), ("-i",)]:
+            late = cli("exec", "box", *more, "--timeout", "0.5", "--", "sleep", "60")
+            equal((late.code, late.stderr), (124, b"cloche: timeout: the command was stopped; the limit is 500 ms\n"))
         equal(ok("exec", "box", "-C", "/tmp", "-e", "A=1", "--", "pwd; echo $A"), b"/tmp\n1\n")
         # Words behind "--" are not ours.
         equal(ok("exec", "box", "--", "echo", "--json", "-t"), b"--json -t\n")

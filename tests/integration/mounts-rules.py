@@ -160,6 +160,7 @@ def test_bad_rules_say_what_is_wrong_and_where():
         ({"rules": [{"pattern": "a", "priority": "high"}]}, "priority"), ({"default": {"execute": True}}, "execute"),
         ({"default": {"read": 1}}, "read"), ({"exclude": "node_modules"}, "exclude"),
         ({"permissions": {}, "loading": {"mode": "early"}}, "mode"), ({"permissions": {}, "loading": {"maxFileSize": -1}}, "maxFileSize"),
+        ({"permissions": {}, "loading": {"mode": "lazy", "maxFilesize": 1}}, 'loading has no member "maxFilesize"'),
         ({"security": {"followSymlinks": "never"}}, "followSymlinks"), ({"security": {"follow": True}}, "follow"),
         ({"onPermissionDenied": "cry"}, "onPermissionDenied"), ({"permissions": {}, "sync": {}}, 'no member "sync"'),
         ('{"default": {"read": true}, "default": {}}', "duplicate"),

@@ -31,6 +31,7 @@ describe('isolate', real, () => {
     })
     test('filename shows in stacks', async () => {
       assert.match((await failure('\nthrow new Error("x")', { filename: 'mine.mjs' })).stack, /mine\.mjs:2/)
+      for (const filename of ['dir/user code.js', 'file:///x.js']) assert.ok((await failure('\nthrow new Error("x")', { filename })).stack.includes(`${filename}:2`), filename)
       assert.match((await failure('\nthrow new Error("x")')).stack, /<cloche>:2/)
     })
     test('the clock, the processor time and the memory are reported', async () => {

@@ -74,6 +74,29 @@ test('call: what user code does to built-in classes is not seen on the channel',
   assert.deepEqual(asked, ['global/add'])
 }))
 
+test('call: what is not closed is told at the user\'s last line, in the user\'s text', async () => {
+  const end = 'Unexpected end of input'
+  const failures = [
+    ['function f( {', 1, end], ['function f() {\n  return [1, 2', 2, end], ['return (', 1, end], ['return 1 }', 1, "Unexpected token '}'"],
+    ['return 1 })', 1, "Unexpected token '}'"], ['await g(', 1, end], ['const a = await 1\nreturn (', 2, end], ['exports.f = (', 1, end], ['let x = `abc', 1, end],
+    ['await 1 2', 1, 'Unexpected number'], ['let x\nlet x', 2, "Identifier 'x' has already been declared"]
+  ]
+  const asked = [...failures.map(([code, ...rest]) => [(agent) => agent.call(code), code, ...rest]), ...['f(', 'await f(', 'await 1\nf({'].map((code) => [
+    (agent) => agent.prepare(code), code, code.split('\n').length, end])]
+  for (const [ask, code, line, message] of asked) {
+    await withAgent({}, async (agent) => {
+      const { data } = await agent.fails(ask(agent))
+      assert.deepEqual([data.type, data.message], ['SyntaxError', message], code)
+      assert.match(data.stack, new RegExp(`^\\w+\\.js:${line}\n`), code)
+      assert.equal(data.stack.split('\n')[1], code.split('\n')[line - 1], code)
+    })
+  }
+  await withAgent({}, async ({ call, fails }) => {
+    assert.equal(await call('const a = await 1\nreturn a + 1 // closed'), 2)
+    assert.match((await fails(call('throw new Error(await 1)'))).data.stack, /at main\.js:1:7/)
+  })
+})
+
 test('prepare: what a set-up declares, exports and assigns', async () => {
   const uses = 'async function main () { return [helper(x), typeof y] }'
   for (const code of [
