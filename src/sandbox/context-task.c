@@ -57,13 +57,13 @@ static int ask_agent(struct context *c, struct context_task *task, struct cloche
         return r;
 }
 
-/* Begin the first task of the queue, if the agent is free. Before the context lives, only a task
- * that makes it live begins. */
+/* Begin the first task of the queue, if the agent is free and no signal is on its way to it. Before
+ * the context lives, only a task that makes it live begins. */
 void context_tasks_begin(struct context *c)
 {
         struct context_task *task;
 
-        while (!c->current && !c->is_held && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
+        while (!c->current && !c->is_held && c->signals_in_flight == 0 && (task = TAILQ_FIRST(&c->tasks)) && c->channel.fd >= 0) {
                 struct cloche_err e;
 
                 if (!task->kind->method) { /* it only waits until it is the first task of a context that lives */

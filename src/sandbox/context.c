@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/peer.h"
 #include "base/utf8.h"
 #include "engine/handle.h"
 
@@ -512,10 +513,23 @@ void context_start(struct context *c)
 
 /* -- signals, description ------------------------------------------------------------------------------------- */
 
+static void on_signal_sent(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
+{
+        struct context *c = data;
+
+        (void)answer, (void)e;
+        peer_discard_one(&fd);
+        c->signals_in_flight--;
+        if (c->state == CONTEXT_LIVE)
+                context_tasks_begin(c);
+}
+
 void context_signal(struct context *c)
 {
-        if (c->pid && c->control.fd >= 0)
-                (void)kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
+        struct cloche_err e;
+
+        if (c->pid && c->control.fd >= 0 && kill_ask(&c->control, c->pid, SIGINT, 0, NULL, 0, on_signal_sent, c, &e) == 0)
+                c->signals_in_flight++;
 }
 
 static const char *state_of(const struct context *c)

@@ -56,6 +56,7 @@ struct context {
         int wait_status; /* valid with has_status */
         uint64_t oom_kills; /* of the sandbox, when the last cell began */
         uv_timer_t *end_timer;
+        unsigned signals_in_flight; /* sent by context_signal, not yet answered by PID 1 */
         json_int_t next_id;
         struct context_task *current; /* the first of the queue, once it was sent to the agent */
         TAILQ_HEAD(context_tasks, context_task) tasks;
@@ -110,7 +111,8 @@ void context_free(struct context *c); /* ends it */
 /* Free it in the next loop iteration; until then no lookup finds it. */
 void context_free_soon(struct context *c);
 json_t *context_json(const struct context *c);
-/* Send SIGINT to the interpreter. */
+/* Send SIGINT to the interpreter. No task begins until the signal was delivered, or it could
+ * interrupt the next cell. */
 void context_signal(struct context *c);
 /* Use an instance that is ready: its agent gets a request of that method ("open", "enter"), and
  * lives after the answer. */

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """What cells of contexts answer: results, errors, output, displays, and the same told as it comes."""
 import os
+import re
+import signal
 import sys
 import time
 
@@ -286,11 +288,45 @@ def who_is_held_is_given_up(n):
         n.call("file.write", path="go", content="")
         n.call("context.list")
         assert n.cancel(number) == "cancelled"
-        assert n.run("print('y' * 300000)")["stdout"] == b"y" * 300000 + b"\n", "nothing of what was given up, and all of its own"
+        after = n.run("print('y' * 300000)")
+        assert after["stdout"] == b"y" * 300000 + b"\n", (after["status"], after.get("error"), len(after["stdout"]), after["stdout"].count(b"x"))
         n.call("file.remove", path="go")
+
+
+def first_process(namespace):
+    """The pid of the process that is 1 in this pid namespace."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/ns/pid") == namespace and re.search(r"^NSpid:.*\t1$", open(f"/proc/{name}/status").read(), re.MULTILINE):
+                return int(name)
+        except OSError:
+            pass
+    raise AssertionError(f"no process is 1 in {namespace}")
+
+
+def a_late_signal_does_not_interrupt_the_next_cell(n):
+    """PID 1 of the box delivers the signal; it is stopped until the cancelled cell has ended on its own."""
+    n.run(WAIT)
+    pid = first_process(n.value("os.readlink('/proc/self/ns/pid')").strip("'"))
+    number = n.begin("print('begun')\nwait_for('go')\nopen('/workspace/gone', 'w').close()")
+    n.until_printed(number, b"begun")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert n.cancel(number) == "cancelled"
+        n.call("file.write", path="go", content="")
+        wait_for(lambda: "gone" in n.shell("ls"))
+        after = n.ask("open('/workspace/after', 'w').close()\nwait_for('more')\nprint('whole')")
+        time.sleep(0.2)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: "after" in n.shell("ls"))
+    time.sleep(0.2)
+    n.call("file.write", path="more", content="")
+    answer = n.wait(after)
+    assert answer["stdout"] == b"whole\n" and answer["status"] == "ok", answer
 
 
 def test_cells():
     together(made_found_and_deleted, refused, results_and_counts, errors, completions_and_variables, bytes_stay_what_they_are, much_output_is_read_in_pages,
              what_is_printed_between_cells_belongs_to_the_next, displays_and_output_are_told_in_order, displays_are_updated_and_cleared, figures_and_tables, large_displays,
-             a_held_request_loses_nothing, who_is_held_is_given_up)
+             a_held_request_loses_nothing, who_is_held_is_given_up, a_late_signal_does_not_interrupt_the_next_cell)
